@@ -28,7 +28,6 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway.oip.grpc": {"google", "grpc", "grpc_health", "grpc_reflection", "msgspec"},
     "penstock.gateway.records": {"msgspec", "opentelemetry"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
-    "penstock.worker.gate.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines.listening": {"uvicorn"},
     "penstock.worker.engines.torch": {
         "PIL",

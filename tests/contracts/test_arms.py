@@ -6,7 +6,6 @@ from typing import Protocol
 
 import pytest
 
-from penstock.connectors.memory.arms import MemoryArms
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
 from penstock.control.rollout.evidence import Evidence, EvidenceStore
@@ -15,7 +14,8 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout.arms import ArmSecond, Asked
 from penstock.domain.serving.agreement import Agreement, Counts, Pair, Reported
-from tests.support.arms_world import World
+from tests.support.gateways.simulated_arms import World
+from tests.twins.arms import MemoryArms
 
 
 class Store(EvidenceStore, Protocol):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.memory.decisions import MemoryDecisions
 from penstock.connectors.records import DecisionFile
 from penstock.control.decisions import Kept
 from penstock.domain.fleet.decision import Decided, Decision
+from tests.twins.decisions import MemoryDecisions
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.connectors.memory.leadership import LeaderLock, MemoryLeadership
 from penstock.connectors.postgres.leadership import PostgresLeadership
 from penstock.control.runtime import Leadership
+from tests.twins.leadership import LeaderLock, MemoryLeadership
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])

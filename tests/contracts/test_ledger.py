@@ -9,7 +9,6 @@ from typing import Protocol
 
 import pytest
 
-from penstock.connectors.memory.ledger import MemoryLedger
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.domain.errors import BadRequest, Conflict
@@ -28,6 +27,7 @@ from penstock.domain.tenancy.ledger import (
     Span,
 )
 from penstock.domain.tenancy.tenant import SHADOWS, Priority
+from tests.twins.ledger import MemoryLedger
 
 EVER = Span(begin=0.0, end=1e12)
 

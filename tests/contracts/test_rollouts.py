@@ -6,9 +6,6 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.registry import MemoryRegistry
-from penstock.connectors.memory.rollouts import MemoryRollouts
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.registry import PostgresRegistry
@@ -22,6 +19,9 @@ from penstock.domain.ids import Alias, VersionId
 from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
 from penstock.domain.rollout.rollout import Change, Rollout, State, Step, route_of
 from penstock.domain.tenancy.audit import Act
+from tests.twins.audit import MemoryAudit
+from tests.twins.registry import MemoryRegistry
+from tests.twins.rollouts import MemoryRollouts
 
 OLD, NEW = VersionId("m@old"), VersionId("m@new")
 ABORT = Judgement(

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.tenancy import MemoryTenancy
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import Conflict, InvalidField
@@ -24,7 +22,9 @@ from penstock.domain.tenancy.tenant import (
     ScopeKind,
     Tenant,
 )
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
+from tests.twins.audit import MemoryAudit
+from tests.twins.tenancy import MemoryTenancy
 
 PLAN = Plan(
     priority=Priority.INTERACTIVE, weight=3, deadline_s=2.5, paid=True, over_quota=OverQuota.YIELD, reserved=0.25

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.last_use import Fixtures, end, last_uses
-from tests.support.platform import Platform
-from tests.support.zygote import Zygote
+from tests.support.engines.zygote import Zygote
+from tests.support.platforms.last_use import Fixtures, end, last_uses
+from tests.support.platforms.local import Platform
 
 CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache"
 DEMO_CACHE, COMPILE_CACHE = CACHE / "demo", CACHE / "compiled"

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
-from penstock.control.fleet.pool_shown import PoolMetrics
 from penstock.control.fleet.shown import FleetMetrics
+from penstock.control.pool.shown import PoolMetrics
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.versions import Deployment
@@ -24,18 +24,20 @@ from penstock.domain.rollout.rollout import Rollout
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate
-from penstock.worker.gate.adapters import Adapters, Receive, Scope, Send
+from penstock.worker.gate.adapters import Adapters
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.adapter_slots import AdapterSlots
-from penstock.worker.gate.admission.load import LoadBook
 from penstock.worker.gate.admission.residents import Residents
 from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate.in_flight import Tally
-from penstock.worker.gate_config import DoorOrder
-from tests.support import control_things, runbooks
-from tests.support.alert_rules import RULES
+from penstock.worker.gate.asgi import Receive, Scope, Send
+from penstock.worker.gate.tally import Tally
+from penstock.worker.gate_config import DoorOrder, GateConfig
+from tests.support.monitoring import runbooks
+from tests.support.monitoring.alert_rules import RULES
+from tests.support.samples import control_plane
 
-VERSION = control_things.TINY
+VERSION = control_plane.TINY
+CONFIG = GateConfig(worker=WorkerId("w"), version=VERSION, ticket_key="00", max_num_seqs=4)
 RISES = re.compile(r"(?:rate|increase)\((penstock_\w+)(?:\{(.*?)\})?\[")
 OTHERWISE = re.compile(r" unless | / |_bucket")
 ASKED = [query for book in runbooks.every() for query in book.queries() if not OTHERWISE.search(query)]
@@ -68,7 +70,7 @@ def controller() -> str:
 def worker() -> str:
     """Return the page of an agent, of the gate of a base of adapters, and of a fresh engine in our names."""
     door = doors.make(DoorOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
-    gate = Tally(VERSION, LoadBook(4), door).metrics.exposition().decode()
+    gate = Tally(CONFIG, door).metrics.exposition().decode()
     gate += Adapters(door, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
     engine = translate.exposition(translate.parse('vllm:num_preemptions_total{engine="0"} 0.0'), VERSION)
     return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine

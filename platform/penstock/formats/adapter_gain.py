@@ -1,6 +1,6 @@
-"""By how much an adapter's matrices may multiply what goes through them: finite numbers overflow when they meet.
+"""Upper bound of a LoRA adapter's gain: finite matrices may still overflow in an engine's precision.
 
-Packaging refuses what is beyond the bound before it signs, and a worker before it loads. Pure but for reading.
+Packaging refuses an adapter beyond the bound before signing, a worker before loading. Pure but for reading.
 """
 
 import math
@@ -26,7 +26,7 @@ MOST_SCALE = 1e4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Both matrices of a module: the largest value of each, and what they stand between."""
+    """Largest magnitudes of a module's A and B matrices, and their dimensions."""
 
     most_a: float
     most_b: float
@@ -34,10 +34,10 @@ class Pair:
     rank: int
 
     def fault(self, scale: float, dtype: str) -> str:
-        """Return in words that it may multiply its input by more than the bound of this precision; else nothing.
+        """Return in words that the module may exceed the bound of this precision; empty if it cannot.
 
         The largest output is at most the largest input times ``|A| * inputs * |B| * scale * rank``, with the largest
-        value of each. Both parts count alone, too: what A makes infinite, a B of zeros makes NaN.
+        value of each. Each factor is bounded alone too: infinity from A times a zero B is NaN.
         """
         first, second = self.most_a * self.inputs, self.most_b * scale * self.rank
         gain, bound = max(1.0, first) * max(1.0, second), MOST.get(dtype, MOST["float16"])
@@ -51,12 +51,12 @@ class Pair:
 
 
 def scale_of(rank: int, alpha: float, *, is_rank_stabilised: bool) -> float:
-    """Return what an engine multiplies B matrices by (LoRA; rsLoRA, arXiv 2312.03732)."""
+    """Return the engine's factor for B matrices (LoRA; rsLoRA, arXiv 2312.03732)."""
     return alpha / (math.sqrt(rank) if is_rank_stabilised else rank)
 
 
 def fault_of(path: Path, scale: float, dtype: str) -> str:
-    """Return what of a file of an adapter is no number, or may multiply by too much; empty where nothing is."""
+    """Return the first tensor that is not finite or exceeds the gain bound, in words; empty if none does."""
     if not 0 < scale <= MOST_SCALE:
         return f"its scale of {scale:.4g} is above {MOST_SCALE:,.0f}, or no number above 0"
     with path.open("rb") as file:

@@ -1,6 +1,6 @@
-"""What a version's folder may hold: weights as safetensors, a tokenizer, settings. No pickle; no code but a handler.
+"""Files that a version's folder may hold: safetensors weights, tokenizer, settings, a handler's code. No pickle.
 
-An allow-list: a file that nobody has thought of is refused. Used before a version is signed and before it is loaded.
+An allow-list, checked before a version is signed and before it is loaded.
 """
 
 import json
@@ -41,7 +41,7 @@ WITH_HANDLER = ALLOWED | {HANDLER, LABELS, "README.md"}
 
 
 def refuse_name(path: str, allowed: frozenset[str] = ALLOWED) -> None:
-    """Return where a file of this path may be part of a version; else raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if a file of this path may not be part of a version."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or "\\" in path or str(pure) != path:
         raise ArtifactRefused(f"{path!r} points outside of the version's folder")
@@ -56,7 +56,7 @@ def refuse_name(path: str, allowed: frozenset[str] = ALLOWED) -> None:
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Return where the manifest's list of files is possible; else raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if the manifest's list of files is impossible."""
     handler = manifest.handler
     for file in manifest.files:
         refuse_name(file.path, adapter.FILES if manifest.adapter else WITH_HANDLER if handler else ALLOWED)
@@ -77,7 +77,7 @@ def check_manifest(manifest: Manifest) -> None:
 
 
 def _check_adapter(paths: set[str]) -> None:
-    """Check that an adapter has its three files and no others."""
+    """Require an adapter's three files and no others."""
     if others := sorted(paths - adapter.FILES):
         raise ArtifactRefused(f"{others[0]}: an adapter consists of {', '.join(sorted(adapter.FILES))}")
     if missing := sorted(adapter.FILES - paths):
@@ -89,7 +89,9 @@ def _required(handler: HandlerSettings) -> list[str]:
 
 
 def check_listing(folder: Path, files: tuple[Artifact, ...]) -> None:
-    """Return where the folder holds exactly these files and its manifest, as plain files of the right size."""
+    """Raise ``ArtifactRefused`` unless the folder holds exactly these plain files, of the right size, and the
+    manifest.
+    """
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not _is_folder(path)}
     expected = {file.path: file.size_bytes for file in files}
     for name, path in sorted(found.items()):
@@ -105,7 +107,7 @@ def check_listing(folder: Path, files: tuple[Artifact, ...]) -> None:
 
 
 def check_contents(folder: Path) -> None:
-    """Return where weights have sound headers and no setting asks for remote code; else raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` for unsound weight headers or settings that ask for remote code."""
     for path in sorted(folder.glob(f"*{WEIGHTS}")):
         check_safetensors(path)
     for path in sorted(folder.rglob("*.json")):
@@ -113,7 +115,7 @@ def check_contents(folder: Path) -> None:
 
 
 def _refuse_code(path: Path, name: str) -> None:
-    """Refuse ``auto_map``: it names Python files that a loader would import from the version's folder."""
+    """Refuse ``auto_map``: it names Python files of the version's folder that a loader would import."""
     if path.stat().st_size > MAX_JSON_BYTES:
         raise ArtifactRefused(f"{name} is larger than {MAX_JSON_BYTES:,} bytes")
     if path.name == "tokenizer.json":

@@ -1,11 +1,10 @@
-"""Finds numbers that are none in stored tensors, or that become none in an engine's precision. Pure.
+"""Finds NaN, infinite and oversized values in stored tensors. Pure.
 
-One NaN in an adapter empties the answers of everybody who shares its engine, so each value is looked at. A whole piece
-of a file is one large integer here and each value a lane of it: without its sign, a float's bits grow with its
-magnitude, so adding what is missing to the sign bit from the limit on sets that bit in each lane that has reached it.
+One NaN in an adapter spoils the answers of every request in the engine's batch, so each value is checked. A piece of a
+file is read as one large integer with a lane per value: without the sign, a float's bits grow with its magnitude, so
+adding the distance between limit and sign bit sets the sign bit of each lane at or above the limit.
 
-Trade-off: a gigabyte takes seconds, in the interpreter's own arithmetic, and needs no library of numbers in a process
-that must stay light.
+Trade-off: the interpreter's arithmetic takes seconds for a gigabyte and needs no numeric library in a light process.
 """
 
 import struct
@@ -21,7 +20,7 @@ LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, 
 
 
 def first_too_large(pieces: Iterable[bytes], dtype: str, limit: float) -> int | None:
-    """Return the index of the first value that is NaN, infinite or beyond the limit; None where there is none.
+    """Return the index of the first value that is NaN, infinite or beyond the limit; None if none is.
 
     Each piece holds whole values.
     """
@@ -37,9 +36,9 @@ def first_too_large(pieces: Iterable[bytes], dtype: str, limit: float) -> int | 
 
 
 def largest(pieces: Iterable[bytes], dtype: str) -> float:
-    """Return the largest magnitude there is; NaN or infinity where one value is that. 0 where there are none.
+    """Return the largest magnitude; NaN or infinity if any value is, 0 for no values.
 
-    Each piece holds whole values. Of two pieces the larger lanes are kept, and in the end of two halves of one.
+    Each piece holds whole values; pieces are folded lane by lane, then the result by halves.
     """
     width = BYTES[dtype]
     most = lanes = 0
@@ -58,7 +57,7 @@ def largest(pieces: Iterable[bytes], dtype: str) -> float:
 
 
 def _larger(one: int, other: int, signs: int, width: int) -> int:
-    """Return the larger value of each lane; the sign bits of both are 0."""
+    """Return the lane-wise maximum; sign bits are 0."""
     at_least = ((one | signs) - other) & signs
     return other ^ ((one ^ other) & (at_least - (at_least >> (8 * width - 1))))
 
@@ -79,7 +78,7 @@ def _first(piece: bytes, lanes: int, width: int, bits: int) -> int | None:
 
 @lru_cache(maxsize=8)
 def _masks(lanes: int, width: int, bits: int) -> tuple[int, int, int]:
-    """Return, repeated in each lane: all bits but the sign, what the limit lacks to the sign bit, the sign bit."""
+    """Return per lane: all bits but the sign, the distance from limit to sign bit, the sign bit."""
     sign = 1 << (8 * width - 1)
     repeated = (
         int.from_bytes(value.to_bytes(width, "little") * lanes, "little") for value in (sign - 1, sign - bits, sign)
@@ -90,7 +89,7 @@ def _masks(lanes: int, width: int, bits: int) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=8)
 def _bits_of(dtype: str, limit: float) -> int:
-    """Return the bits of the least magnitude of this type that is beyond the limit."""
+    """Return the bits of the smallest magnitude of this type beyond the limit."""
     most = min(limit, LARGEST["float32"])
     single: int = struct.unpack("<I", struct.pack("<f", most))[0]
     if struct.unpack("<f", struct.pack("<I", single))[0] > most:

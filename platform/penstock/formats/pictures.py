@@ -1,8 +1,7 @@
-"""Encoded images, by their heads: how large they are, and what decoding them costs. Pure; nothing is decoded.
+"""Size of encoded images by their headers, and the cost of decoding them in tokens. Pure; nothing is decoded.
 
-The gateway charges by what stands here, and the worker refuses an image whose decoder finds another size: so the price
-of decoding is never below the truth, however few bytes an image has. Where a head can't be read the price is the
-highest there is. Rates are those of Pillow on one core, each image at its worst, beside the time of a token.
+The gateway charges this cost; a worker refuses an image of another size. The price is thus never below the true cost,
+and an unreadable header costs the maximum. Rates are Pillow's on one core, worst image, relative to a token's time.
 """
 
 from base64 import b64decode
@@ -33,7 +32,7 @@ Read = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image's size, and how many of its pixels are the work of one token."""
+    """An image's size, and its pixels per token of work."""
 
     width: int
     height: int
@@ -41,7 +40,7 @@ class Picture:
 
     @property
     def tokens(self) -> int:
-        """What decoding it costs; what is too large is refused, and nothing of it decoded."""
+        """Cost of decoding, tokens; an oversized image is refused before decoding."""
         return -(-min(MAX_PIXELS, max(1, self.width * self.height)) // self.pixels_per_token)
 
 
@@ -49,13 +48,13 @@ UNKNOWN = Picture(MAX_PIXELS, 1, _PER_COMPRESSED)
 
 
 def of_bytes(data: bytes | memoryview) -> Picture | None:
-    """Return what an element is by its head: ``UNKNOWN`` where that can't be read, None where it is no image."""
+    """Return the picture by its header: ``UNKNOWN`` if unreadable, None if it is no image."""
     view = memoryview(data)
     return _of(lambda at, size: bytes(view[at : at + size]))
 
 
 def of_url(url: str) -> Picture | None:
-    """Return the same of a ``data:`` address."""
+    """Return the picture of a ``data:`` URL."""
     begin = url.find(_BASE64, 0, _MAX_PREFIX) + len(_BASE64)
 
     def read(at: int, size: int) -> bytes:
@@ -69,12 +68,12 @@ def of_url(url: str) -> Picture | None:
 
 
 def tokens_of_urls(urls: Iterable[str]) -> int:
-    """Return what decoding these costs, as prompt tokens; what is no image costs its copying."""
+    """Return the decoding cost as prompt tokens; anything but an image costs a copy."""
     return sum(tokens_of(of_url(url), len(url)) for url in urls)
 
 
 def tokens_of(found: Picture | None, size: int) -> int:
-    """Return what an element of so many bytes costs."""
+    """Return the cost of an element of this size, in tokens."""
     return (found.tokens if found is not None else 0) + -(-size // BYTES_PER_TOKEN)
 
 

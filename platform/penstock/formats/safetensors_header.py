@@ -1,8 +1,7 @@
-"""Reads the header of a safetensors file without trusting it: sizes first, then shape; tensors as plain bytes.
+"""Reads the header of an untrusted safetensors file: sizes first, then shapes; tensors as plain bytes.
 
-Format: 8 bytes little-endian length, that many bytes of JSON, then the data, which the tensors must fill exactly
-(https://github.com/huggingface/safetensors, "Format"). Loaders map this file into memory by what the header says,
-so a header that lies is refused before any of them sees it.
+Format: 8 bytes little-endian length, a JSON header of that length, then data that the tensors must fill exactly
+(https://github.com/huggingface/safetensors, "Format"). Loaders map files by this header, so a false one is refused.
 """
 
 import json
@@ -29,7 +28,7 @@ _BITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTensor:
-    """What a header says of one tensor; ``begin`` and ``end`` are bytes from the beginning of the data."""
+    """One tensor of a header; ``begin`` and ``end`` are byte offsets from the start of the data."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -38,10 +37,9 @@ class StoredTensor:
 
 
 def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple[int, dict[str, StoredTensor]]:
-    """Return where the data begins, and the tensors by name; ``read`` takes a first byte and how many.
+    """Return the offset of the data, and the tensors by name; ``read(first, count)`` returns bytes.
 
-    Raises ``ArtifactRefused`` where the header of this file of ``size`` bytes is none. Whether the data is all there
-    is ``check_safetensors``'s to say.
+    Raises ``ArtifactRefused`` for a false header. ``check_safetensors`` checks that the data is complete.
     """
     path = Path(name)
     length = int.from_bytes(read(0, _LENGTH_BYTES), "little")
@@ -57,7 +55,7 @@ def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple
 
 
 def reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
-    """Return what reads a range of an open file, as ``tensors_of`` wants it."""
+    """Return a range reader of an open file for ``tensors_of``."""
 
     def read(start: int, length: int) -> bytes:
         file.seek(start)
@@ -67,7 +65,7 @@ def reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
 
 
 def pieces_of(file: BinaryIO, begin: int, tensor: StoredTensor, name: str) -> Iterator[bytes]:
-    """Yield a tensor's bytes, a megabyte at a time; ``begin`` is where the data of the file begins."""
+    """Yield a tensor's bytes, a megabyte at a time; ``begin`` is the offset of the file's data."""
     file.seek(begin + tensor.begin)
     left = tensor.end - tensor.begin
     while left:
@@ -79,7 +77,7 @@ def pieces_of(file: BinaryIO, begin: int, tensor: StoredTensor, name: str) -> It
 
 
 def check_safetensors(path: Path) -> None:
-    """Return where the header is sound and the data is all there; else raise ``ArtifactRefused`` naming the file."""
+    """Raise ``ArtifactRefused``, naming the file, if the header is unsound or data is missing."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
@@ -110,7 +108,7 @@ def _parsed(path: Path, raw: bytes) -> dict[str, object]:
 
 
 def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return a JSON object; readers differ in which of two values of one name they take."""
+    """Return a JSON object without duplicate names, which readers resolve differently."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name stands twice")
@@ -118,7 +116,7 @@ def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _span(path: Path, name: str, tensor: object) -> tuple[int, int]:
-    """Return where a tensor's data begins and ends, once that agrees with its type and shape."""
+    """Return a tensor's byte range after checking it against type and shape."""
     match tensor:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(begin), int(end)]} if dtype in _BITS:
             pass

@@ -1,1 +1,1 @@
-"""Secrets that somebody else puts into files: an operator, or what mounts them into a container."""
+"""Secrets in files that an operator or a container runtime mounts."""

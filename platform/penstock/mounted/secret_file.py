@@ -1,8 +1,7 @@
-"""A secret in a file, and the one before it in ``<file>.previous``: both are valid while one takes the other's place.
+"""A secret in a file, and its predecessor in ``<file>.previous``: both are valid during rotation.
 
-Kubernetes mounts secrets readable for a group (0440) and exchanges them by a symbolic link, so it is the target that
-counts. A file that anybody may read is refused: what is in it must be taken for known.
-A secret that was given in place of its path is not said again: only what looks like a path is shown.
+Kubernetes mounts secrets group-readable (0440) behind a symbolic link, so the link's target is checked.
+A world-readable file is refused: its secret counts as known. Error messages show a value only if it looks like a path.
 """
 
 import os
@@ -23,7 +22,7 @@ Stamp = tuple[int, ...]
 
 
 def text(file: Path, what: str, *, do: str = "", secret: bool = True) -> str:
-    """Return what the file holds, or raise ``CommandError`` that names the remedy; ``do`` is that of a missing one."""
+    """Return the file's text; raises ``CommandError``, with ``do`` as the remedy for a missing file."""
     remedy = do or "Mount the file, or correct its name."
     try:
         mode, content = file.stat().st_mode, file.read_text().strip()
@@ -47,7 +46,7 @@ def text(file: Path, what: str, *, do: str = "", secret: bool = True) -> str:
 
 
 def is_path(file: Path) -> bool:
-    """Tell whether this is meant as a path: it is there, or begins in a folder that is; a base64 key has slashes."""
+    """Return whether a setting's value is a path: it exists or its folder does. A base64 key may contain slashes."""
     if os.path.exists(file):  # noqa: PTH110  Path's own raises where the name is too long for one
         return True
     top = file.parts[: 2 if file.is_absolute() else 1]
@@ -55,7 +54,7 @@ def is_path(file: Path) -> bool:
 
 
 def key(file: Path, what: str, *, do: str = "") -> bytes:
-    """Return the file's key, which is hex, or raise like ``text``."""
+    """Return the hexadecimal key in the file; raises like ``text``."""
     try:
         found = bytes.fromhex(text(file, what, do=do))
     except ValueError as error:
@@ -66,18 +65,18 @@ def key(file: Path, what: str, *, do: str = "") -> bytes:
 
 
 def previous(file: Path) -> Path:
-    """Return where the secret before this one is, while it is still valid."""
+    """Return the path of the previous secret while it is valid."""
     return file.with_name(file.name + PREVIOUS)
 
 
 def with_previous(file: Path, read: Callable[[Path], T]) -> tuple[T, ...]:
-    """Return what ``read`` makes of the file, and of the one before it where there is one; raises like ``read``."""
+    """Apply ``read`` to the file and, if present, to the previous one; raises like ``read``."""
     before = previous(file)
     return (read(file), read(before)) if before.exists() else (read(file),)
 
 
 def stamp(file: Path) -> Stamp:
-    """Return what changes when the file, or the one before it, is another; empty for what is not there."""
+    """Return a value that changes with the file or the previous one; empty parts for missing files."""
     found: Stamp = ()
     for one in (file, previous(file)):
         try:

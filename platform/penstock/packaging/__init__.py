@@ -1,4 +1,4 @@
-"""From weights on disk to a signed version in the store: reading, converting, packing, publishing, the demo models.
+"""From weights on disk to a signed version in the store: read, convert, pack, publish; the demo models.
 
-It must not know where the store is or whose key signs: it has ports.
+It must not know the store's location nor the signing key: it has ports.
 """

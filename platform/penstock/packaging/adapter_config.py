@@ -1,8 +1,7 @@
-"""What a PEFT folder says of its adapter: checked, and written anew with nothing else in it.
+"""Checks a PEFT folder's settings and rewrites the known ones only.
 
-vLLM 0.32 ignores what it doesn't know and refuses some of the rest when it loads (``vllm/lora/peft_helper.py``); here
-all is refused that would make it answer otherwise than its trainer saw. What is left out of the new file can't mean
-anything to a later engine either.
+vLLM 0.32 ignores some settings and refuses others at load (``vllm/lora/peft_helper.py``). Settings that would make it
+answer differently from training are refused here, and no later engine can read a meaning into dropped ones.
 """
 
 import json
@@ -38,7 +37,7 @@ _UNSERVED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterConfig:
-    """What an engine needs to know of an adapter beside its weights."""
+    """An adapter's settings that an engine needs beside the weights."""
 
     rank: int
     alpha: float
@@ -47,12 +46,12 @@ class AdapterConfig:
 
     @property
     def scale(self) -> float:
-        """What the engine multiplies its B matrices by."""
+        """The engine's factor for B matrices."""
         return scale_of(self.rank, self.alpha, is_rank_stabilised=self.is_rank_stabilised)
 
 
 def read(folder: Path) -> AdapterConfig:
-    """Return what ``adapter_config.json`` says, or raise ``ArtifactRefused`` where an engine could not do so."""
+    """Read ``adapter_config.json``; raises ``ArtifactRefused`` for settings that an engine cannot honour."""
     path = folder / adapter.CONFIG
     if path.is_file() and path.stat().st_size > MOST_BYTES:
         raise ArtifactRefused(f"{adapter.CONFIG} has more than {MOST_BYTES:,} bytes")
@@ -81,7 +80,7 @@ def read(folder: Path) -> AdapterConfig:
 
 
 def write(folder: Path, config: AdapterConfig, modules: Iterable[str]) -> None:
-    """Write the settings of an adapter of these modules (their last names) into a folder."""
+    """Write an adapter's settings for these modules (last name parts) into a folder."""
     alpha = int(config.alpha) if config.alpha == int(config.alpha) else config.alpha
     found = {
         "peft_type": "LORA",
@@ -96,7 +95,7 @@ def write(folder: Path, config: AdapterConfig, modules: Iterable[str]) -> None:
 
 
 def _check_start(start: object) -> None:
-    """Refuse a beginning (``init_lora_weights``) that may have changed the base's weights."""
+    """Refuse an initialisation (``init_lora_weights``) that may have changed the base's weights."""
     if isinstance(start, str) and start.lower() not in _PLAIN_INITS:
         raise ArtifactRefused(f"it began with {start[:40]}, which changes the base's weights: convert it to plain LoRA")
     if not isinstance(start, str | bool | None):

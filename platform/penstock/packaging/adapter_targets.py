@@ -1,4 +1,4 @@
-"""Which modules a PEFT folder says it leaves out: PEFT ignores their tensors, and an engine would not. Pure."""
+"""Modules that a PEFT folder excludes: PEFT ignores their tensors, an engine would load them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from penstock.domain.errors import ArtifactRefused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """What ``exclude_modules`` and ``layers_to_transform`` say; ``layers`` is None where all are meant."""
+    """Values of ``exclude_modules`` and ``layers_to_transform``; ``layers`` is None for all layers."""
 
     excluded: tuple[str, ...] = ()
     layers: tuple[int, ...] | None = None
@@ -17,13 +17,13 @@ class Targets:
     """What layers are called (``layers_pattern``); empty where any number in a name is a layer's."""
 
     def leaves_out(self, module: str) -> bool:
-        """Tell whether its trainer left this module as it was."""
+        """Return whether training left this module unchanged."""
         if any(module == name or module.endswith(f".{name}") for name in self.excluded):
             return True
         return self.layers is not None and self._layer_of(module) not in self.layers
 
     def _layer_of(self, module: str) -> int | None:
-        """Return the last number in a name, as PEFT does; None where there is none."""
+        """Return the last number in a name, as PEFT does; None without one."""
         parts = module.split(".")
         found = [
             part
@@ -34,7 +34,7 @@ class Targets:
 
 
 def read(found: Mapping[str, object]) -> Targets:
-    """Return what the settings of a folder say. Raises ``ArtifactRefused`` where that can't be told."""
+    """Return the folder's exclusions; raises ``ArtifactRefused`` if they are ambiguous."""
     layers = found.get("layers_to_transform")
     chosen = [layers] if isinstance(layers, int) else layers
     if chosen in (None, []):

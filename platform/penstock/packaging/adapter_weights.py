@@ -1,8 +1,7 @@
-"""Whether an adapter's tensors fit its base: each one of a module that the base has, in its shape, and all numbers.
+"""Checks an adapter's tensors against its base: known modules, right shapes, finite values.
 
-vLLM takes a matrix of another shape without a word and answers nonsense, and what it does with a NaN empties the
-answers of others; so this is seen to before anything is signed. Nothing but shapes tells an adapter of another base.
-Where the two are built alike nothing does: its manifest then names the wrong one, and its golden prompts may tell.
+vLLM loads a matrix of another shape silently and answers nonsense, and a NaN spoils other requests in the batch. Shapes
+are the only evidence of a wrong base; for a base of the same shapes only golden prompts can tell.
 """
 
 import re
@@ -31,7 +30,7 @@ _SPOILS = "would spoil the answers of others, too. Train it anew, or with a lowe
 
 
 def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
-    """Return the linear modules that a base in the store has, by the headers of its weights."""
+    """Return the linear modules of a stored base with their shapes, from its weight headers."""
     found: dict[str, tuple[int, int]] = {}
     for file in base.files:
         if file.path.endswith(_WEIGHTS):
@@ -44,9 +43,9 @@ def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
 
 
 def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tuple[str, ...]:
-    """Return the modules that an adapter's weights change, all of them sound beside their base's ``shapes``.
+    """Return the modules that an adapter changes, after checking them against the base's ``shapes``.
 
-    ``dtype`` is what the engine computes in. Raises ``ArtifactRefused`` in words for whoever trained it.
+    ``dtype`` is the engine's precision. Raises ``ArtifactRefused`` with advice for the adapter's author.
     """
     check_safetensors(path)
     with path.open("rb") as file:
@@ -71,7 +70,7 @@ def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tupl
 
 
 def _largest(read: Callable[[], Iterator[bytes]], dtype: str, limit: float, otherwise: str) -> float:
-    """Return the largest magnitude of a tensor of ``dtype``; raise ``ArtifactRefused`` where it is beyond the limit."""
+    """Return a tensor's largest magnitude; raises ``ArtifactRefused`` above the limit of ``dtype``."""
     most = largest(read(), dtype)
     if not most <= limit:
         raise ArtifactRefused(f"value {first_too_large(read(), dtype, limit):,} of {otherwise}: it {_SPOILS}")

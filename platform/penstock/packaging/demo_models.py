@@ -1,4 +1,4 @@
-"""The demo models as data: the wheels that they come in, how they are served, what they must answer."""
+"""The demo models as data: wheel, serving settings, golden prompts."""
 
 import base64
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ TOPICS_HEAD = Path(__file__).with_name("topics")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoModel:
-    """One demo model: the alias it is reached by, the wheel it comes in, how it is served."""
+    """One demo model: alias, wheel, serving settings."""
 
     alias: Alias
     wheel: str

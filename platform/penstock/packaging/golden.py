@@ -1,4 +1,4 @@
-"""Golden prompts that come with a version: read from a file, and refused where no answer could ever be wrong."""
+"""Golden prompts of a version: read from a file, refused if no wrong answer could fail them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ class _Golden(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> tuple[GoldenPrompt, ...]:
-    """Return those of a JSON file, a list of objects with ``GoldenPrompt``'s fields, or raise ``ArtifactRefused``."""
+    """Read a JSON list of ``GoldenPrompt`` objects; raises ``ArtifactRefused``."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=list[_Golden])
     except OSError as error:
@@ -35,7 +35,7 @@ def read(path: Path) -> tuple[GoldenPrompt, ...]:
 
 
 def check(prompts: Sequence[GoldenPrompt], task: Task) -> None:
-    """Return where each one can be answered wrong by a model of this task; else raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` for a prompt that no model of this task could fail."""
     for number, one in enumerate(prompts, 1):
         if not one.prompt:
             fault = "it asks nothing"

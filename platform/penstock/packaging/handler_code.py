@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a handler's code without running it: else its worker would fail, minutes later."""
+"""Static checks of a handler's code, whose worker would otherwise fail minutes later."""
 
 import ast
 import warnings
@@ -10,7 +10,7 @@ from penstock.formats.contents import HANDLER
 
 
 def check(folder: Path) -> None:
-    """Raise ``ArtifactRefused`` where the handler is no Python, or imports what stays behind."""
+    """Raise ``ArtifactRefused`` if the handler is not Python or imports files outside the version."""
     path = folder / HANDLER
     if not path.is_file():
         return
@@ -38,7 +38,7 @@ def _parsed(source: bytes) -> ast.Module:
 
 
 def _imported(module: ast.Module) -> Iterator[str]:
-    """Yield the first part of the name of each module that is imported anywhere."""
+    """Yield the top-level name of each imported module."""
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -1,5 +1,6 @@
-"""What the folder of a model with a handler says of itself, in ``handler.json``: read at registration, and signed with
-the manifest. The handler itself is not imported here: it runs in its workers alone.
+"""Reads ``handler.json`` of a model with a handler: read at registration, signed with the manifest.
+
+The handler itself is imported by its workers alone.
 """
 
 from pathlib import Path
@@ -53,7 +54,7 @@ class _Description(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Handled(msgspec.Struct, frozen=True):
-    """What a manifest takes over."""
+    """Fields for the manifest."""
 
     task: Task
     settings: HandlerSettings
@@ -62,7 +63,7 @@ class Handled(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path) -> Handled | None:
-    """Return what the folder says of its handler, None where it has none; raises ``ArtifactRefused``."""
+    """Return the handler's settings, None without a handler; raises ``ArtifactRefused``."""
     path = folder / DESCRIPTION
     if not path.is_file():
         if (folder / HANDLER).is_file():
@@ -100,7 +101,7 @@ def read(folder: Path) -> Handled | None:
 
 
 def _remedy(error: str) -> str:
-    """Return what would do instead, behind msgspec's words for what is wrong."""
+    """Return msgspec's message with a remedy."""
     path = error.rpartition("$")[2]
     if "enum value" in error:
         return f"; take one of {', '.join(Datatype if 'datatype' in path else HANDLED)}"

@@ -1,6 +1,6 @@
-"""The names of ImageNet's thousand classes, from a wheel that carries them.
+"""Names of ImageNet's thousand classes, from a wheel.
 
-They are WordNet's words, which may be used and copied freely; the wheel is timm's (Apache-2.0).
+The names are WordNet's, free to use and copy; the wheel is timm's (Apache-2.0).
 """
 
 import zipfile
@@ -14,7 +14,7 @@ _LEMMAS = "timm/data/_info/imagenet_synset_to_lemma.txt"
 
 
 def labels(wheel: Path) -> str:
-    """Return a line with the first word for each class, in the order of the networks' outputs."""
+    """Return the first name of each class, in the order of the networks' outputs."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             synsets, lemmas = (archive.read(name).decode().splitlines() for name in (_SYNSETS, _LEMMAS))

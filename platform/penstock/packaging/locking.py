@@ -1,6 +1,6 @@
-"""A lock between processes, in a file that names its holder: the kernel gives it back however that one ends.
+"""A file lock between processes that names its holder; the kernel releases it at the holder's death.
 
-Who waits says for whom, can be interrupted, and does not wait for ever.
+A waiting process names the holder, can be interrupted, and gives up in time.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ LOOK_EVERY_S = 0.1
 
 @asynccontextmanager
 async def locked(path: Path, report: Report, within_s: float = PATIENCE_S) -> AsyncIterator[None]:
-    """Hold the lock; raises ``CommandError`` where another process keeps it for longer than ``within_s``."""
+    """Hold the lock; raises ``CommandError`` if another process keeps it longer than ``within_s``."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _is_taken(fd):

@@ -1,7 +1,7 @@
-"""Digests of a folder that we made ourselves, remembered so that a warm start does not hash gigabytes again.
+"""Cached digests of converted folders, so that a warm start does not hash gigabytes again.
 
-Trade-off: a file changed behind our back with its size and time kept is not noticed here. It is noticed wherever it
-would matter: storing it is refused by digest, and a worker verifies what it loads.
+Trade-off: a file changed with size and time kept goes unnoticed here. Storing it is refused by digest, and a worker
+verifies files before loading.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ class _Record(msgspec.Struct):
 
 
 def measured(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, ...]:
-    """Return the version's files with their digests; hashed at the first call and where a size or time changed."""
+    """Return the version's files with digests; hashed on the first call and after a change of size or time."""
     path = folder.with_name(f".{folder.name}.measured.json")
     record = _read(path)
     if record is not None and record.files and all(_unchanged(folder, file, record) for file in record.files):

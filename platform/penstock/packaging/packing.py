@@ -1,6 +1,7 @@
-"""Turns a folder in Hugging Face layout into a version: files chosen, hashed, described by a manifest, signed, stored.
+"""Turns a folder in Hugging Face layout into a version: files chosen, hashed, described by a manifest, signed,
+stored.
 
-The same folder and the same choices give the same digest, on any machine and on any day.
+The same folder and choices give the same digest on any machine and day.
 """
 
 import hashlib
@@ -53,7 +54,7 @@ EMBEDDING_GOLDEN = GoldenPrompt(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the folder can't say: who decides to serve it says it. None leaves it to what the folder says."""
+    """Serving choices that the folder does not hold; None keeps the folder's value."""
 
     name: ModelName
     price: Price | None
@@ -73,7 +74,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A version whose files, manifest and signature are in the store; to be registered with the controller."""
+    """A version with files, manifest and signature in the store, ready to register."""
 
     id: VersionId
     digest: str
@@ -82,9 +83,9 @@ class Packed:
 
 
 def measure(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, ...]:
-    """Return the files of the folder that a version takes, by path, with their digests.
+    """Return the folder's files that belong to the version, by path, with digests.
 
-    Only files that nobody needs are left out. Weights in a pickle and nothing else is an ``ArtifactRefused``.
+    Raises ``ArtifactRefused`` for weights in pickles only.
     """
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and _belongs(path, folder, allowed)]
     if not any(path.suffix == WEIGHTS for path in paths):
@@ -95,7 +96,7 @@ def measure(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, 
 
 
 def left_out(folder: Path, allowed: frozenset[str] = ALLOWED) -> list[str]:
-    """Return the files of the folder that a version does not take, without those that systems hide."""
+    """Return the folder's files that the version does not take; hidden files aside."""
     names = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     seen = [name for name in names if not any(part.startswith(".") or part == "__pycache__" for part in name.parts)]
     return [name.as_posix() for name in seen if not _belongs(folder / name, folder, allowed)]
@@ -130,7 +131,7 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publishing:
-    """What publishing takes: where to, signed by whom, a scratch folder (on the disk of the weights), the screen."""
+    """Targets of publishing: store, signer, scratch folder (on the weights' disk), screen."""
 
     store: ArtifactStore
     signer: Signer
@@ -146,7 +147,7 @@ def _engine(folder: Path, choices: Choices) -> EngineSettings:
 
 
 def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
-    """Sign the version and put it into the store, the signature last; quick where it is all there already."""
+    """Sign the version and store it, signature last; quick if it is stored already."""
     digest = digest_of(manifest)
     signature = publishing.store.signature(digest)
     if (
@@ -176,7 +177,7 @@ def _is_stored(manifest: Manifest, digest: str, store: ArtifactStore) -> bool:
 
 @contextmanager
 def _staged(folder: Path, manifest: Manifest, work: Path) -> Iterator[Path]:
-    """Yield a folder that holds exactly the version: its files and ``manifest.json``, checked like before a load."""
+    """Yield a folder with exactly the version's files and ``manifest.json``, checked as before a load."""
     with tempfile.TemporaryDirectory(prefix=".pack-", dir=work) as root:
         stage = Path(root, "version")
         for file in manifest.files:

@@ -1,4 +1,4 @@
-"""What publishing a version needs: somewhere to put artifacts, and a signature."""
+"""Ports of publishing: an artifact store and a signer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,38 +9,34 @@ Report = Callable[[str], None]
 
 
 class ArtifactStore(Protocol):
-    """A content-addressed store that can be written; what worker and gateway read it by is there too."""
+    """A content-addressed store, writable; includes the readers' methods of worker and gateway."""
 
-    def has(self, sha256: str) -> bool:
-        """Tell whether a blob is there."""
-        ...
+    def has(self, sha256: str) -> bool: ...
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob whose digest this is; False where it was there already."""
+        """Store a blob under its digest; False if it was there already."""
         ...
 
     def put_signature(self, digest: str, signature: bytes) -> None:
-        """Store a version's signature in place of a former one."""
+        """Store a version's signature, replacing an earlier one."""
         ...
 
     def signature(self, digest: str) -> bytes | None:
-        """Return a version's signature, None where it has none."""
+        """Return a version's signature, None without one."""
         ...
 
     def signed(self, prefix: str) -> tuple[str, ...]:
         """Return the digests of signed versions that begin with ``prefix``."""
         ...
 
-    def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Return a range of a blob."""
-        ...
+    def read_range(self, sha256: str, start: int, length: int) -> bytes: ...
 
     def read_small(self, sha256: str) -> bytes:
-        """Return a whole small blob, digest checked."""
+        """Return a small blob, digest checked."""
         ...
 
     async def read(self, sha256: str) -> bytes:
-        """Return a whole small blob off the event loop."""
+        """Return a small blob, read off the event loop."""
         ...
 
 
@@ -52,5 +48,5 @@ class Signer(Protocol):
         ...
 
     def has_signed(self, bundle: bytes) -> bool:
-        """Tell whether the bundle names this signer's key."""
+        """Return whether the bundle names this signer's key."""
         ...

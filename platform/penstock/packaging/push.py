@@ -35,7 +35,7 @@ async def push(source: Path, choices: Choices, publishing: Publishing) -> Packed
 
 
 def register(packed: Packed, post: Post, tenants: Sequence[str] | None = None) -> None:
-    """Register the version with the controller, for these tenants alone; the same version twice is the same version."""
+    """Register the version, for these tenants only if given; registering it again changes nothing."""
     body: dict[str, object] = {
         "manifest": msgspec.to_builtins(packed.manifest),
         "signature": f"signatures/{packed.digest}",
@@ -59,7 +59,7 @@ def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:
 
 
 def _tell_left_out(source: Path, name: str, report: Report) -> None:
-    """Say which files of a folder do not become part of the version."""
+    """Print the files that do not become part of the version."""
     if not source.is_dir():
         return
     has_handler, pickled = (source / handlers.DESCRIPTION).is_file(), _pickled(source)
@@ -73,7 +73,7 @@ def _tell_left_out(source: Path, name: str, report: Report) -> None:
 
 
 async def _open(source: Path, work: Path, name: str, report: Report) -> tuple[Path, str]:
-    """Return a folder with safetensors, and the digest of the file it came from; a folder's own stays as it is."""
+    """Return a folder with safetensors and the digest of its source file; a folder is used as it is."""
     sha256, found = await asyncio.to_thread(_unwrapped, source, work)
     if found.is_file():
         return await convert(found, work / "converted", name, report), sha256
@@ -86,7 +86,7 @@ async def _open(source: Path, work: Path, name: str, report: Report) -> tuple[Pa
 
 
 def _pickled(folder: Path) -> Path | None:
-    """Return the pickled weights of a model with a handler that has no others."""
+    """Return the pickled weights of a model with a handler and no other weights."""
     if not (folder / handlers.DESCRIPTION).is_file() or any(folder.glob(f"*{WEIGHTS}")):
         return None
     found = sorted(path for path in folder.iterdir() if path.suffix in PICKLED)
@@ -104,7 +104,7 @@ def _copy_beside(folder: Path, converted: Path) -> None:
 
 
 def _unwrapped(source: Path, work: Path) -> tuple[str, Path]:
-    """Return a file's digest (none for a folder), and the folder or GGUF file that it is or holds."""
+    """Return the file's digest (none for a folder), and the folder or GGUF file that it is or holds."""
     if source.is_dir():
         return "", source
     if not source.is_file() or source.suffix not in {*PROGRAMS, WHEEL}:

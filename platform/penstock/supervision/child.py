@@ -1,4 +1,4 @@
-"""One child process: started with its log, waited for, asked to end and then made to."""
+"""One child process: start with a log, wait, stop gracefully, then kill."""
 
 import asyncio
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """How a process is started. ``environment`` is whole, not added to ours; ``fds`` are inherited.
+    """Arguments of a process. ``environment`` replaces ours; ``fds`` are inherited.
 
-    ``leads`` makes it lead a session of its own; without that it must make a group of its own by itself.
+    ``leads``: start a new session; otherwise the process must create its own process group.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Command:
 
 
 class Child:
-    """A started process. Ctrl-C in the terminal reaches the supervisor alone: the process leads a group of its own."""
+    """A started process in its own process group, so that Ctrl-C reaches the supervisor alone."""
 
     def __init__(self, command: Command, process: asyncio.subprocess.Process) -> None:
         self.command = command
@@ -33,7 +33,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
         return self._process.pid
 
     @property
@@ -42,11 +41,10 @@ class Child:
         return self._process.returncode
 
     async def wait(self) -> int:
-        """Return the exit code once it has ended."""
         return await self._process.wait()
 
     async def stop(self, grace_s: float) -> int:
-        """Ask it to drain and end; kill it and its group when the grace is over."""
+        """Send SIGTERM; kill the process group after the grace period."""
         with suppress(ProcessLookupError):
             self._process.terminate()
         try:
@@ -57,7 +55,7 @@ class Child:
             return await self.wait()
 
     def kill(self) -> None:
-        """End it and what it started, at once."""
+        """Kill the process group at once."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 

@@ -7,12 +7,12 @@ from penstock.domain.command_error import CommandError
 
 
 def keep_private() -> None:
-    """Let whatever this process and its children write be their owner's alone: logs, records, spooled rows."""
+    """Set a umask that keeps all files of this process and its children private to their owner."""
     os.umask(0o077)
 
 
 def unwritable(root: Path, error: OSError) -> CommandError:
-    """Return the error for a home that can't be written to."""
+    """Return the error for a home that cannot be written."""
     return CommandError(
         f"Can't write to {root}: {error.strerror}.",
         do="Free some space or set PENSTOCK_HOME to a folder that may be written.",
@@ -20,7 +20,7 @@ def unwritable(root: Path, error: OSError) -> CommandError:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read; it is whole or not there, whenever we die."""
+    """Write a file readable by its owner alone, atomically."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w") as file:

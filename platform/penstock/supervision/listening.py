@@ -1,6 +1,6 @@
-"""Listening sockets. The gateways' is bound once by the supervisor and inherited, so that it outlives any gateway.
+"""Listening sockets. The supervisor binds the gateways' socket once; gateways inherit it.
 
-While a gateway is being replaced, new connections wait in the kernel's queue: none is refused.
+While a gateway is replaced, new connections wait in the kernel's queue: none is refused.
 """
 
 import errno
@@ -28,13 +28,13 @@ def bind(host: str, port: int, setting: str = "PENSTOCK_PORT", host_setting: str
 
 
 def check_free(host: str, port: int, setting: str, host_setting: str = "PENSTOCK_HOST") -> None:
-    """Raise ``CommandError`` where a port that somebody named can't be had; 0 always can."""
+    """Raise ``CommandError`` if a port named by the user is taken; 0 always passes."""
     if port:
         bind(host, port, setting, host_setting).close()
 
 
 def bind_first_free(host: str, port: int) -> socket.socket:
-    """Return a listening socket on this port, or on any free one where somebody has it."""
+    """Return a listening socket on this port, or on a free one if it is taken."""
     try:
         listener = bind(host, port)
     except CommandError:
@@ -48,9 +48,9 @@ def bind_first_free(host: str, port: int) -> socket.socket:
 
 
 def reserve(host: str, port: int, *, behind: int, setting: str) -> socket.socket:
-    """Return a socket that keeps a port which processes of this user share (``SO_REUSEPORT``); it never listens.
+    """Return a socket that reserves a port for processes of this user (``SO_REUSEPORT``); it never listens.
 
-    Port 0 takes the one behind ``behind``, or any free one where somebody has that.
+    Port 0 takes the port after ``behind``, or a free one if that is taken.
     """
     if not port:
         try:
@@ -87,21 +87,21 @@ def _why(error: OSError, host: str, port: int, setting: str, host_setting: str) 
 
 
 def reached_at(host: str, port: int) -> str:
-    """Return ``host:port`` as clients on this machine use it, for protocols whose addresses are no URLs."""
+    """Return ``host:port`` for clients on this machine, for protocols without URLs."""
     return authority(_REACHED.get(host, host), port)
 
 
 def authority(host: str, port: int) -> str:
-    """Return ``host:port`` with this host, which may be an IPv6 address."""
+    """Return ``host:port``; IPv6 addresses are bracketed."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def url_of(host: str, port: int, *, secure: bool = False) -> str:
-    """Return the address that clients on this machine use."""
+    """Return the URL for clients on this machine."""
     return url_at(_REACHED.get(host, host), port, secure=secure)
 
 
 def url_at(host: str, port: int, *, secure: bool = False) -> str:
-    """Return the address with this host, which may be an IPv6 address."""
+    """Return the URL with this host; IPv6 addresses are bracketed."""
     scheme = "https" if secure else "http"
     return f"{scheme}://{authority(host, port)}"

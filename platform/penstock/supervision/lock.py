@@ -1,4 +1,4 @@
-"""One ``penstock up`` per home: an advisory lock that the kernel lets go when its holder dies, however it dies."""
+"""One ``penstock up`` per home: an advisory lock, which the kernel releases when its holder dies."""
 
 import fcntl
 import os
@@ -15,14 +15,14 @@ FILE = "up.lock"
 
 
 class HomeLock:
-    """Held while a platform runs in this home; the file names the holder."""
+    """Held while a platform runs in this home; the file holds the holder's process id."""
 
     def __init__(self, run: Path) -> None:
         self._path = run / FILE
         self._fd = -1
 
     def __enter__(self) -> Self:
-        """Take the lock, or tell who holds it, or why nobody can."""
+        """Take the lock; raises ``CommandError`` that names the holder or the fault."""
         home = self._path.parent.parent
         try:
             self._take()
@@ -52,13 +52,13 @@ class HomeLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go; the file stays, so that nobody locks a file that is being removed."""
+        """Release the lock; the file stays, since removing it would race with the next holder."""
         os.ftruncate(self._fd, 0)
         self._close()
 
 
 def holder(run: Path) -> int:
-    """Return the process id of the platform that runs in this home, 0 where none does."""
+    """Return the process id of the platform in this home, 0 if none runs."""
     try:
         fd = os.open(run / FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def held(file: Path, *, shared: bool) -> Iterator[None]:
 
 
 def holders(file: Path) -> str:
-    """Say which processes of this container hold a lock of a file, as the kernel tells it (proc(5))."""
+    """Return the processes of this container that hold a lock on a file (proc(5))."""
     number = f":{file.stat().st_ino}"
     lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     pids = sorted({line[4] for line in lines if line[1] == "FLOCK" and line[5].endswith(number)}, key=int)

@@ -1,4 +1,4 @@
-"""A child that must not outlive its supervisor asks the kernel for a signal when the supervisor dies."""
+"""A child asks the kernel for a signal at its supervisor's death, so that it never outlives it."""
 
 import ctypes
 import os
@@ -8,10 +8,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def terminate_with(parent: int) -> None:
-    """Get SIGTERM (which drains) when ``parent`` dies, even by ``kill -9``; exit at once where it is dead already.
+    """Get SIGTERM (drain) when ``parent`` dies, even by ``kill -9``; exit at once if it is dead already.
 
-    Linux only. The signal comes when the *thread* that started us ends, so a supervisor starts children
-    from its main thread.
+    Linux only. The kernel watches the *thread* that started the child: a supervisor starts children from its main
+    thread.
     """
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:

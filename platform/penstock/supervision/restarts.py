@@ -1,7 +1,7 @@
-"""When a dead process is started again, and when it is given up.
+"""Restart policy of a dead process: when it is started again, and when it is given up.
 
-Trade-off: waiting longer after each death keeps a broken process from burning the machine, and keeps a healthy one
-that died by accident away for longer; so the first restart is almost at once and the wait only then doubles.
+Trade-off: the wait doubles after each death. A broken process does not burn the machine, a healthy one that died by
+accident is back almost at once.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class RestartPolicy:
     window_s: float = 60.0
 
     def wait_s(self, deaths: Sequence[float], now: float) -> float | None:
-        """Return how long to wait before the next start; None where it is a crash loop.
+        """Return the wait before the next start; None for a crash loop.
 
         ``deaths`` and ``now`` are monotonic seconds; the last death counts.
         """

@@ -1,4 +1,4 @@
-"""Keeps one process of the platform running: starts, restarts and replaces it, gives up on a crash loop."""
+"""Keeps one process running: start, restart, replace; gives up on a crash loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from penstock.supervision.restarts import RestartPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """How a process is supervised. ``ready`` says whether it serves; it is asked again and again."""
+    """A supervised process. ``ready`` is polled until the process serves."""
 
     command: Callable[[], Command]
     ready: Callable[[Child], Awaitable[bool]]
@@ -25,8 +25,6 @@ class ChildSpec:
 
 
 class Supervisor:
-    """One process and its successors."""
-
     def __init__(self, spec: ChildSpec) -> None:
         self._spec = spec
         self._child: Child | None = None
@@ -35,18 +33,16 @@ class Supervisor:
 
     @property
     def child(self) -> Child:
-        """Return the process that serves now."""
         assert self._child is not None  # noqa: S101  nothing watches or stops what was never started
         return self._child
 
     @property
     def name(self) -> str:
-        """Return what the process is called."""
         return self._spec.command().name
 
     @property
     def pid(self) -> int:
-        """Return the process id, 0 while nothing runs."""
+        """Process id, 0 while nothing runs."""
         return self._child.pid if self._child is not None and self._child.code is None else 0
 
     async def start(self) -> None:
@@ -55,11 +51,10 @@ class Supervisor:
         await self._until_ready(self.child)
 
     async def launch(self) -> None:
-        """Start the process without waiting for it."""
         self._child = await spawn(self._spec.command())
 
     async def watch(self) -> None:
-        """Restart the process whenever it ends; return after ``stop``, raise ``CommandError`` on a crash loop."""
+        """Restart the process when it ends; return after ``stop``, raise ``CommandError`` on a crash loop."""
         while not self._stopping.is_set():
             child = self.child
             code = await child.wait()
@@ -67,7 +62,7 @@ class Supervisor:
                 await self._restart(child, code)
 
     async def replace(self, grace_s: float) -> None:
-        """Bring up a successor beside the present process, then let that one drain; on failure it stays."""
+        """Start a successor, then drain the present process, which stays if the successor fails."""
         fresh = await spawn(self._spec.command())
         try:
             await self._until_ready(fresh)
@@ -78,13 +73,11 @@ class Supervisor:
         await old.stop(grace_s)
 
     async def stop(self, grace_s: float) -> None:
-        """End the process for good."""
         self._stopping.set()
         if self._child is not None:
             await self._child.stop(grace_s)
 
     def kill(self) -> None:
-        """End the process at once."""
         self._stopping.set()
         if self._child is not None:
             self._child.kill()

@@ -1,6 +1,7 @@
-"""Another's program as a child that ends with its supervisor: ``python -m penstock.supervision.tied PID PROGRAM …``.
+"""Runs a foreign program as a child that ends with its supervisor: ``python -m penstock.supervision.tied PID
+PROGRAM …``.
 
-It becomes that program: same process id, and the kernel's promise of a signal outlives the change.
+It replaces itself by the program (exec): the process id and the kernel's parent-death signal are kept.
 """
 
 import os
@@ -10,12 +11,11 @@ from penstock.supervision.parent import terminate_with
 
 
 def argv(program: str, *arguments: str) -> tuple[str, ...]:
-    """Return how this process starts the program so that it does not outlive it."""
+    """Return the command line that starts the program tied to this process."""
     return (sys.executable, "-m", "penstock.supervision.tied", str(os.getpid()), program, *arguments)
 
 
 def main(parent: str, program: list[str]) -> None:
-    """Become the program."""
     terminate_with(int(parent))
     os.execv(program[0], program)  # noqa: S606  a list, and never a shell
 

@@ -1,4 +1,4 @@
-"""The catalogue's part of limits, ledger and bills; read it from ``names.py``, where all of it is."""
+"""Metrics of limits, ledger and bills; part of the catalogue in ``names.py``."""
 
 from penstock.telemetry.definitions import Kind, Label, Metric
 

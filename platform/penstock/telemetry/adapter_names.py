@@ -1,4 +1,4 @@
-"""The catalogue's part of adapters on workers; read it from ``names.py``, where all of it is."""
+"""Metrics of adapters on workers; part of the catalogue in ``names.py``."""
 
 from penstock.telemetry.definitions import LATENCY_S, Kind, Label, Metric
 

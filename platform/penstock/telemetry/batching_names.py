@@ -1,4 +1,4 @@
-"""The catalogue's part of batches of classic models; read it from ``names.py``, where all of it is."""
+"""Metrics of classic models' batches; part of the catalogue in ``names.py``."""
 
 from penstock.telemetry.definitions import LATENCY_S, Kind, Label, Metric
 

@@ -1,4 +1,4 @@
-"""The catalogue's part of the controller, its pool and certificates; read it from ``names.py``, where all of it is."""
+"""Metrics of the controller, its pool and certificates; part of the catalogue in ``names.py``."""
 
 from penstock.telemetry.definitions import LATENCY_S, Kind, Label, Metric
 

@@ -1,4 +1,4 @@
-"""What a metric is: its kind, its labels (a closed set), its buckets. The catalogue itself is ``names.py``."""
+"""Definition of a metric: kind, labels (a closed set), buckets. The catalogue is ``names.py``."""
 
 from dataclasses import dataclass
 from enum import StrEnum

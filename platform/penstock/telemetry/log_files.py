@@ -1,10 +1,7 @@
-"""Logs on disk, bounded: each in size with some older pieces, and in number once their processes are gone.
+"""Bounded logs on disk: each in size with some older pieces, and in number once their processes have ended.
 
-A process writes to a file that it was given when it began, in append mode. So a log that has grown is copied away and
-cut to nothing, and the process goes on at its beginning.
-
-Trade-off: what is written between the copy and the cut is lost; a pipe through whoever started it would lose nothing,
-and a process would block on one that is away.
+Processes append to a file opened at their start; a log that has grown is copied and truncated, and the process goes on.
+Trade-off: lines between copy and truncation are lost. A pipe would lose none, and would block a process without reader.
 """
 
 import os
@@ -20,7 +17,7 @@ ENGINE = "engine-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """``pieces`` older parts of ``most_bytes`` are kept of a log, and of each kind the logs of ``gone`` processes."""
+    """``pieces`` older parts of ``most_bytes`` are kept per log, and per kind the logs of ``gone`` ended processes."""
 
     most_bytes: int = 16 << 20
     pieces: int = 2
@@ -28,7 +25,7 @@ class LogBounds:
 
 
 def rotate(log: Path, bounds: LogBounds) -> bool:
-    """Cut a log that has grown beyond its bound, after a copy; True where that happened. Never raises ``OSError``."""
+    """Copy and truncate a log above its bound; return True if it did. Never raises ``OSError``."""
     with suppress(OSError):
         if log.stat().st_size <= bounds.most_bytes:
             return False
@@ -44,7 +41,7 @@ def rotate(log: Path, bounds: LogBounds) -> bool:
 
 
 def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds) -> None:
-    """Remove the logs ``<kind><id>.log`` whose process is gone, but for the newest; ``lives`` tells of an id."""
+    """Remove all but the newest logs ``<kind><id>.log`` of ended processes; ``lives`` tells of an id."""
     found = [path for path in logs.glob(f"{kind}*.log") if not lives(path.stem.removeprefix(kind))]
     with suppress(FileNotFoundError):
         found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
@@ -54,7 +51,7 @@ def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds
 
 
 def is_alive(pid_file: Path) -> bool:
-    """Tell whether the process lives whose id stands in this file."""
+    """Return whether the process whose id the file holds is running."""
     try:
         os.kill(int(pid_file.read_text()), 0)
     except (OSError, ValueError):

@@ -48,23 +48,20 @@ class Metrics:
         return kind(metric.name, metric.help, labels, registry=self.registry)
 
     def tell_start(self) -> None:
-        """Show when this process started; once for each page, whoever else adds to it."""
+        """Export the process's start time; once per page, also if several registries share the page."""
         self.registry.register(_Start())
 
     def counter(self, metric: Metric) -> Counter:
-        """Return the counter of the catalogue's entry."""
         return cast("Counter", self._objects[metric.name])
 
     def gauge(self, metric: Metric) -> Gauge:
-        """Return the gauge of the catalogue's entry."""
         return cast("Gauge", self._objects[metric.name])
 
     def histogram(self, metric: Metric) -> Histogram:
-        """Return the histogram of the catalogue's entry."""
         return cast("Histogram", self._objects[metric.name])
 
     def drop(self, label: Label, value: str) -> None:
-        """Forget every series in which a label has this value; whoever keeps a child of it counts in vain."""
+        """Remove each series with this label value; children that were kept count in vain."""
         for metric in self._catalogue:
             if label in metric.labels:
                 self._objects[metric.name].remove_by_labels({str(label): value})
@@ -74,13 +71,13 @@ class Metrics:
         return generate_latest(self.registry)
 
     def openmetrics(self) -> bytes:
-        """Return the OpenMetrics format, which also has the exemplars."""
+        """Return the OpenMetrics format, which includes exemplars."""
         said: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
         return said
 
 
 class _Start(Collector):
-    """Of all that the client knows of a process, when it started."""
+    """The process's start time, and none of the client's other process metrics."""
 
     def __init__(self) -> None:
         self._process = ProcessCollector(registry=None)
@@ -90,15 +87,17 @@ class _Start(Collector):
 
 
 def begin_at_zero(counter: Counter, *values: Iterable[str]) -> None:
-    """Show a counter at 0 for each value of its labels, in their order: of one that appears at 1 nobody sees a rise."""
+    """Create a counter's series at 0 for each value of its labels, in order: ``rate`` misses a series' first
+    sample.
+    """
     for labels in product(*values):
         counter.labels(*labels)
 
 
 def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
-    """Observe all values in one step: a stream's token gaps at its end, at a tenth of the cost of one by one.
+    """Observe all values in one step: a stream's token gaps, at a tenth of the cost of single calls.
 
-    It uses the client's own cells, which are no public interface; a test compares with ``observe``.
+    Uses the client's private cells; a test compares with ``observe``.
     """
     if not values:
         return
@@ -111,10 +110,9 @@ def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
 
 
 class Observed:
-    """A histogram's child on a hot path: ``observe`` through the client's own cells, at a third of its cost.
+    """A histogram's child for hot paths: observes through the client's private cells, at a third of the cost.
 
-    Its cells' locks are left alone, so only one thread may observe. With an exemplar, which few
-    requests have, it is the client's own ``observe``.
+    It takes no locks: a single thread may observe. A value with an exemplar goes through the client's own ``observe``.
     """
 
     __slots__ = ("_bounds", "_buckets", "_histogram", "_sum")
@@ -125,7 +123,6 @@ class Observed:
         self._sum, self._buckets = histogram._sum, histogram._buckets  # noqa: SLF001
 
     def observe(self, value: float, exemplar: dict[str, str] | None = None) -> None:
-        """Count one value."""
         if exemplar is not None:
             self._histogram.observe(value, exemplar)
             return

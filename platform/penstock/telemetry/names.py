@@ -1,8 +1,7 @@
-"""The catalogue: every metric and label the platform exports, and nothing else.
+"""The catalogue: every metric and label the platform exports.
 
-Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name. Some parts of it stand beside
-this one, and are read from here.
-Labels are bounded: closed enums, registered names, or tenants as top N and ``other``.
+Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name. Parts of it in modules beside
+this one are read from here. Labels are bounded: closed enums, registered names, or the top N tenants and ``other``.
 """
 
 from penstock.telemetry.accounting_names import *  # noqa: F403

@@ -1,6 +1,6 @@
-"""A server of a few read-only pages, such as metrics, on a listener of its own; one connection a call.
+"""A server of read-only pages, such as metrics, on a listener of its own; one connection per request.
 
-Not for callers: whoever reaches the listener may read every page.
+Operators only: a client that reaches the listener may read every page.
 """
 
 import asyncio
@@ -19,8 +19,6 @@ Page = Callable[[], Awaitable[tuple[int, str, bytes]]]
 
 
 async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Server:
-    """Serve these pages by path."""
-
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with suppress(OSError, ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -36,7 +34,7 @@ async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Serv
 
 
 def _wanted(path: str, head: bytes, pages: Mapping[str, Page]) -> str:
-    """Return the page that is meant: metrics come in the richer of the formats that the caller takes."""
+    """Return the requested page; metrics in the richest format that the client accepts."""
     lines = head.decode("latin-1").lower().split("\r\n")[1:]
     takes = any(line.startswith("accept:") and _OPENMETRICS_TYPE in line for line in lines)
     return OPENMETRICS if path == METRICS and takes and OPENMETRICS in pages else path

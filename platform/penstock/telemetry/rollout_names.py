@@ -1,4 +1,4 @@
-"""The catalogue's part of rollouts and of rules at the gateways; read it from ``names.py``, where all of it is."""
+"""Metrics of rollouts and routing rules; part of the catalogue in ``names.py``."""
 
 from penstock.telemetry.definitions import Kind, Label, Metric
 

@@ -1,6 +1,6 @@
-"""What was measured, as rules and judgements read it: samples and series of any metric.
+"""Samples and series of metrics, as rules and judges read them.
 
-Unknown is None: a series that is absent and a value that is no number are never taken for 0.
+Unknown is None: an absent series and a value that is not a number are never taken for 0.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ STARTED = "process_start_time_seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One value of one series; None where it is no number."""
+    """One value of one series; None if it is not a number."""
 
     labels: Mapping[str, str]
     value: float | None
@@ -22,7 +22,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One series over time: pairs of Unix seconds and a value, which is None where it is no number."""
+    """One series over time: pairs of Unix seconds and a value, None if it is not a number."""
 
     labels: Mapping[str, str]
     points: tuple[tuple[float, float | None], ...]

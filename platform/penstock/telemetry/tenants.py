@@ -1,10 +1,10 @@
-"""Bounds the tenant label (J4): the tenants that ask most have their name, all others together are ``other``.
+"""Bounds the tenant label (J4): the busiest tenants have their name, all others share ``other``.
 
-Who comes first gets a name, and who asks twice as much as the least of the named takes its place: its series go, and
-what it asks from then on counts with the others. Counts halve as requests come, so that last week's busy give way.
+Names go to the first tenants; a tenant with twice the requests of the least busy named one replaces it, whose series
+are dropped. Counts are halved as requests come, so that old traffic fades.
 
-Trade-off: a tenant that climbs is among the others until then, and one that falls takes its series along. Sums of rates
-over all tenants stay exact.
+Trade-off: a rising tenant counts as ``other`` until then, and a falling one takes its series along. Sums of rates over
+all tenants stay exact.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,11 @@ class TenantNames(StrEnum):
     OFF = "off"
 
 
-def _nobody(_: str) -> None:
-    """Nobody has series to drop."""
+def _nobody(_: str) -> None: ...
 
 
 class TenantLabels:
-    """``name`` may hide names; ``on_drop`` is told the label of a tenant that has lost its name."""
+    """``name`` may pseudonymise names; ``on_drop`` gets the label of a tenant that lost its name."""
 
     def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
         self._limit, self._name = limit, name
@@ -56,7 +55,7 @@ class TenantLabels:
         return label or OTHER
 
     def _in_place_of_another(self, tenant: str, count: int) -> str | None:
-        """Give it the name of whoever asks least, where it asks twice as much."""
+        """Give the tenant the label of the least busy named one if it has twice its requests."""
         least = min(self._known, key=lambda one: self._counts.get(one, 0))
         if count < 2 * self._counts.get(least, 0):
             return None

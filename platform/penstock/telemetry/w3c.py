@@ -1,4 +1,4 @@
-"""W3C trace context as a string: which trace, which span, whether it is kept. Pure; chance is an argument."""
+"""W3C trace context as a string: trace, span, sampled flag. Pure; chance is an argument."""
 
 import random
 
@@ -8,9 +8,9 @@ TRACE, SPAN = slice(3, 35), slice(36, 52)
 
 
 def own_span(given: str, ratio: float, chance: random.Random) -> str:
-    """Return the context of a request's own span: in the caller's trace, or in a new one.
+    """Return the context of a request's own span, in the caller's trace or a new one.
 
-    The caller decides whether its trace is sampled; a new one is with probability ``ratio``.
+    The caller's sampling decision holds; a new trace is sampled with probability ``ratio``.
     """
     span = chance.getrandbits(64) or 1
     if given:
@@ -20,10 +20,10 @@ def own_span(given: str, ratio: float, chance: random.Random) -> str:
 
 
 def is_sampled(context: str) -> bool:
-    """Tell whether a ``traceparent`` says that its spans are kept."""
+    """Return whether a ``traceparent`` is sampled."""
     return bool(context) and bool(int(context[-2:], 16) & 1)
 
 
 def trace_of(context: str) -> str:
-    """Return the trace's id; nothing where it is not sampled, for nobody would find it."""
+    """Return the trace id; empty if the trace is not sampled, since no backend has it."""
     return context[TRACE] if is_sampled(context) else ""

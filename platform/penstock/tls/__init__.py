@@ -1,4 +1,4 @@
-"""Mutual TLS between the platform's own processes: who one is by its certificate, and who may call whom.
+"""Mutual TLS 1.3 between the platform's processes: identity from certificates, roles that may call one another.
 
-TLS 1.3 and nothing else. It must not know what is said on a connection, nor where settings come from.
+It must not know the protocol on a connection, nor the source of settings.
 """

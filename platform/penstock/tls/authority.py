@@ -1,6 +1,6 @@
-"""An authority of one home's own, for `penstock up --tls`: it signs for the processes of one machine.
+"""The certificate authority of one home, for `penstock up --tls`: it signs for the processes of one machine.
 
-A fleet has an authority of its own (cert-manager, SPIRE, a company's CA) and mounts what that issues.
+A fleet mounts certificates of its own authority (cert-manager, SPIRE, a company's CA) instead.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,10 @@ BEFORE = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A certificate and its key, as PEM."""
-
     certificate: str
     key: str
 
     def __repr__(self) -> str:
-        """Hide the key."""
         return "Pair(…)"
 
 
@@ -39,7 +36,7 @@ def make(name: str, *, now: float, days: float) -> Pair:
 
 
 def issue(authority: Pair, who: Identity, *, now: float, days: float) -> Pair:
-    """Return a certificate that says who a process is, good for both ends of a connection."""
+    """Return a certificate for an identity, valid for clients and servers."""
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
     signer = serialization.load_pem_private_key(authority.key.encode(), password=None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)  # noqa: S101  made above
@@ -57,7 +54,7 @@ def issue(authority: Pair, who: Identity, *, now: float, days: float) -> Pair:
 
 
 def ends_at(certificate: str) -> float:
-    """Return when a certificate ends, in seconds since the epoch."""
+    """Return the end of a certificate's validity, Unix seconds."""
     return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc.timestamp()
 
 

@@ -1,4 +1,4 @@
-"""When the certificate of a process ends, as a metric: a process without one shows nothing, which is not 0."""
+"""Metrics of a certificate's validity; a process without a certificate has no series, which is not 0."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from penstock.tls.files import Own
 
 
 def show(own: Callable[[], Own], metrics: Metrics) -> None:
-    """Show from when and until when the certificate is valid that is in force when somebody looks."""
+    """Register gauges that read the certificate in force at each scrape."""
     role = own().identity.role
     metrics.gauge(names.CERTIFICATE_STARTS_AT).labels(role).set_function(lambda: own().starts_at)
     metrics.gauge(names.CERTIFICATE_ENDS_AT).labels(role).set_function(lambda: own().ends_at)

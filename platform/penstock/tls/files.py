@@ -1,6 +1,6 @@
-"""A process's certificate, key and authorities out of their files, judged before they are used.
+"""Reads a process's certificate, key and authorities from files and checks them before use.
 
-What would fail at the first connection, with a library's words, fails here with the file, the reason and the remedy.
+A fault is reported with file, reason and remedy here, not by a TLS library at the first connection.
 """
 
 import ssl
@@ -22,7 +22,7 @@ _RENEW = "Have it issued again; who issues it renews it by itself: look why that
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Where they are: PEM. ``authorities`` may hold several, which are all trusted: one takes another's place so."""
+    """Paths of PEM files. ``authorities`` may hold several, all trusted, so that one can replace another."""
 
     certificate: Path
     key: Path
@@ -30,13 +30,13 @@ class Files:
 
     @property
     def stamp(self) -> tuple[Stamp, ...]:
-        """What changes when one of them is another."""
+        """Return a value that changes with any of the files."""
         return tuple(secret_file.stamp(file) for file in (self.certificate, self.key, self.authorities))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """Who this process is, by its certificate, and until when (seconds since the epoch)."""
+    """Identity in this process's certificate, and the end of its validity in Unix seconds."""
 
     identity: Identity
     starts_at: float
@@ -44,7 +44,7 @@ class Own:
 
 
 def read(files: Files, role: Role, now: float) -> Own:
-    """Return who the files make this process, or raise ``CommandError``."""
+    """Return this process's identity; raises ``CommandError``."""
     chain = _certificates(files.certificate, "certificate")
     authorities = _certificates(files.authorities, "file of authorities' certificates")
     secret_file.text(files.key, "key of the certificate")
@@ -60,7 +60,7 @@ def read(files: Files, role: Role, now: float) -> Own:
 
 
 def load(context: ssl.SSLContext, files: Files) -> None:
-    """Put them into a context, or raise ``CommandError`` where they are no pair."""
+    """Load the files into a TLS context; raises ``CommandError`` if certificate and key do not match."""
     try:
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
         context.load_verify_locations(files.authorities)
@@ -82,7 +82,7 @@ def load(context: ssl.SSLContext, files: Files) -> None:
 
 
 def _no_password() -> str:
-    """Answer for a key that is locked: nobody can be asked."""
+    """Refuse a password-protected key."""
     return ""
 
 
@@ -106,7 +106,7 @@ def _check_time(certificate: x509.Certificate, what: str, now: float) -> None:
 
 
 def _check_authorities(authorities: Sequence[x509.Certificate], file: Path, now: float) -> None:
-    """Refuse where none of them is valid; one that has expired beside another is one that was exchanged."""
+    """Refuse files without a valid authority; an expired one beside a valid one is normal during rotation."""
     errors = []
     for one in authorities:
         try:

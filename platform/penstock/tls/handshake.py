@@ -1,6 +1,6 @@
-"""The end of a handshake: a client looks who answered before it says anything, and what failed is told in words.
+"""The end of a handshake: a client checks the server's identity before it sends, and failures are put into words.
 
-The libraries above (asyncio, uvloop, httpx) make connections by these contexts; none of them knows of roles.
+Libraries above (asyncio, uvloop, httpx) connect through these contexts and know no roles.
 """
 
 import ssl
@@ -28,7 +28,7 @@ _REMEDIES = {
 
 
 class PeerContext(ssl.SSLContext):
-    """A context that knows who must answer; a listener's judges its callers later, where their address is known."""
+    """A client's context names the role that must answer; a listener judges callers later, with their address."""
 
     peer: Role | None = None
     trust_domain: str = ""
@@ -36,7 +36,7 @@ class PeerContext(ssl.SSLContext):
     """Who hears of callers that a listener turns away."""
 
     def judge(self, certificate: Mapping[str, object]) -> None:
-        """Raise ``SSLCertVerificationError`` where somebody else answered than was called."""
+        """Raise ``SSLCertVerificationError`` if the peer has another role than the one called."""
         if self.peer is None:
             return
         why = stranger(certificate, self.trust_domain)
@@ -47,13 +47,13 @@ class PeerContext(ssl.SSLContext):
 
 
 def peer_of(certificate: Mapping[str, object]) -> Identity:
-    """Return who a verified certificate names, or raise ``ValueError``."""
+    """Return the identity in a verified certificate; raises ``ValueError``."""
     names = cast("tuple[tuple[str, str], ...]", certificate.get("subjectAltName", ()))
     return identity_of(value for kind, value in names if kind == "URI")
 
 
 def stranger(certificate: Mapping[str, object], trust_domain: str) -> str:
-    """Say why a verified certificate is nobody's of this platform; empty where it is."""
+    """Return the reason why a verified certificate is not of this platform; empty if it is."""
     try:
         found = peer_of(certificate)
     except ValueError as error:
@@ -62,13 +62,13 @@ def stranger(certificate: Mapping[str, object], trust_domain: str) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Return what a failed handshake means."""
+    """Translate a TLS error into cause and remedy."""
     told = str(error)
     return next((meaning for word, meaning in _REMEDIES.items() if word in told), told or type(error).__name__)
 
 
 def failed(error: BaseException | None) -> str:
-    """Return what a failed connection's handshake means; empty where it failed of something else."""
+    """Return the handshake error of a failed connection in words; empty if the failure was another one."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return in_words(error)
@@ -82,9 +82,8 @@ def _told(context: ssl.SSLContext, error: ssl.SSLError) -> None:
 
 
 class _Object(ssl.SSLObject):
-    """A connection of asyncio or uvloop, which would drop a failed one with the alert that tells the peer why.
-
-    So a listener's wants another byte first: what is written by then goes out, and what comes next ends it.
+    """TLS of asyncio and uvloop. They would drop a failed connection before the alert with the reason is sent;
+    a listener therefore asks for one more byte first.
     """
 
     _ended: ssl.SSLError | None = None
@@ -92,13 +91,12 @@ class _Object(ssl.SSLObject):
 
     @classmethod
     def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **more: object) -> Self:
-        """Keep where its bytes go; this is how a context makes one."""
+        """Create the object for a context; keeps its output buffer."""
         made: Self = super()._create(incoming, outgoing, **more)  # type: ignore[misc]  # typeshed lacks it
         made._out = outgoing
         return made
 
     def do_handshake(self) -> None:
-        """Shake hands; then a client looks who it is."""
         if self._ended is not None:
             raise self._ended
         try:
@@ -116,10 +114,9 @@ class _Object(ssl.SSLObject):
 
 
 class _Socket(ssl.SSLSocket):
-    """A connection of whoever blocks: the command line."""
+    """TLS of a blocking client: the command line."""
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002  the signature is the library's
-        """Shake hands; then look who it is."""
         super().do_handshake(block)
         if isinstance(self.context, PeerContext):
             self.context.judge(self.getpeercert() or {})

@@ -1,7 +1,6 @@
-"""A bound on how long the head of a request may take, which uvicorn has none for; it knows no roles.
+"""A timeout on request heads, which uvicorn lacks.
 
-A body and an answer take as long as they take: what runs has its own deadlines. Handshakes before it end after the
-loop's own 60 seconds: uvicorn makes the listener, in the engine by vLLM's hand, and gives no way to say less.
+Bodies and answers have deadlines of their own; handshakes end after asyncio's 60 seconds.
 """
 
 import asyncio
@@ -12,12 +11,12 @@ HEAD_S = 10.0
 
 
 def timed(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol, whichever it is, with this bound."""
+    """Return uvicorn's protocol class with the timeout added."""
     return type("Timed", (_Timed, protocol), {})
 
 
 class _Timed(asyncio.Protocol):
-    """Goes before a protocol of uvicorn's, which has the rest."""
+    """Mixin in front of one of uvicorn's protocols."""
 
     cycle: Any
     transport: asyncio.Transport
@@ -36,7 +35,7 @@ class _Timed(asyncio.Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        """Give a head that is not whole its time; a request that runs has none here."""
+        """Start the timer on an incomplete head; stop it for a running request."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._forget()
         elif self._late is None:

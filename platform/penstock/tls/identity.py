@@ -1,9 +1,8 @@
-"""Who a process is, as its certificate says: one URI among the subject's alternative names, and who may call whom.
+"""Identity of a process: one SPIFFE URI among its certificate's alternative names; and the roles that may call a
+listener.
 
-``spiffe://<trust domain>/<role>``, or ``/<role>/<name>`` where somebody tells the processes of a role apart (SPIFFE-ID,
-https://spiffe.io/docs/latest/spiffe-specs/spiffe-id). Pure.
-
-Trade-off: it is the role that is checked. Which worker it is, tickets and bearers say, which are each worker's own.
+``spiffe://<trust domain>/<role>`` or ``/<role>/<name>`` (https://spiffe.io/docs/latest/spiffe-specs/spiffe-id). Pure.
+Trade-off: only the role is checked. Tickets and bearer tokens, which differ per worker, tell workers apart.
 """
 
 import re
@@ -16,7 +15,7 @@ FORM = "spiffe://<trust domain>/<role>"
 
 
 class Role(StrEnum):
-    """What a process is to the others; operators are people at the command line."""
+    """Role of a process; an operator is a person at the command line."""
 
     GATEWAY = "gateway"
     CONTROLLER = "controller"
@@ -26,20 +25,17 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who somebody is."""
-
     trust_domain: str
     role: Role
     name: str = ""
 
     def __str__(self) -> str:
-        """Return the URI."""
         return f"spiffe://{self.trust_domain}/{self.role}{f'/{self.name}' if self.name else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callers:
-    """Who may come in at a listener. ``itself``: a role that may too, from its own machine."""
+    """Roles that may call a listener. ``itself``: a role admitted from the same machine only."""
 
     roles: frozenset[Role]
     itself: Role | None = None
@@ -47,11 +43,11 @@ class Callers:
     """Who may ask for what is under a path, the first that fits; without one, everybody who may come in."""
 
     def admit(self, role: Role, *, from_here: bool) -> bool:
-        """Tell whether a caller of this role may come in."""
+        """Return whether this role may connect."""
         return role in self.roles or (role is self.itself and from_here)
 
     def may_ask(self, role: Role, path: str) -> bool:
-        """Tell whether a caller of this role, who came in, may ask for this path."""
+        """Return whether a connected caller of this role may request this path."""
         found = (roles for under, roles in self.by_path if path == under or path.startswith(f"{under}/"))
         return role in next(found, (role,))
 
@@ -72,7 +68,7 @@ CONTROLLER_API = Callers(
 
 
 def identity_of(uris: Iterable[str]) -> Identity:
-    """Return who these URIs of one certificate name; ``ValueError`` says why it is nobody."""
+    """Return the identity in a certificate's URIs; raises ``ValueError`` with the reason."""
     found = [uri for uri in uris if uri.startswith("spiffe:")]
     if len(found) != 1:
         raise ValueError(f"it names {len(found)} identities ({FORM}), and one is wanted")

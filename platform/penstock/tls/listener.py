@@ -1,8 +1,6 @@
-"""A listener that lets in whom it may: the role of a caller is looked at once, when its connection is made, and at each
-request where routes differ in who may ask for them.
+"""Guards a TLS listener by role: once per connection, and per request if routes differ in the roles they admit.
 
-A wrong role is told in HTTP, since the handshake has no words for it, and in the log with the address that it came
-from. Where all routes are alike, what a connection carries afterwards costs nothing here.
+A refusal is an HTTP answer, since a handshake has no words for it, and a log line with the caller's address.
 """
 
 import asyncio
@@ -27,20 +25,20 @@ PATIENCE_S = 5.0
 
 
 class ServerConfig(Protocol):
-    """What is set of an HTTP server's configuration once it is loaded: uvicorn's."""
+    """The parts of uvicorn's configuration that this module sets after loading."""
 
     ssl: ssl.SSLContext | None
     http_protocol_class: type[asyncio.Protocol]
 
 
 def guard(config: ServerConfig, mutual: Mutual, callers: Callers) -> None:
-    """Let a server listen with this certificate, for these callers alone."""
+    """Serve with this certificate, for these roles only."""
     config.ssl = mutual.server()
     config.http_protocol_class = _admitting(timed(config.http_protocol_class), mutual, callers)
 
 
 def refusal(transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> str:
-    """Say why who is at the other end may not come in; empty where it may."""
+    """Return the reason why the peer may not connect; empty if it may."""
     certificate = transport.get_extra_info("peercert") or {}
     if why := stranger(certificate, mutual.identity.trust_domain):
         return why
@@ -68,7 +66,7 @@ def _admitting(protocol: type[asyncio.Protocol], mutual: Mutual, callers: Caller
 
 
 def _by_path(app: App, transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> App:
-    """Return the application as this connection's peer may ask it."""
+    """Wrap the application with the path check of this connection's role."""
     caller = peer_of(transport.get_extra_info("peercert") or {})
 
     async def asked(scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +95,7 @@ def _turn_away(transport: asyncio.Transport, why: str, refusals: Refusals) -> No
 
 
 class _TurnedAway(asyncio.Protocol):
-    """Answers whatever is asked with a refusal, and closes."""
+    """Answers each request with the refusal and closes."""
 
     def __init__(self, transport: asyncio.Transport, why: str) -> None:
         self._transport, self._why = transport, why

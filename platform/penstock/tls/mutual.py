@@ -1,8 +1,8 @@
-"""What a process shows to its peers and asks of them: contexts out of its files, and again whenever these change.
+"""TLS contexts of one process, rebuilt when the certificate files change.
 
-Files are looked at when a connection is made, once in ``LOOK_EVERY_S``: nothing runs beside, and connections that are
-open stay as they are. What can't be used leaves what was there before, and says so once. Sessions are not resumed: a
-resumed one would outlive its certificate and its authority, and connections are kept anyway.
+Files are checked on new connections, at most once per ``LOOK_EVERY_S``; open connections are kept. Unusable files leave
+the previous context in force and are reported once. Session resumption is off: a resumed session would outlive its
+certificate.
 """
 
 import ssl
@@ -22,7 +22,7 @@ SOON_RATIO = 0.1
 
 
 class Mutual:
-    """The certificate of one process, its key and its authorities."""
+    """Certificate, key and authorities of one process."""
 
     def __init__(self, files: Files, role: Role, clock: Clock) -> None:
         self._files, self._role, self._clock = files, role, clock
@@ -37,30 +37,28 @@ class Mutual:
 
     @property
     def identity(self) -> Identity:
-        """Who this process is."""
         return self._own.identity
 
     @property
     def files(self) -> Files:
-        """Where it has that from."""
         return self._files
 
     def now(self) -> Own:
-        """Return who this process is and until when, by what is in the files now."""
+        """Return identity and end of validity by the present files."""
         self._look()
         return self._own
 
     @property
     def refusals(self) -> Refusals:
-        """Who hears of peers that are turned away."""
+        """Return the log of refused peers."""
         return self._refusals
 
     def server(self) -> ssl.SSLContext:
-        """Return what a listener works with, for as long as it listens: each new connection gets what is newest."""
+        """Return a listener's context; each new connection uses the newest files."""
         return self._listener
 
     def client(self, peer: Role) -> ssl.SSLContext:
-        """Return what a new connection to a process of this role is made with."""
+        """Return the context of a new connection to this role."""
         self._look()
         if peer not in self._clients:
             self._clients[peer] = self._context(ssl.PROTOCOL_TLS_CLIENT, peer)
@@ -90,7 +88,7 @@ class Mutual:
         logs.logger().info("certificate_changed", detail=str(self._own.identity))
 
     def _warn(self) -> None:
-        """Say once that the certificate ends soon, or has ended: whoever renews it does not."""
+        """Warn once if the certificate expires soon or has expired: renewal has failed."""
         left_s, life_s = self._own.ends_at - self._clock.now(), self._own.ends_at - self._own.starts_at
         if self._is_told or left_s > SOON_RATIO * life_s:
             return

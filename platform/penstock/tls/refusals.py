@@ -1,7 +1,6 @@
-"""Says who was turned away, and says it sparingly: strangers who come in floods must not fill the log.
+"""Rate-limited log of refused peers: a burst of lines, then one every few seconds with the count of those left out.
 
-So many lines at once, then one every few seconds; each tells how many went before it without a line of their own. What
-is left out is counted and never queued, so that a flood costs neither memory nor the disk of whoever is flooded.
+Left-out lines are counted, not queued: a flood costs neither memory nor disk.
 """
 
 from penstock.domain.clock import Clock
@@ -12,15 +11,13 @@ LINE_EVERY_S = 6.0
 
 
 class Refusals:
-    """The refused peers of one process."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lines, self._since = float(LINES_AT_ONCE), clock.monotonic()
         self._untold = 0
 
     def tell(self, reason: str, address: str = "") -> None:
-        """Note a refused peer: in the log, or in the count of the next line."""
+        """Log a refused peer, or count it for the next line."""
         now = self._clock.monotonic()
         self._lines = min(float(LINES_AT_ONCE), self._lines + (now - self._since) / LINE_EVERY_S)
         self._since = now

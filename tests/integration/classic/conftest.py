@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 
 @pytest.fixture(scope="session")

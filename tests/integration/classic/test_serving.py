@@ -15,7 +15,7 @@ from PIL import Image
 
 from penstock.packaging.demo_models import PICTURES
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.integration

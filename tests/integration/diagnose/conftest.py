@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.pressure import Caller
+from tests.support.platforms.local import Platform
+from tests.support.scenarios.pressure import Caller
 
 TENANTS = ("one", "two", "three", "loud", "quiet")
 SETTINGS = {"stream_buffer_bytes": "32768", "probe_every_s": "1"}

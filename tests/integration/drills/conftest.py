@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.tenancy.tenant import Plan
-from tests.support.alarms import Alarms, alarms
-from tests.support.drills import Desk, Log
-from tests.support.hurt import Stage
-from tests.support.platform import Platform
-from tests.support.redis_server import RedisServer
-from tests.support.rollout_site import Crowd, crowded, town
-from tests.support.zones import Site, site
+from tests.support.failures.drill import Desk, Log
+from tests.support.failures.injected import Stage
+from tests.support.gateways.zones import Site, site
+from tests.support.monitoring.alarms import Alarms, alarms
+from tests.support.platforms.local import Platform
+from tests.support.platforms.rollouts import Crowd, crowded, town
+from tests.support.stores.redis_server import RedisServer
 
 REPORT = Path(__file__).parents[3] / "build/drills.md"
 _log = Log()

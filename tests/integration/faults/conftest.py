@@ -6,11 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.books import Books
-from tests.support.faults import CANARY, FaultTable, leaks, log_folders
-from tests.support.fleet import Fleet
-from tests.support.platform import Platform
-from tests.support.watched_redis import WatchedRedis
+from tests.support.failures.table import CANARY, FaultTable, leaks, log_folders
+from tests.support.platforms.books import Books
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet
+from tests.support.stores.watched_redis import WatchedRedis
 
 HERE = Path(__file__).parent
 REPORT = HERE.parents[2] / "build/faults.md"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import DEMO_CACHE
-from tests.support import crowd
-from tests.support.observed import Observed
-from tests.support.platform import Platform
-from tests.support.redis_server import RedisServer
+from tests.support.platforms import full
+from tests.support.platforms.local import Platform
+from tests.support.platforms.observed import Observed
+from tests.support.stores.redis_server import RedisServer
 
 SETTINGS = {"observe": "true", "scrape_s": "1"}
 
@@ -25,8 +25,8 @@ def observed(homes: Path, shared_settings: dict[str, str]) -> Iterator[Observed]
 def crowded(homes: Path, shared_settings: dict[str, str]) -> Iterator[Observed]:
     """Yield a platform with more versions than its pool holds, adapters among them, and an alias under rollout."""
     with RedisServer(homes) as redis:
-        settings = {**shared_settings, **SETTINGS, **crowd.SETTINGS, "limits_url": redis.url}
-        with Platform(home=homes / "crowded", models=crowd.MODELS, settings=settings) as running:
+        settings = {**shared_settings, **SETTINGS, **full.SETTINGS, "limits_url": redis.url}
+        with Platform(home=homes / "crowded", models=full.MODELS, settings=settings) as running:
             found = Observed(running)
-            crowd.prepare(found, next(one for one in DEMO_CACHE.glob("smollm2-*") if one.is_dir()))
+            full.prepare(found, next(one for one in DEMO_CACHE.glob("smollm2-*") if one.is_dir()))
             yield found

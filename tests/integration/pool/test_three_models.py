@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.conftest import DEMO_CACHE
 from tests.support.patience import patient, until
-from tests.support.pool_site import HOLD_S, SECOND, Answered, PoolSite, pool_site
+from tests.support.platforms.pool import HOLD_S, SECOND, Answered, PoolSite, pool_site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from penstock.gateway.streaming import json_said
+from penstock.gateway.streaming import comparable
 
 pytestmark = pytest.mark.integration
 
@@ -48,7 +48,7 @@ def test_what_vllm_said_is_read_as_its_callers_read_it(client: OpenAI, form: str
     chat = client.chat.completions.with_raw_response.create(**asked, stream=is_stream)
     body = chat.http_response.read()
     if is_stream:
-        kept = json_said.Kept()
+        kept = comparable.Kept()
         take = kept.over(lambda events: (len(events), events))
         for at in range(0, len(body), 700):
             take(body[at : at + 700])
@@ -57,7 +57,7 @@ def test_what_vllm_said_is_read_as_its_callers_read_it(client: OpenAI, form: str
         choices = [choice for event in events for choice in json.loads(event)["choices"]]
         said = "".join(choice["delta"].get("content") or "" for choice in choices)
     else:
-        seen, said = json_said.whole(body), json.loads(body)["choices"][0]["message"]["content"]
+        seen, said = comparable.whole(body), json.loads(body)["choices"][0]["message"]["content"]
     assert said
     assert seen is _is_json(said)
     assert seen is (form != "nothing")

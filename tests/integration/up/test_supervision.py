@@ -11,7 +11,7 @@ import pytest
 
 from penstock.telemetry.log_files import LogBounds
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ import pytest
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import worker_bearer, worker_secret
 from tests.support.patience import until
-from tests.support.worker_process import TicketMaker, WorkerProcess
+from tests.support.workers.process import TicketMaker, WorkerProcess
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 

@@ -16,7 +16,7 @@ from penstock.worker.artifacts.node import Copy
 from penstock.worker.engines import plan
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate_config import DoorOrder
 
 VERSION = VersionId("m@0123456789ab")

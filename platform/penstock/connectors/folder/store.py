@@ -29,18 +29,16 @@ class FolderStore:
         self._root = root
 
     def has(self, sha256: str) -> bool:
-        """Tell whether the blob is there."""
         return self._blob(sha256).is_file()
 
     def size(self, sha256: str) -> int:
-        """Return the blob's size in bytes, or raise ``ArtifactRefused`` where there is none."""
         with _explained(self._root, sha256):
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob; False where it was there already. Refuses content whose digest is another.
+        """Store a blob; False if it was there already. Refuses content of another digest.
 
-        A blob that is there but damaged is replaced.
+        A damaged blob is replaced.
         """
         place = self._blob(sha256)
         with _explained(self._root, sha256):
@@ -68,7 +66,6 @@ class FolderStore:
         return tuple(sorted(name for name in names if is_sha256(name) and name.startswith(prefix)))
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Return up to ``length`` bytes from ``start``; fewer where the blob ends."""
         with _explained(self._root, sha256), self._blob(sha256).open("rb") as file:
             file.seek(start)
             return file.read(length)
@@ -83,7 +80,6 @@ class FolderStore:
         return raw
 
     async def read(self, sha256: str) -> bytes:
-        """``read_small`` off the event loop."""
         return await asyncio.to_thread(self.read_small, sha256)
 
     @contextmanager

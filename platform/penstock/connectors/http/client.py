@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from penstock.connectors.http.connection import Connection, Exchange, Receiver
+from penstock.connectors.http.connection import Connection, Exchange
+from penstock.domain.serving.transport import Receiver, always
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +33,6 @@ class _Origin:
     host: str
     port: int
     secure: bool
-
-
-def _always() -> bool:
-    return True
 
 
 class HttpClient:
@@ -66,7 +63,7 @@ class HttpClient:
         body: bytes,
         receiver: Receiver,
         *,
-        is_wanted: Callable[[], bool] = _always,
+        is_wanted: Callable[[], bool] = always,
     ) -> Exchange:
         """POST ``body``; return when it is on its way.
 

@@ -7,28 +7,14 @@ It must not know what the bytes mean.
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import cast
 
 import httptools
 
+from penstock.domain.serving.transport import Receiver
+
 _FIRST_FINAL_STATUS = 200
 """Statuses below it are interim (RFC 9110, section 15.2): the real answer follows."""
-
-
-class Receiver(Protocol):
-    """Who takes an answer; the callbacks run in the event loop and must not block."""
-
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status and headers came; names as the worker spelt them."""
-        ...
-
-    def on_body(self, data: bytes) -> None:
-        """A piece of the body came."""
-        ...
-
-    def on_end(self, error: BaseException | None) -> None:
-        """The answer is complete (None) or broke off; called once, and not after ``abort``."""
-        ...
 
 
 class Exchange:

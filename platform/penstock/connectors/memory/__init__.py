@@ -1,1 +1,1 @@
-"""Every store in this process: for tests, for one gateway, and as the twin that contracts compare with."""
+"""Limits and repeated answers in the memory of one gateway, for a platform without Redis."""

@@ -8,7 +8,7 @@ LENGTH_BYTES = 8
 
 
 async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[bytes]) -> bytes:
-    """Send one frame, made of these pieces, and return the one that comes back; ``EOFError`` where none does."""
+    """Send one frame made of these pieces and return the answer; ``EOFError`` without one."""
     writer.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
     for piece in pieces:
         writer.write(piece)

@@ -1,7 +1,7 @@
-"""A few child processes that do what would hold up the event loop: threads can't, they share its interpreter lock.
+"""A pool of child processes for work that would block the event loop; threads share its interpreter lock.
 
-Whose work is next: ``turns``. A child that takes too long or dies is replaced, and only the work it had is lost.
-Children are started when there is work for them, stay, and end with this process: their input ends.
+Work is ordered by fair turns. A child that is too slow or dies is replaced; only its present work is lost. Children
+start on demand and end with this process, when their input closes.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class OffloadPool:
         self._turns: FairTurns[_Work] = FairTurns()
 
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
-        """Return a child's answer; ``Overloaded`` where it took too long, ``EOFError`` where it died of this work."""
+        """Return a child's answer; ``Overloaded`` if it was too slow, ``EOFError`` if it died of this work."""
         work = _Work(tuple(pieces), asyncio.get_running_loop().create_future())
         self._turns.put(who, sum(map(len, pieces)), work)
         self._go_on()
@@ -71,7 +71,7 @@ class OffloadPool:
         self._idle.clear()
 
     def _go_on(self) -> None:
-        """Give free children to whose turn it is."""
+        """Give free children the next work in turn."""
         while self._free and self._turns:
             work = self._turns.take()
             if work.done.done():  # who asked has left

@@ -27,8 +27,6 @@ class Span:
 
 
 class Prometheus:
-    """Speaks to the Prometheus at ``url``."""
-
     def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
         self._url = url.rstrip("/")
         self.url = re.sub(r"(?<=//)[^/@]*@", "", self._url)
@@ -36,7 +34,7 @@ class Prometheus:
         self._transport = transport
 
     def instant(self, query: str, at: float | None = None) -> tuple[Sample, ...]:
-        """Return the query's value for each series now, or at a Unix time; none where nothing was measured."""
+        """Return the query's value per series now, or at a Unix time; none if nothing was measured."""
         data = self._ask("query", {"query": query} | ({} if at is None else {"time": f"{at:.3f}"}))
         if data["resultType"] == "scalar":
             return (Sample(labels={}, value=_number(data["result"][1])),)
@@ -47,7 +45,7 @@ class Prometheus:
         return tuple(Sample(labels=_labels(one), value=_number(one["value"][1])) for one in data["result"])
 
     def range(self, query: str, span: Span) -> tuple[Series, ...]:
-        """Return the query's values over a time; a series has no point where nothing was measured."""
+        """Return the query's values over a time; a series has no point for times without measurement."""
         times = {"start": f"{span.begin:.3f}", "end": f"{span.end:.3f}", "step": f"{span.step_s:.3f}"}
         data = self._ask("query_range", {"query": query} | times)
         return tuple(

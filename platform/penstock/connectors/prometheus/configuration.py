@@ -1,6 +1,6 @@
-"""The files that Prometheus is started with: who is scraped, by which rules, where alerts go.
+"""Prometheus's configuration files: scrape targets, rules, alert receivers.
 
-JSON, which is YAML too. It knows their formats, and nothing of where processes come from.
+JSON, which is YAML too. It knows their formats, not the source of the targets.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""By how much a counter grew over a time, from its values at points of it. Pure.
+"""Increase of a counter over a time, from its values at some points. Pure.
 
-Whoever has no value at the begin was either born since, and counts whole, or was only not seen then: unknown, never 0.
+A counter without a value at the start is either new, and counts whole, or was not scraped: unknown, never 0.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """A counter's value at a Unix second, and when it was created (None where nobody says)."""
+    """A counter's value at a Unix second, and its creation time (None if unknown)."""
 
     at: float
     value: float | None
@@ -25,7 +25,7 @@ class Page:
 
 
 def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
-    """Return the growth since ``begin``; None where a part of it is unknown. The points are in their order."""
+    """Return the increase since ``begin``; None if a part of it is unknown. Points are in order of time."""
     grown: float | None = 0.0
     before: Point | None = None
     for now in points:
@@ -42,12 +42,12 @@ def step(before: float | None, after: float | None) -> float | None:
 
 
 def sum_of(one: float | None, other: float | None) -> float | None:
-    """Return the sum, None where a part is unknown."""
+    """Return the sum, None if a part is unknown."""
     return None if one is None or other is None else one + other
 
 
 def _first(point: Point, page: Page, begin: float) -> float | None:
-    """Return what the first value says: where it is older than ``begin`` nobody knows how much of it is."""
+    """Return the first value's share of the increase; unknown for a counter created before ``begin``."""
     if point.at <= begin:
         return 0.0
     if point.created is not None:
@@ -58,6 +58,6 @@ def _first(point: Point, page: Page, begin: float) -> float | None:
 
 
 def _next(before: Point, now: Point) -> float | None:
-    """Return the growth between two values; another time of creation is another counter, even where it is greater."""
+    """Return the increase between two values; a new creation time means a new counter."""
     is_another = before.created is not None and now.created is not None and before.created != now.created
     return now.value if is_another else step(before.value, now.value)

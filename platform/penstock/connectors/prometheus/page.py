@@ -24,7 +24,7 @@ class Reading:
 
 
 def parse(text: str, instance: str) -> Page:
-    """Return the samples of one page in the Prometheus text format, each with whose it is."""
+    """Return the samples of a page in the Prometheus text format, each labelled with its instance."""
     found: dict[str, list[Sample]] = {}
     for family in text_string_to_metric_families(text):
         for one in family.samples:

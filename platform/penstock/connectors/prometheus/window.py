@@ -1,8 +1,7 @@
-"""Two ways to the same figures of a stretch of time: by asking a Prometheus, or by reading pages again and again.
+"""Figures over a stretch of time from a Prometheus, or from metrics pages that are read repeatedly.
 
-Names are those of samples: a counter has its ``_total``, a histogram its ``_bucket``, ``_sum`` or ``_count``.
-Each result has one sample for each series; its labels are the series' own and ``instance``. A series that was not seen
-is absent, never 0.
+Names are sample names: ``_total`` for counters, ``_bucket``, ``_sum``, ``_count`` for histograms. Each result has one
+sample per series, labelled with ``instance``. A series that was not seen is absent, never 0.
 """
 
 import math
@@ -46,12 +45,12 @@ class PrometheusWindow:
 
     @cached_property
     def seen_s(self) -> float:
-        """How much of the window the Prometheus has read anybody in."""
+        """Seconds of the window in which the Prometheus scraped any target."""
         first = min((page.read_at for page in self._pages.values() if page.read_at is not None), default=self._until)
         return self._until - first
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """Return by how much each counter grew; None where it is not known how much of it is older than the window."""
+        """Return each counter's increase; None if part of it may be older than the window."""
         span = self._span
         found = []
         for series in self._prometheus.range(name, span):
@@ -65,7 +64,7 @@ class PrometheusWindow:
         return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's greatest value."""
+        """Return each gauge's maximum."""
         return self._ask(f"max_over_time({name}[{self.seconds:g}s])")
 
     @cached_property
@@ -99,10 +98,11 @@ class PagesWindow:
         self.seconds = readings[-1].at - readings[0].at
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """Return by how much each counter grew.
+        """Return each counter's increase.
 
-        A counter that became less was started again: it grew by what it has. One that appeared began at 0. One whose
-        page was silent at first may be of any age: unknown. A page that nobody named at first is of a new process.
+        A counter that fell was restarted and counts whole. A new counter began at 0, unless its page was not read at
+        the start:
+        then its age is unknown. A page that no one listed at the start belongs to a new process.
         """
         grown: dict[Key, float | None] = {}
         known: dict[str, Mapping[Key, float | None] | None] = dict.fromkeys(self._readings[0].silent)
@@ -165,7 +165,7 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
 
 
 def _even(end: float, seconds: float) -> Span:
-    """Return the window, a little longer where that is needed, in even steps of whole milliseconds."""
+    """Return the window, lengthened if needed, in even steps of whole milliseconds."""
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
     return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 

@@ -1,10 +1,10 @@
-"""A folder of record files, one line for each request, which all gateways of a home write and read.
+"""A folder of record files, one line per request, written and read by all gateways of a home.
 
-Requests only leave their record in memory; four times a second all that came is written in one go, by a thread. So a
-killed process takes a quarter of a second of them along, and a full disk costs records, never a request.
+Requests leave records in memory; a thread writes them four times a second. A killed process loses a quarter of a
+second of records, and a full disk loses records but no request.
 
-Trade-off: there is no index. A look-up reads files, newest first, one look-up at a time and with pauses (``lines``):
-256 MiB take a second and a tenth of a core, which people wait for rarely and requests would pay for each time.
+Trade-off: no index. A look-up scans files, newest first, one look-up at a time, with pauses (``lines``): 256 MiB take a
+second and a tenth of a core. Look-ups are rare; an index would cost every request.
 """
 
 import asyncio
@@ -39,13 +39,10 @@ class Bounds:
     keep_s: float
 
 
-def _nobody(_: int) -> None:
-    """Nobody counts what was lost."""
+def _nobody(_: int) -> None: ...
 
 
 class RecordFolder:
-    """One process's way to the folder."""
-
     def __init__(self, folder: Path, bounds: Bounds, clock: Clock, on_lost: Callable[[int], None] = _nobody) -> None:
         """Create the folder, closed to others; ``on_lost`` is told how many records the disk did not take."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

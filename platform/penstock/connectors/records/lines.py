@@ -1,7 +1,7 @@
-"""Finds the line of a file that begins with something, in a thread of a process whose event loop must go on.
+"""Finds a line by its beginning, in a thread beside a busy event loop.
 
-A slice holds the interpreter for a tenth of a millisecond, and ten times that is a pause: whoever asks again and
-again takes a tenth of a core, and no token waits.
+A slice holds the interpreter lock for a tenth of a millisecond, then pauses ten times that: repeated look-ups take a
+tenth of a core and delay no token.
 """
 
 import os
@@ -14,7 +14,7 @@ MOST_LINE_BYTES = 64 << 10
 
 
 def beginning(path: Path, start: bytes) -> bytes:
-    """Return the first whole line that begins so, without its end; nothing where there is none, or no file."""
+    """Return the first whole line with this beginning, without its end; empty without one or without the file."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -28,7 +28,7 @@ def beginning(path: Path, start: bytes) -> bytes:
 
 
 def _offset(fd: int, needle: bytes) -> int:
-    """Return where the line begins, -1 where there is none."""
+    """Return the line's offset, -1 if there is none."""
     offset, tail = 0, b"\n"
     while piece := os.pread(fd, SLICE_BYTES, offset):
         found = (tail + piece).find(needle)

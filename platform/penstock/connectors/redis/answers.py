@@ -1,7 +1,7 @@
-"""``domain.idempotency.AnswerStore`` on Valkey or Redis: a claim, and a stream of sealed pieces.
+"""``AnswerStore`` on Valkey or Redis: a claim, and a stream of sealed pieces per record.
 
-The store is one of its own: a day of answers must not fill the one that decides on limits. It sees whose records there
-are, how large and how old; it reads none.
+A store of its own: a day of answers must not fill the one behind limits. It sees each record's tenant, size and age,
+and no content.
 """
 
 import asyncio
@@ -65,7 +65,6 @@ class RedisAnswers:
     """
 
     def __init__(self, wire: Wire, key: bytes, quota: AnswerQuota = USUAL_QUOTA, *, prefix: str = "penstock") -> None:
-        """Take a connection of its own: an answer's bytes must not stand before somebody's decision."""
         self._wire = wire
         self._key = key
         self._quota = quota
@@ -115,7 +114,6 @@ class RedisAnswers:
             raise Conflict("the claim on this idempotency key lapsed, or the tenant has no room for the answer")
 
     async def release(self, key: RecordKey) -> None:
-        """Forget the record."""
         writing = self._writing.pop(key, None)
         if writing is not None:
             await self._drop(key, writing.owner)

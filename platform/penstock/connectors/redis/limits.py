@@ -39,7 +39,6 @@ class RedisLimits:
         self._present = Script(wire, _script("present.lua"))
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
-        """Take all draws or none."""
         return _decision(draws, await self._draw(lease, draws, hold_s, "ask"))
 
     async def look(self, draws: Sequence[Draw]) -> Decision:
@@ -47,7 +46,6 @@ class RedisLimits:
         return _decision(draws, await self._draw(NO_LEASE, draws, 0.0, "look"))
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws, also where they don't fit."""
         await self._draw(lease, draws, hold_s, "adopt")
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
@@ -68,7 +66,7 @@ class RedisLimits:
         await self._wire.call("PING")
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """Say that this gateway is there, and tell who else is."""
+        """Register this gateway as alive and return the others."""
         keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
         # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
         mark = secrets.token_hex(8)
@@ -85,11 +83,9 @@ class RedisLimits:
         return dict(zip(meters, _ints(counted), strict=True))
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
-        """Count at least so much."""
         await self._counts(at_least, "at_least")
 
     async def put_spent(self, exactly: Mapping[str, int]) -> None:
-        """Count exactly so much."""
         await self._counts(exactly, "exactly")
 
     async def _counts(self, amounts: Mapping[str, int], how: str) -> None:

@@ -1,8 +1,9 @@
-"""Answers sealed before they leave this process: whoever reads the store, its copies or its wire reads nothing.
+"""Seals answers before they leave the process: the store, its copies and its wire hold ciphertext.
 
-Each tenant has a key derived from the platform's, each record one derived from that and a random salt, so that its
-pieces can be numbered from 0: a piece's nonce is its number and whether it is the last. A piece that is altered, moved,
-left out before others or put into another record does not open; one that is missing at the end is waited for.
+Each tenant's key is derived from the platform's, each record's from that and a random salt; a piece's nonce is its
+number and a last-piece flag. An altered, moved, reordered or foreign piece does not open; a missing last piece is
+waited
+for.
 """
 
 import hashlib
@@ -38,11 +39,11 @@ class Seal:
         return cls(key, record, secrets.token_bytes(SALT_BYTES))
 
     def close(self, data: bytes, *, is_last: bool) -> bytes:
-        """Return the next piece, sealed."""
+        """Seal the next piece."""
         return self._cipher.encrypt(self._next(is_last=is_last), data, None)
 
     def open(self, data: bytes, *, is_last: bool) -> bytes:
-        """Return the next piece; raises ``Unreadable``."""
+        """Open the next piece; raises ``Unreadable``."""
         try:
             return self._cipher.decrypt(self._next(is_last=is_last), data, None)
         except InvalidTag as error:
@@ -54,5 +55,5 @@ class Seal:
 
 
 def print_of(key: bytes, record: RecordKey, fingerprint: str) -> str:
-    """Return what a store may know of a body: equal where it is, and nothing that can be guessed without the key."""
+    """Return a keyed fingerprint of a body: equal for equal bodies, and not guessable without the key."""
     return hmac.new(key, f"print/{record.tenant}\x1f{fingerprint}".encode(), hashlib.sha256).hexdigest()

@@ -1,14 +1,13 @@
-"""A small client for decisions: one connection on which all calls travel in line, and a silence that is noticed soon.
+"""A small Redis client for decisions: one pipelined connection that detects a silent server early.
 
-A pool waits for a free connection as long as its crowd is, and a general client takes ten times a decision's own time.
-Here a call costs its bytes: those of one turn of the event loop leave in one write, and answers come back in order.
+A connection pool would queue calls under load, and a general client costs ten times the decision. Calls of one turn of
+the event loop leave in one write; answers come back in order.
 
-A store is away when calls wait and no byte has come for ``patience_s``, or when one call has waited ``SLOW`` times as
-long. Turns of the loop are counted, not seconds, so that a gateway that was busy for half a second doesn't take its own
-lateness for the store's; and a crowd that is being answered isn't silence. Then the connection ends, for all calls
-at once, and for ``REST_S`` nothing is tried: calls made meanwhile fail without waiting.
+The store counts as away if calls wait and no byte came for ``patience_s``, or one call waited ``SLOW`` times as long.
+Loop turns are counted instead of seconds, so that a busy gateway does not take its own lateness for the store's. Then
+the connection ends for all calls at once, and calls fail without waiting for ``REST_S``.
 
-It must not know what a call decides. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
+It must not know a call's meaning. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
 
 import asyncio
@@ -87,7 +86,6 @@ class Wire:
             raise
 
     async def close(self) -> None:
-        """End the connection."""
         link, self._link = self._link, None
         if self._connecting is not None:
             self._connecting.cancel()
@@ -185,16 +183,14 @@ class _Link(asyncio.Protocol):
                 answer.set_exception(_away("does not answer"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The server, or we, closed it."""
         del exc
         self.lose()
 
     def data_received(self, data: bytes) -> None:
-        """Hand each complete answer to who waits for it."""
+        """Pass each complete answer to its caller."""
         self._heard = self._turn
         self._in = data = self._in + data if self._in else data
         at = 0
@@ -236,7 +232,7 @@ class _Link(asyncio.Protocol):
 
 
 class Script:
-    """A script that the server keeps: sent by its hash, and whole where the server doesn't know it yet."""
+    """A Lua script, called by hash; sent whole if the server lacks it."""
 
     def __init__(self, wire: Wire, body: str) -> None:
         self._wire = wire
@@ -244,7 +240,6 @@ class Script:
         self._sha = hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest()
 
     async def __call__(self, keys: Sequence[str], args: Sequence[Argument]) -> Value:
-        """Run it as one atomic decision."""
         try:
             return await self._wire.call("EVALSHA", self._sha, len(keys), *keys, *args)
         except ReplyError as error:
@@ -271,7 +266,7 @@ def _greeting(where: dict[str, object], password: str) -> list[tuple[Argument, .
 
 
 def _encoded(parts: Sequence[Argument]) -> bytes:
-    """Return a command's bytes; in one piece where all of it is ASCII, as every decision's is."""
+    """Return a command's bytes; in one step if all arguments are ASCII, as every decision's are."""
     try:
         texts = [part if type(part) is str else str(part) for part in parts if type(part) is not bytes]
         if len(texts) == len(parts):
@@ -283,7 +278,7 @@ def _encoded(parts: Sequence[Argument]) -> bytes:
 
 
 def _parsed(data: bytes, at: int) -> tuple["Value | ReplyError", int]:
-    """Return the value that begins at ``at`` and where it ends."""
+    """Return the value that begins at ``at``, and the offset after it."""
     end = data.find(b"\r\n", at)
     if end < 0:
         raise _Incomplete

@@ -1,7 +1,7 @@
 """Artifacts in S3: ``<prefix>/blobs/<sha256>`` and ``<prefix>/signatures/<digest>``.
 
-Fulfils the same ports as the folder store. Nobody overwrites a blob by accident: puts carry ``If-None-Match: *``
-and the SHA-256, which S3 checks against what it received. Credentials come from boto3's own chain.
+Fulfils the folder store's ports. A put never overwrites a blob: it carries ``If-None-Match: *`` and the SHA-256, which
+S3 checks against the content. Credentials come from boto3's own chain.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class S3Store:
     """A store in one bucket below one prefix; thread-safe, as boto3's clients are."""
 
     def __init__(self, url: str, *, endpoint: str = "", region: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
-        """Take ``s3://bucket/prefix``; ``endpoint`` where it is not AWS's; larger files than that go up in parts."""
+        """Open ``s3://bucket/prefix``; ``endpoint`` replaces AWS's; files above the limit go up in parts."""
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc:
             raise StoreUnavailable(f"{url!r} is no S3 address; write s3://bucket/prefix")
@@ -60,14 +60,13 @@ class S3Store:
             return self._sound(sha256)
 
     def size(self, sha256: str) -> int:
-        """Return the blob's size in bytes, or raise ``ArtifactRefused`` where there is none."""
         with self._explained(sha256):
             return self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256))["ContentLength"]
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob; False where it was there already. Refuses content whose digest is another.
+        """Store a blob; False if it was there already. Refuses content of another digest.
 
-        A blob that is there with another digest or size is replaced.
+        A damaged blob (other digest or size) is replaced.
         """
         key = self._blob(sha256)
         size = _checked_size(sha256, content)
@@ -106,7 +105,6 @@ class S3Store:
         return tuple(sorted(name for name in names if is_sha256(name)))
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Return up to ``length`` bytes from ``start``; fewer where the blob ends."""
         with self._explained(sha256):
             wanted = f"bytes={start}-{start + length - 1}"
             answer = self._client.get_object(Bucket=self._bucket, Key=self._blob(sha256), Range=wanted)
@@ -123,7 +121,6 @@ class S3Store:
         return raw
 
     async def read(self, sha256: str) -> bytes:
-        """``read_small`` off the event loop."""
         return await asyncio.to_thread(self.read_small, sha256)
 
     def _send(self, key: str, content: Path | bytes, sha256: str, *, replace: bool) -> None:

@@ -1,7 +1,7 @@
-"""Two ways of putting an object into S3: whole, or in parts where it is too large for one put.
+"""Two ways to put an object into S3: whole, or in parts if it is too large for one put.
 
-Both carry ``If-None-Match: *`` unless they replace what is known to be damaged. boto3's own transfer manager
-can't send that header, hence the parts by hand.
+Both carry ``If-None-Match: *`` unless they replace a damaged object. boto3's transfer manager cannot send that header,
+hence the explicit parts.
 """
 
 from io import BytesIO

@@ -13,10 +13,9 @@ PUBLIC = "public.pem"
 
 
 def ensure_key_pair(folder: Path) -> Path:
-    """Make the pair where there is none and return the path of the public key.
+    """Create the key pair if it is missing; return the path of the public key.
 
-    Several processes may start at once: whoever links the private key first has made it, and the public key is
-    always computed from that one.
+    Safe for several processes at once: the first to link the private key wins, and the public key is derived from it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     private, public = folder / PRIVATE, folder / PUBLIC

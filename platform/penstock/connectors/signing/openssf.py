@@ -1,8 +1,7 @@
 """Signs and verifies a version's folder: OpenSSF Model Signing v1 with a key pair, no network.
 
-Fulfils ``Signer`` of packing and ``SignatureVerifier`` of the worker. Both speak of folders and bundles, not of
-keys, so that a signer whose key never leaves a KMS can take this one's place; the bundle stays the same.
-The library reads and writes bundles as files, hence the temporary folders.
+Fulfils the ports ``Signer`` and ``SignatureVerifier``, which speak of folders and bundles: a signer with its key in a
+KMS can replace this one. The library works on bundle files, hence the temporary folders.
 """
 
 import json
@@ -44,7 +43,7 @@ class PublicKeyVerifier:
         self._before = before
 
     def verify(self, folder: Path, signature: bytes) -> None:
-        """Return where all files are signed, unchanged and none is extra; else raise ``ArtifactRefused``."""
+        """Raise ``ArtifactRefused`` unless all files are signed and unchanged and none is extra."""
         key = self._key_of(signature)
         with _bundle_file(signature) as path:
             try:
@@ -72,7 +71,7 @@ class PublicKeyVerifier:
 
 
 def _named_key(bundle: bytes) -> str:
-    """Return the fingerprint that a bundle names its key by; empty where it names none."""
+    """Return the key fingerprint in a bundle; empty without one."""
     try:
         hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -49,7 +49,6 @@ class History:
     rows: list[LedgerRow] = field(default_factory=list)
 
     def take(self, line: Line) -> None:
-        """Add one line."""
         match line:
             case Opened(opening=opening):
                 self.open[opening.request] = opening

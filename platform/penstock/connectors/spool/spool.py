@@ -1,11 +1,10 @@
-"""The spool: a gateway appends here on the hot path; a loop carries whole segments to the ledger.
+"""The spool: gateways append ledger rows here on the hot path; a loop delivers whole segments to the ledger.
 
-Delivery is at least once and the ledger keeps one row per request, so together it is exactly once. A process that
-died leaves its segments behind; whoever starts next in the same home finishes them, open requests included.
-Plain ``write`` survives the death of the process; ``fsync`` once a second bounds what a lost node can take along. It
-takes a disk's milliseconds, so it runs in a thread: nobody's token waits for it.
-A row that the ledger refuses for what it says is set aside in a file of its own, so that it does not hold up the rows
-of everybody else; once its process has ended it is finished like the rest, and after a mended release it is taken.
+Delivery is at least once and the ledger keeps one row per request: exactly once in sum. The next process in the home
+finishes a dead process's segments, open requests included. ``write`` survives the process; ``fsync`` once a second, in
+a thread, bounds the loss with a node.
+A row refused for its content is set aside in a file of its own, so that it does not block others; it is tried again
+after the process has ended, for instance by a fixed release.
 """
 
 import asyncio
@@ -67,7 +66,7 @@ class Spool:
         return bool(self._backlog)
 
     def opened(self, opening: Opening) -> None:
-        """Note that a request starts, or raise ``StoreUnavailable`` where the disk takes no more."""
+        """Record the start of a request; raises ``StoreUnavailable`` if the disk is full."""
         if (self.is_full and not self._retry()) or not self._write(Opened(opening)):
             message = "the ledger spool is full; free disk space in the data folder"
             raise StoreUnavailable(message, retry_after_s=self._wait_s())
@@ -125,7 +124,7 @@ class Spool:
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
     async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
-        """Deliver all of a dead process's segments; nothing where it lives or another one finishes it."""
+        """Deliver all segments of a dead process; nothing if it lives or another process finishes it."""
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)
@@ -151,7 +150,7 @@ class Spool:
         return len(rows)
 
     async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
-        """Append all; where they are refused, find by halves which row it is, and set that one aside."""
+        """Append all rows; if they are refused, find the faulty row by halving and set it aside."""
         try:
             await sink.append(rows)
         except BadRequest as refused:
@@ -195,7 +194,7 @@ class Spool:
             self._is_behind = not self._write(Progress(self._clock.now(), self._tokens))
 
     def _wait_s(self) -> float:
-        """Return when to come back: nobody knows, but what has lasted a while is likely to last as long again."""
+        """Return the wait before the next try, in proportion to the length of the outage so far."""
         full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
         return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
 
@@ -239,7 +238,7 @@ async def _read(segments: list[Path]) -> History:
 
 
 def _lock(path: Path) -> int:
-    """Take the lock file, or raise ``OSError`` where a living process holds it; it frees itself with the process."""
+    """Take the lock file; raises ``OSError`` if a living process holds it. It is released with the process."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

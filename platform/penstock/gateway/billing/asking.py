@@ -13,44 +13,12 @@ from penstock.domain.clock import Clock
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
+from penstock.domain.serving.transport import Workers
 from penstock.domain.serving.used import Used
+from penstock.gateway.answers import collecting
 
 PATH = "/penstock/usage"
 _OK = 200
-
-
-class Receiver(Protocol):
-    """Who takes a worker's answer as it comes."""
-
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status line and headers."""
-        ...
-
-    def on_body(self, data: bytes) -> None:
-        """A piece of the body."""
-        ...
-
-    def on_end(self, error: BaseException | None) -> None:
-        """Complete (None) or broken off."""
-        ...
-
-
-class Exchange(Protocol):
-    """A question under way."""
-
-    def abort(self) -> None:
-        """Close the connection; no callback follows."""
-        ...
-
-
-class Workers(Protocol):
-    """The way to workers."""
-
-    async def send(
-        self, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, receiver: Receiver
-    ) -> Exchange:
-        """POST, return when it is on its way; ``OSError`` where no connection can be had."""
-        ...
 
 
 class Asks(Protocol):
@@ -78,42 +46,14 @@ class Asking:
         """Ask."""
         body = msgspec.json.encode({"requests": requests, "wait_s": wait_s})
         headers = [("content-type", "application/json"), (HEADER, self._ticket(worker.id, body, within_s))]
-        answer = _Answer()
-        exchange: Exchange | None = None
         try:
             async with asyncio.timeout(within_s):
-                exchange = await self._workers.send(worker.url, PATH, headers, body, answer)
-                return msgspec.json.decode(await answer.body, type=dict[RequestId, Used])
+                answer = await collecting.ask(self._workers, worker.url, PATH, headers, body, within_s=within_s)
+            return msgspec.json.decode(answer.body, type=dict[RequestId, Used]) if answer.status == _OK else None
         except (OSError, msgspec.MsgspecError):  # a time-out is an OSError as well
-            if exchange is not None and not answer.body.done():
-                exchange.abort()
             return None
 
     def _ticket(self, worker: WorkerId, body: bytes, seconds: float) -> str:
         now = self._clock.now()
         ticket = of_platform(now + seconds)
         return seal(ticket, self._key_of(worker), binding_of(PATH, body), now)
-
-
-class _Answer:
-    """Collects one answer's body; an error status is a broken one."""
-
-    def __init__(self) -> None:
-        self.body: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._status = 0
-        self._pieces: list[bytes] = []
-
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        del headers
-        self._status = status
-
-    def on_body(self, data: bytes) -> None:
-        self._pieces.append(data)
-
-    def on_end(self, error: BaseException | None) -> None:
-        if self.body.done():
-            return
-        if error is None and self._status == _OK:
-            self.body.set_result(b"".join(self._pieces))
-        else:
-            self.body.set_exception(ConnectionError("the worker does not tell"))

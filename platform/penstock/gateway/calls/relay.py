@@ -6,6 +6,7 @@ from typing import Protocol
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.serving.request import Api
+from penstock.domain.serving.transport import Receiver
 from penstock.gateway.calls.call import Answer
 
 
@@ -76,26 +77,11 @@ class Source(Protocol):
         ...
 
 
-class Relay(Protocol):
-    """Takes the worker's answer as it comes (the dispatcher's receiver) and passes it to the reply.
-
-    The three callbacks run in the event loop without a task switch: that is what a streamed token costs.
-    """
+class Relay(Receiver, Protocol):
+    """Takes the worker's answer as it comes and passes it to the reply."""
 
     def attach(self, source: Source) -> None:
         """An attempt begins: the answer will come from ``source``, from its head on."""
-        ...
-
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """The worker's status line and headers came."""
-        ...
-
-    def on_body(self, data: bytes) -> None:
-        """A piece of the worker's body came."""
-        ...
-
-    def on_end(self, error: BaseException | None) -> None:
-        """The worker's answer is complete (None) or broke off."""
         ...
 
     @property

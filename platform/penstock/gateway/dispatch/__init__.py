@@ -7,7 +7,7 @@ from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.circuit import CircuitSettings
 from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
 from penstock.gateway.dispatch.poison import Poison, PoisonSettings
-from penstock.gateway.dispatch.ports import Exchange, Loads, Workers
+from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.prober import Prober, ProberSettings
 from penstock.gateway.dispatch.records import BreakerSettings, Change, Evidence, Finding, Level, Probe, Why
 from penstock.gateway.dispatch.retries import RetryBudget
@@ -21,7 +21,6 @@ __all__ = [
     "CircuitSettings",
     "DispatchSettings",
     "Evidence",
-    "Exchange",
     "Finding",
     "Level",
     "Loads",
@@ -38,5 +37,4 @@ __all__ = [
     "Stalls",
     "Why",
     "WorkerDispatcher",
-    "Workers",
 ]

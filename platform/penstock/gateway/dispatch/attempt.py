@@ -9,11 +9,12 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.serving import used
+from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
-from penstock.gateway.dispatch.ports import Exchange, Loads
+from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.verdict import Verdict
 
 _OK = 200

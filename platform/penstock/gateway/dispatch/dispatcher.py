@@ -27,6 +27,7 @@ from penstock.domain.outcome import Stage
 from penstock.domain.serving import adapted, batched, waited
 from penstock.domain.serving.request_record import Tried
 from penstock.domain.serving.ticket import Ticket, binding_of, seal
+from penstock.domain.serving.transport import Workers
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Relay, Rest
 from penstock.gateway.dispatch import verdict, wire
@@ -34,7 +35,7 @@ from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.doors import SHORT_S, Doors
 from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
-from penstock.gateway.dispatch.ports import Loads, Workers
+from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.records import Evidence
 from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
 from penstock.gateway.dispatch.shapes import Origin, shape_of

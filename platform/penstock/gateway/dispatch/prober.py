@@ -15,16 +15,17 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving import probe as platform
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
+from penstock.domain.serving.transport import Workers
+from penstock.gateway.answers import collecting
+from penstock.gateway.answers.collecting import Collected, Unreachable
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.places import Place
-from penstock.gateway.dispatch.ports import Workers
 from penstock.gateway.dispatch.records import Finding, Probe, Why
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 _STATE_PATH = "/penstock/load"
 _SHORTEST_WAIT_S = 0.02
-_MOST_BYTES = 64 << 10
 _FULL = 503
 _ALIVE = frozenset({Finding.PASSED, Finding.BUSY})
 _FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
@@ -49,41 +50,6 @@ class _State(msgspec.Struct):
     """Seconds since the engine last did something where it leaves its work alone, None where nobody near it knows."""
     draining: bool = False
     """The gate takes no new work of callers."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    status: int
-    body: bytes
-
-
-class _Unreachable(ConnectionError):
-    """No connection could be had."""
-
-
-class _Asking:
-    """Receiver of one exchange."""
-
-    def __init__(self) -> None:
-        self.reply: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
-        self.is_over = False
-        self._status, self._body = 0, b""
-
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        del headers
-        self._status = status
-
-    def on_body(self, data: bytes) -> None:
-        self._body = (self._body + data)[:_MOST_BYTES]
-
-    def on_end(self, error: BaseException | None) -> None:
-        self.is_over = True
-        if self.reply.done():
-            return
-        if error is not None:
-            self.reply.set_exception(ConnectionError("the worker broke off"))
-        else:
-            self.reply.set_result(_Reply(self._status, self._body))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +113,14 @@ class Prober:
         path, body = platform.question(place.task)
         sent, began = msgspec.json.encode({"model": place.version, **body}), self.clock.monotonic()
         headers = self._headers(probe.worker, binding_of(path, sent))
-        asking = asyncio.ensure_future(self._post(url, path, headers, sent, self.settings.timeout_s))
+        asking = asyncio.ensure_future(
+            collecting.ask(self.workers, url, path, headers, sent, within_s=self.settings.timeout_s)
+        )
         watching = asyncio.ensure_future(self._until_still(url))
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
             return _judged(asking.result()) if asking.done() else Finding.FAILED
-        except _Unreachable:
+        except Unreachable:
             return Finding.CLOSED
         except TimeoutError:
             return await self._late(probe.worker, url, began)
@@ -180,26 +148,12 @@ class Prober:
     async def _state(self, url: str) -> _State:
         """Return what the gate says of itself and its engine; nothing where it does not answer."""
         try:
-            reply = await self._post(url, _STATE_PATH, (), b"", self.settings.state_timeout_s)
+            reply = await collecting.ask(
+                self.workers, url, _STATE_PATH, (), b"", within_s=self.settings.state_timeout_s
+            )
             return msgspec.json.decode(reply.body, type=_State)
         except (OSError, msgspec.MsgspecError):
             return _State()
-
-    async def _post(
-        self, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, timeout_s: float
-    ) -> _Reply:
-        """Return the whole answer; raises ``OSError``, ``TimeoutError`` among them."""
-        asking = _Asking()
-        try:
-            exchange = await self.workers.send(url, path, headers, body, asking)
-        except OSError as error:
-            raise _Unreachable from error
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await asking.reply
-        finally:
-            if not asking.is_over:
-                exchange.abort()
 
     def _headers(self, worker: WorkerId, binding: bytes) -> Sequence[tuple[str, str]]:
         now = self.clock.now()
@@ -208,7 +162,7 @@ class Prober:
         return (("content-type", "application/json"), (HEADER, sealed))
 
 
-def _judged(reply: _Reply) -> Finding:
+def _judged(reply: Collected) -> Finding:
     """Judge an answer: what the engine refuses it has read, and a queue that is full is no fault."""
     if reply.status == _FULL:
         return Finding.BUSY

@@ -15,6 +15,8 @@ from penstock.domain.errors import EngineError, InvalidField
 from penstock.domain.models.model import Task
 from penstock.domain.models.tensors import ANY, Datatype, Tensor, TensorSpec, checked, joined
 from penstock.domain.serving.request import Api, PackedTensors
+from penstock.gateway.answers.account import Counts
+from penstock.gateway.answers.content import Choices
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Parameter, check_batch, check_outputs, spec
 from penstock.gateway.oip.scalars import number_of, object_of, of_model, options, texts_of
 
@@ -45,17 +47,6 @@ class Form:
     """The tensors as they go to a worker, where it takes them as they are."""
 
 
-class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: int = 0
-    completion_tokens: int | None = 0
-
-
-class _Choice(msgspec.Struct, gc=False):
-    index: int = 0
-    text: str = ""
-    finish_reason: str | None = None
-
-
 class _Vector(msgspec.Struct, gc=False):
     embedding: str | list[float]
     index: int = 0
@@ -66,17 +57,16 @@ class _Own(msgspec.Struct, gc=False):
     degraded: list[str] = []
 
 
-class Completion(msgspec.Struct, gc=False):
-    """A completion, or an event of one."""
+class Completion(Choices, gc=False):
+    """A completion or an event of one, with what the gateway adds."""
 
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
+    usage: Counts | None = None
     penstock: _Own | None = None
 
 
 class _Embeddings(msgspec.Struct, gc=False):
     data: list[_Vector]
-    usage: _Usage | None = None
+    usage: Counts | None = None
     penstock: _Own | None = None
 
 
@@ -115,7 +105,7 @@ def _told_completion(request: InferRequest, raw: bytes) -> InferAnswer:
     choices = sorted(said.choices, key=lambda choice: choice.index)
     if not choices:
         raise EngineError
-    texts = [choice.text.encode() for choice in choices]
+    texts = [(choice.text or "").encode() for choice in choices]
     reasons = [(choice.finish_reason or "").encode() for choice in choices]
     shape = _shape(request, len(choices))
     outputs = (_bytes(ANSWER, shape, texts), _bytes(REASON, shape, reasons))
@@ -133,22 +123,6 @@ def completion(raw: bytes) -> Completion:
         raise EngineError from error
 
 
-class _Failure(msgspec.Struct, gc=False):
-    message: str = ""
-
-
-class _Failed(msgspec.Struct, gc=False):
-    error: _Failure
-
-
-def message_of(raw: bytes) -> str | None:
-    """Return the words of an error event; None where it has none."""
-    try:
-        return msgspec.json.decode(raw, type=_Failed).error.message or None
-    except msgspec.MsgspecError:
-        return None
-
-
 def own(raw: bytes) -> _Own:
     """Return what the gateway itself says of a stream, in its comment."""
     return msgspec.json.decode(raw, type=_Own)
@@ -160,7 +134,7 @@ def piece(text: str, reason: str = "") -> tuple[Tensor, ...]:
     return (*outputs, _bytes(REASON, (1,), [reason.encode()])) if reason else outputs
 
 
-def told(usage: _Usage | None, own: _Own | None) -> Mapping[str, Parameter]:
+def told(usage: Counts | None, own: _Own | None) -> Mapping[str, Parameter]:
     """Return what an answer says of itself beside its tensors."""
     said: dict[str, Parameter] = {}
     if usage is not None:

@@ -1,7 +1,6 @@
-"""Counts finished and refused requests: metrics, one log line, a trace where sampled. Never a word of a prompt.
+"""Counts finished and refused requests: metrics, one log line, a trace if sampled. Never a word of a prompt.
 
-It runs once per request on the event loop, so label children are made once and kept, and a stream's token gaps go
-into their histogram in one step.
+It runs once per request on the event loop: label children are kept, and a stream's token gaps are observed in one step.
 """
 
 import traceback
@@ -80,14 +79,14 @@ class RequestLedger:
             self._trace(call, answer)
 
     def _copied(self, call: Call, answer: Answer, model: str) -> None:
-        """Count a shadow copy: it is nobody's request, so no promise and no tenant sees it."""
+        """Count a shadow copy: no SLO and no tenant counts it."""
         self._copies.labels(outcome=answer.outcome.value).inc()
         _line(call, answer, model, self._clock() - call.request.arrived_at)
         if self._keep is not None:
             self._keep(call, answer)
 
     def expect(self, version: VersionEntry) -> None:
-        """Show a tier's series at zero, by its first version, before any request: no series, no watch.
+        """Create a tier's series at zero before its first request.
 
         A series that began at its first bad event would hide that event from every rate.
         """
@@ -99,20 +98,20 @@ class RequestLedger:
                 self._children(_model(version), version.tier.value, OTHER, api.value)
 
     def refused(self, error: PenstockError, request_id: RequestId) -> None:
-        """Count an error response by its code; those that never reached the corridor get their line here."""
+        """Count an error response by code; requests refused before the pipeline get their log line here."""
         self._refusals.labels(code=error.code).inc()
         self._log.info("request_refused", request_id=request_id, code=error.code, outcome=error.outcome)
 
     def refused_early(self, tenant: TenantId, outcome: Outcome) -> None:
-        """Count a known caller's request that the corridor never saw."""
+        """Count an authenticated request that was refused before the pipeline."""
         self._early.labels(tenant=self._tenants.of(tenant), outcome=outcome.value).inc()
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log a fault of our own by its kind and place; its text may hold a prompt."""
+        """Log an internal error by type and place; its text may hold a prompt."""
         self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
 
     def _drop(self, metrics: Metrics, tenant: str) -> None:
-        """A tenant has lost its name to another one: its series go."""
+        """Drop the series of a tenant that lost its label."""
         self._children.cache_clear()
         metrics.drop(Label.TENANT, tenant)
 
@@ -174,11 +173,11 @@ class _Children:
             self.billed.inc(cost_of(call.version.price, usage) / MICRO_PER_USD)
 
     def _count_whole(self, outcome: Outcome) -> None:
-        """Count an end as promises see it, of what had not begun as a stream."""
+        """Count the SLO outcome of a request that had not begun to stream."""
         self._of_tier[outcome].inc()
 
     def _count_stream(self, outcome: Outcome) -> None:
-        """Count an end as promises see it, of a stream that had begun."""
+        """Count the SLO outcome of a stream."""
         self._of_tier[outcome].inc()
         self._streams_of_tier[outcome].inc()
 
@@ -209,7 +208,7 @@ def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
 
 
 def _exemplar(call: Call) -> Exemplar:
-    """Return what leads from a latency to its trace; None where the request is not sampled."""
+    """Return the exemplar from a latency to its trace; None if the request is not sampled."""
     trace = trace_of(call.request.traceparent)
     return {"trace_id": trace} if trace else None
 
@@ -223,6 +222,6 @@ def _model(version: VersionEntry) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return the innermost places of our own code that the error passed, as ``file:line``."""
+    """Return the innermost frames of our own code in the error's traceback, as ``file:line``."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     return " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))

@@ -1,8 +1,8 @@
-"""OpenTelemetry traces of requests, in W3C context (J5): spans made after the fact from the call and its timings.
+"""OpenTelemetry traces of requests in W3C context (J5): spans are built from the timings after the request.
 
-The hot path carries a ``traceparent`` string and nothing else; spans are built when a sampled request has ended. What
-goes on to the worker names the request's own span, so that whatever the engine traces hangs below it. Without an
-endpoint nothing of this is imported or made. The caller's own sampling decision is followed.
+The hot path carries a ``traceparent`` string only; a sampled request's spans are built at its end. The worker receives
+the request's own span id, so that the engine's spans hang below it. Without an endpoint nothing is imported. The
+caller's sampling decision is followed.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _AT_THE_WORKER = frozenset({Stage.ADAPTER, Stage.QUEUE, Stage.PREPARE, Stage.COM
 
 
 class _Ids(RandomIdGenerator):
-    """Gives the next span the ids that its request carried."""
+    """Id generator that gives the next span the ids sent with the request."""
 
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
@@ -42,7 +42,7 @@ class _Ids(RandomIdGenerator):
 
 
 class _Times(NamedTuple):
-    """When a request came, in Unix seconds, and how long ago that is."""
+    """Arrival of a request in Unix seconds, and its age."""
 
     arrived: float
     seconds: float
@@ -61,7 +61,7 @@ class RequestTraces:
         self._now, self._monotonic = now, monotonic
 
     def finished(self, call: Call, answer: Answer) -> None:
-        """Make the spans of a request that has ended, where it is sampled."""
+        """Export the spans of a finished request if it is sampled."""
         request = call.request
         if not is_sampled(request.traceparent):
             return
@@ -93,7 +93,7 @@ class RequestTraces:
         return root
 
     def _attempts(self, call: Call, root: Span, times: _Times) -> Span:
-        """Make a span for each attempt at a worker and return the last one, or the request's own without any."""
+        """Make a span per attempt at a worker; return the last, or the request's own without any."""
         last = root
         ends = [*(one.sent_s for one in call.trail[1:]), times.seconds]
         for one, end_s in zip(call.trail, ends, strict=False):  # refused before it was sent: none at all

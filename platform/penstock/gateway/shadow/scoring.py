@@ -10,29 +10,13 @@ It says that they differ, not which one is better.
 
 from collections.abc import Sequence
 
-import msgspec
-
 from penstock.domain.serving.shadow import TokenIds
+from penstock.gateway.answers import content
 
 MOST_PROMPT = 2_048
 """Tokens of a prompt whose answer is scored: each of them comes back with its log probability."""
 MOST_ANSWER = 64
 """Tokens of an answer that are scored, the first ones."""
-
-
-class _Chance(msgspec.Struct, gc=False):
-    rank: int | None = None
-
-
-class _Choice(msgspec.Struct, gc=False):
-    prompt_logprobs: list[dict[int, _Chance] | None] | None = None
-
-
-class _Body(msgspec.Struct, gc=False):
-    choices: list[_Choice]
-
-
-_BODY = msgspec.json.Decoder(_Body)
 
 
 def cut(ids: TokenIds) -> TokenIds | None:
@@ -61,12 +45,10 @@ def asked(ids: TokenIds) -> dict[str, object]:
 def likeliest(body: bytes, after: int) -> list[int] | None:
     """Return the likeliest token at each place behind so many; None where the body does not say."""
     try:
-        (choice,) = _BODY.decode(body).choices
-    except (msgspec.MsgspecError, ValueError):
+        found = content.only(body).likeliest()[after:]
+    except ValueError:
         return None
-    places = (choice.prompt_logprobs or [])[after:]
-    found = [next((token for token, chance in place.items() if chance.rank == 1), None) for place in places if place]
-    return None if len(found) != len(places) or None in found else [token for token in found if token is not None]
+    return None if None in found else [token for token in found if token is not None]
 
 
 def differ(one: Sequence[int], other: Sequence[int]) -> float | None:

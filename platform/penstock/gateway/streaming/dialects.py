@@ -6,7 +6,7 @@ The marks are byte strings that can only be structure: inside JSON text the quot
 from dataclasses import dataclass
 
 from penstock.domain.serving.request import Api
-from penstock.gateway.streaming.sse import END
+from penstock.gateway.streaming.sse import CHOICE, END
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Dialect:
 
 
 _OPENAI = Dialect(
-    token=b'"choices":[{',
+    token=CHOICE,
     not_token=b'"delta":{"role"',
     notable=(b'"usage":{', b'"finish_reason":"', b"data: [DONE]", b'data: {"error"'),
     terminal=(b"data: [DONE]",),

@@ -7,10 +7,11 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.gateway.answers import account
+from penstock.gateway.answers.account import Account, EngineTimes
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.streaming import batch_stages, reports, stages
-from penstock.gateway.streaming.reports import Report
+from penstock.gateway.streaming import batch_stages, stages
 from penstock.gateway.streaming.watch import Watch, nobody
 
 
@@ -57,7 +58,7 @@ class Frame:
         self.tokens = 0
         self.usage: Usage | None = None
         self.finish: FinishReason | None = None
-        self.metrics: reports.Metrics | None = None
+        self.metrics: EngineTimes | None = None
         self.first_at: float | None = None
         self.itl_s: list[float] = []
         self._sent_at = 0.0
@@ -106,14 +107,14 @@ class Frame:
         """Wait until the answer or its present attempt is over."""
         await self._news
 
-    def learn(self, report: Report) -> None:
+    def learn(self, said: Account) -> None:
         """Take what the engine said."""
-        if report.usage is not None:
-            self.usage = reports.merged(self.usage, report.usage)
-        if report.finish is not None:
-            self.finish = report.finish
-        if report.metrics is not None:
-            self.metrics = report.metrics
+        if said.usage is not None:
+            self.usage = account.merged(self.usage, said.usage)
+        if said.finish is not None:
+            self.finish = said.finish
+        if said.metrics is not None:
+            self.metrics = said.metrics
 
     def close_stages(self) -> None:
         """Close the last stage, by the engine's own account where it gives one."""
@@ -122,7 +123,7 @@ class Frame:
         if self.metrics is not None and not self.call.continued_at:
             at_gate_s = timings.seconds.get(Stage.QUEUE, 0.0)
             in_engine_s = self.clock() - self._sent_at - at_gate_s - timings.seconds.get(Stage.ADAPTER, 0.0)
-            for stage, seconds in reports.engine_stages(self.metrics, in_engine_s).items():
+            for stage, seconds in stages.engine_stages(self.metrics, in_engine_s).items():
                 timings.put(stage, seconds + (at_gate_s if stage is Stage.QUEUE else 0.0))
         elif self.call.batch:
             batch_stages.split(timings, self.call.batch, items=self.call.cost.prompts)

@@ -11,7 +11,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Relay, Reply
-from penstock.gateway.streaming import json_said
+from penstock.gateway.streaming import comparable
 from penstock.gateway.streaming.continuation import Obstacle
 from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, Take, TokenReader, same
 from penstock.gateway.streaming.frame import Frame
@@ -99,12 +99,12 @@ class StreamingRelays:
         """Return who else looks at a stream's events."""
         if not self._wants_json(call):
             return same
-        kept = json_said.Kept()
+        kept = comparable.Kept()
         call.is_json, call.form = kept.is_json, kept.form
         return kept.over
 
     def _wants_json(self, call: Call) -> bool:
-        return json_said.is_asked(call.request) and self._wants.json(call)
+        return comparable.is_asked(call.request) and self._wants.json(call)
 
     def _count(self, end: End, reason: str) -> None:
         self._continuations.labels(outcome=end, reason=reason).inc()

@@ -7,11 +7,11 @@ usage at the end is that of the whole answer.
 import msgspec
 
 from penstock.domain.serving.request import Api
+from penstock.gateway.answers.content import ABORTED, Choice, added
 from penstock.gateway.streaming import sse
 from penstock.gateway.streaming.continuation import Cut
-from penstock.gateway.streaming.transcript import ABORTED, Transcript
+from penstock.gateway.streaming.transcript import Transcript
 
-_CHOICE = b'"choices":[{'
 _EMPTY = b'"choices":[]'
 _SHAPES = {
     Api.CHAT: (b'{"index":0,"delta":{"content":%b},"logprobs":null,"finish_reason":', b',"token_ids":null}]}'),
@@ -27,31 +27,20 @@ class Diverged(ValueError):
     """The other worker did not say again what the caller has already."""
 
 
-class _Choice(msgspec.Struct, gc=False):
-    text: str = ""
-    finish_reason: str | None = None
-    stop_reason: int | str | None = None
-    token_ids: list[int] | None = None
-
-
-class _Event(msgspec.Struct, gc=False):
-    choices: list[_Choice]
-
-
-_EVENTS = msgspec.json.Decoder(_Event)
 _encode = msgspec.json.Encoder().encode
 
 
 class Splice:
     """The second worker's half of one stream."""
 
-    __slots__ = ("_after", "_before", "_cut", "_lead", "_prompt_tokens", "_replay", "_transcript")
+    __slots__ = ("_after", "_api", "_before", "_cut", "_lead", "_prompt_tokens", "_replay", "_transcript")
 
     def __init__(self, api: Api, transcript: Transcript, cut: Cut, prompt_tokens: int) -> None:
         self._transcript = transcript
         self._cut = cut
         self._lead, self._replay = cut.lead, cut.replay
         self._prompt_tokens = prompt_tokens
+        self._api = api
         self._before, self._after = _SHAPES[api]
 
     def take(self, events: bytes) -> tuple[int, bytes]:
@@ -61,8 +50,8 @@ class Splice:
         """
         tokens, out = 0, []
         for event in sse.split(events):
-            if _CHOICE in event:
-                choice = _EVENTS.decode(sse.data_of(event)).choices[0]
+            if sse.CHOICE in event:
+                choice = added(self._api, sse.data_of(event))[0]
                 tokens += len(choice.token_ids or ())
                 out.append(self._told(choice))
             elif _EMPTY in event:
@@ -71,7 +60,7 @@ class Splice:
                 out.append(event)
         return tokens, b"".join(out)
 
-    def _told(self, choice: _Choice) -> bytes:
+    def _told(self, choice: Choice) -> bytes:
         reason = choice.finish_reason
         text = self._new_of(choice) if reason != ABORTED else ""
         if not text and reason is None:
@@ -81,9 +70,9 @@ class Splice:
             why += b',"stop_reason":%b' % _encode(choice.stop_reason)
         return self._transcript.head + self._before % _encode(text) + why + self._after + sse.END
 
-    def _new_of(self, choice: _Choice) -> str:
+    def _new_of(self, choice: Choice) -> str:
         """Return what the choice says that the caller does not know, and keep it."""
-        text, is_last = self._fitted(choice.text), choice.finish_reason is not None
+        text, is_last = self._fitted(choice.text or ""), choice.finish_reason is not None
         if is_last and self._replay:
             raise Diverged("the answer ended before it had said again what was said")
         self._transcript.add(choice.token_ids or [], text, is_last=is_last)

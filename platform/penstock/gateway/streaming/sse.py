@@ -7,6 +7,9 @@ only be the end of an event, however the bytes were cut on the way.
 from collections.abc import Iterator
 
 END = b"\n\n"
+CHOICE = b'"choices":[{'
+"""Stands in each event of an OpenAI stream that has a choice."""
+_DATA = b"data: "
 MAX_HELD_BYTES = 4 << 20
 """An event larger than this is not one (logprobs of a whole prompt stay below)."""
 
@@ -53,6 +56,11 @@ def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
     if start < len(END):
         start = 0
     return events[:start], events[start:]
+
+
+def choices_in(events: bytes) -> list[bytes]:
+    """Return the JSON of those of an OpenAI stream's events that have a choice."""
+    return [one.removeprefix(_DATA) for one in events.split(END) if CHOICE in one]
 
 
 def data_of(event: bytes) -> bytes:

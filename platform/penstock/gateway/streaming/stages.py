@@ -6,6 +6,7 @@ import msgspec
 
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Degradation, Stage
+from penstock.gateway.answers.account import EngineTimes
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -43,3 +44,15 @@ def comment(
 def server_timing(seconds: Mapping[Stage, float]) -> bytes:
     """Return the ``Server-Timing`` header (W3C), in milliseconds."""
     return ", ".join([f"{stage};dur={value * 1e3:.3f}" for stage, value in seconds.items()]).encode()
+
+
+def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
+    """Split ``waited_s`` (sent to last token) by the engine's own times; the rest is the way there and back."""
+    said = {
+        Stage.QUEUE: times.queue_time_ms,
+        Stage.PREFILL: times.time_to_first_token_ms,
+        Stage.DECODE: times.generation_time_ms,
+    }
+    seconds = {stage: ms / 1e3 for stage, ms in said.items() if ms is not None}
+    seconds[Stage.RELAY] = max(0.0, waited_s - sum(seconds.values()))
+    return seconds

@@ -14,9 +14,10 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving import used
 from penstock.domain.serving.engine import is_dead
 from penstock.domain.serving.request import Api
+from penstock.gateway.answers import account
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source
-from penstock.gateway.streaming import reports, sse, stages
+from penstock.gateway.streaming import sse, stages
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
@@ -227,7 +228,7 @@ class StreamRelay:
 
     def _break(self, said: bytes) -> None:
         """The engine ends its stream: what it says of the request itself is no other worker's to answer."""
-        refusal = reports.refusal(said)
+        refusal = account.refusal(said)
         if refusal is None:
             self._lose(StreamBroken() if is_dead(said) else EngineError())
         else:
@@ -245,14 +246,14 @@ class StreamRelay:
         """Read what the event says; False where the caller did not ask for it."""
         if not any(mark in event for mark in self._dialect.notable):
             return True
-        report = reports.read(sse.data_of(event))
-        self._frame.learn(report)
-        return self._shows_usage or not report.is_usage_only
+        said = account.read(sse.data_of(event))
+        self._frame.learn(said)
+        return self._shows_usage or not said.is_usage_only
 
     def _end(self, before: bytes, terminal: bytes) -> None:
         """The answer is complete: say where the time went, then the last event."""
         frame = self._frame
-        frame.learn(reports.read(sse.data_of(terminal)))
+        frame.learn(account.read(sse.data_of(terminal)))
         frame.close_stages()
         self._close()
         call = frame.call

@@ -10,39 +10,19 @@ from array import array
 import msgspec
 
 from penstock.domain.serving.shadow import TokenIds
+from penstock.gateway.answers import content
+from penstock.gateway.answers.content import Choice
 from penstock.gateway.streaming import sse
 
-ABORTED = "abort"
-"""The finish reason of an answer that the engine gave up by itself: not an end."""
 FOLD_BYTES = 64 << 10
 """Events are kept unread up to this size: what a running stream may hold in memory beyond its ids and its text."""
 
 _CHOICES = b'"choices":['
-CHOICE = b'"choices":[{'
 _ROLE = b'"delta":{"role"'
 _IDS = re.compile(rb'"token_ids":\[[\d,]*\]')
 _PROMPT = b'"prompt_token_ids":['
 _NO_IDS = b'"token_ids":null'
 _NO_PROMPT = b'"prompt_token_ids":null'
-DATA = b"data: "
-
-
-class _Delta(msgspec.Struct, gc=False):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct, gc=False):
-    delta: _Delta | None = None
-    text: str | None = None
-    finish_reason: str | None = None
-    token_ids: list[int] | None = None
-
-
-class _Event(msgspec.Struct, gc=False):
-    choices: list[_Choice]
-
-
-EVENTS = msgspec.json.Decoder(_Event)
 _TOKENS = msgspec.json.Decoder(list[int])
 
 
@@ -140,7 +120,7 @@ class Transcript:
 
     def _without_ids(self, events: bytes) -> tuple[int, bytes]:
         """Count as well as can be where the engine tells no ids."""
-        tokens = events.count(CHOICE) - events.count(_ROLE)
+        tokens = events.count(sse.CHOICE) - events.count(_ROLE)
         if tokens:
             self._is_faithful = False
         return tokens, events
@@ -148,18 +128,18 @@ class Transcript:
     def _fold(self) -> None:
         if not self._unread:
             return
-        kept, self._unread, self._unread_bytes = b"".join(self._unread).split(sse.END), [], 0
+        events, self._unread, self._unread_bytes = b"".join(self._unread), [], 0
         try:
-            events = EVENTS.decode_lines(b"\n".join([one.removeprefix(DATA) for one in kept if CHOICE in one]))
-            self._said.append("".join([self._read(event.choices[0]) for event in events]))
-        except (msgspec.MsgspecError, OverflowError):
+            choices = content.first_of_each(sse.choices_in(events))
+            self._said.append("".join([self._read(choice) for choice in choices]))
+        except (ValueError, OverflowError):
             self._is_faithful = False
 
-    def _read(self, choice: _Choice) -> str:
-        if choice.finish_reason == ABORTED:
+    def _read(self, choice: Choice) -> str:
+        if choice.finish_reason == content.ABORTED:
             return ""  # no caller sees it
         self._has_finished = choice.finish_reason is not None
-        text = choice.delta.content if choice.delta is not None else choice.text
+        text = choice.said
         if choice.token_ids is not None:
             self._ids.extend(choice.token_ids)
         elif text:

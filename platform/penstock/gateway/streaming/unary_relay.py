@@ -17,9 +17,10 @@ from penstock.domain.errors import (
     ReaderTooSlow,
 )
 from penstock.domain.outcome import Outcome
+from penstock.gateway.answers import account, content
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source
-from penstock.gateway.streaming import forms, json_said, reports, stages, token_ids
+from penstock.gateway.streaming import comparable, stages
 from penstock.gateway.streaming.frame import Frame
 
 READ_BYTES = 1 << 20
@@ -107,7 +108,7 @@ class UnaryRelay:
             pieces = [self._read(b"".join(pieces))]
         if self._size <= READ_BYTES or frame.call.used is None:
             pieces = [b"".join(pieces)]
-            frame.learn(reports.read(pieces[0]))
+            frame.learn(account.read(pieces[0]))
         frame.first_at = None
         frame.close_stages()
         if self._content_type.startswith(b"application/json"):
@@ -137,13 +138,13 @@ class UnaryRelay:
         """Keep what is read of the answer, and return it as its caller is to have it."""
         call = self._frame.call
         if self._reads.json:
-            call.is_json, call.form = partial(json_said.whole, whole), partial(json_said.form, whole)
+            call.is_json, call.form = partial(comparable.whole, whole), partial(comparable.form, whole)
         if self._reads.labels:
-            call.form = partial(forms.of_labels, whole)
+            call.form = partial(comparable.of_labels, whole)
         if not self._reads.ids:
             return whole
-        call.ids = partial(token_ids.told, whole)
-        return token_ids.without(whole)
+        call.ids = partial(content.token_ids, whole)
+        return content.without_token_ids(whole)
 
     def _end_early(self, error: PenstockError) -> None:
         """The caller's limits don't carry the answer any further: nothing goes out, and what was made is billed."""

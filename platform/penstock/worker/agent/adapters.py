@@ -121,7 +121,7 @@ class Adapters:
             self._before = self._before[1:]
         while True:
             try:
-                told = await self.client.ask("/penstock/connectors/wanted", {"wait_s": POLL_S}, POLL_S + 10.0)
+                told = await self.client.ask("/penstock/adapters/wanted", {"wait_s": POLL_S}, POLL_S + 10.0)
             except (OSError, EngineError):
                 await asyncio.sleep(AGAIN_S)
                 continue
@@ -133,7 +133,7 @@ class Adapters:
         while True:
             self._pinned_anew.clear()
             try:
-                await self.client.ask("/penstock/connectors/pin", {"adapters": list(self._pinned)}, 10.0)
+                await self.client.ask("/penstock/adapters/pin", {"adapters": list(self._pinned)}, 10.0)
             except (OSError, EngineError):
                 await asyncio.sleep(AGAIN_S)
             else:
@@ -163,7 +163,7 @@ class Adapters:
         try:
             await self._check(copy, base, digest)
             body = {"adapter": adapter, "path": str(copy.folder)}
-            told = await self.client.ask("/penstock/connectors/load", body, LOAD_TIMEOUT_S)
+            told = await self.client.ask("/penstock/adapters/load", body, LOAD_TIMEOUT_S)
             if told["full"]:
                 raise NoRoom
         except EngineError as error:
@@ -222,7 +222,7 @@ class Adapters:
         if outcome != "ready":
             self._release(adapter)
         with suppress(OSError, EngineError):
-            told = await self.client.ask("/penstock/connectors/settle", body, 10.0)
+            told = await self.client.ask("/penstock/adapters/settle", body, 10.0)
             self._show(tuple(cast("list[VersionId]", told["resident"])))
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:

@@ -39,7 +39,6 @@ class Batcher:
         note: Callable[[Fired], None] = _to_nobody,
         note_left: Callable[[Left], None] = _to_nobody,
     ) -> None:
-        """Take the port; ``note`` hears of each batch when it has ended, ``note_left`` of items without a result."""
         self._settings, self._clock = settings, clock
         self._note, self._note_left = note, note_left
         self.computes = Computes(settings.prior, settings.max_items)

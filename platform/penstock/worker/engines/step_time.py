@@ -17,7 +17,6 @@ class StepTime:
     __slots__ = ("_each_s", "_given_s", "_last_at", "_most", "_reading", "_since")
 
     def __init__(self, most: int) -> None:
-        """``most`` is how many outputs are handed over at once: a larger step comes in several lots."""
         self._most = most
         self._since = self._last_at = self._each_s = self._given_s = 0.0
         self._reading: dict[str, Charge] = {}

@@ -32,7 +32,7 @@ GRAMMAR_REGEX_S = 2
 
 _SECRET = frozenset({"PENSTOCK_DATABASE_URL", "PENSTOCK_LIMITS_URL", "PENSTOCK_ANSWERS_URL"})
 
-GATE_MODULE = "penstock.worker.gate.serve"
+GATE_MODULE = "penstock.worker.gate.corridor"
 GATE = f"{GATE_MODULE}.Gate"
 """Loaded by vLLM itself, by name: no room below the gate imports it."""
 SCHEDULERS = "penstock.worker.engines.scheduler"

@@ -6,9 +6,8 @@ vLLM's own API for it, which nobody else reaches. It must not know where files c
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
 
 from penstock.domain.clock import Clock
 from penstock.domain.ids import VersionId
@@ -16,7 +15,7 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.door import Door
-from penstock.worker.gate.in_flight import Message
+from penstock.worker.gate.asgi import ASGIApp, Scope, call
 
 MOST_WAIT_S = 30.0
 """A long poll is answered after so long, with nothing."""
@@ -32,10 +31,6 @@ CATALOGUE = (
 )
 _OK = 200
 READY, REFUSED, GAVE_UP = "ready", "refused", "gave_up"
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
 
 
@@ -57,10 +52,10 @@ class Adapters:
         for outcome in (READY, REFUSED, GAVE_UP):
             self._loads.labels(version, outcome)
         self.orders: dict[str, Order] = {
-            "/penstock/connectors/wanted": self.wanted,
-            "/penstock/connectors/load": self.load,
-            "/penstock/connectors/settle": self.settle,
-            "/penstock/connectors/pin": self.pin,
+            "/penstock/adapters/wanted": self.wanted,
+            "/penstock/adapters/load": self.load,
+            "/penstock/adapters/settle": self.settle,
+            "/penstock/adapters/pin": self.pin,
         }
 
     def exposition(self) -> bytes:
@@ -165,39 +160,4 @@ class Adapters:
         """Ask vLLM's own API for adapters, in this process; return its status and what it said."""
         path = f"/v1/{what}_lora_adapter"
         own = {**scope, "path": path, "raw_path": path.encode(), "headers": [(b"content-type", b"application/json")]}
-        return await _asked(self._app, own, json.dumps(body).encode())
-
-
-async def _asked(app: ASGIApp, scope: Scope, raw: bytes) -> tuple[int, str]:
-    status, said, is_sent = 500, b"", False
-
-    async def receive() -> Message:
-        nonlocal is_sent
-        if is_sent:
-            return {"type": "http.disconnect"}
-        is_sent = True
-        return {"type": "http.request", "body": raw, "more_body": False}
-
-    async def send(message: Message) -> None:
-        nonlocal status, said
-        status = message.get("status", status)
-        said += message.get("body", b"")
-
-    await app(scope, receive, send)
-    return status, said.decode(errors="replace")
-
-
-def ordered(
-    order: Order, told: Callable[[Scope, Receive], Awaitable[bytes | None]], answer: Callable[..., Awaitable[None]]
-) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """Return an order as a page of the gate: ``told`` reads it, None where nobody may give it; ``answer`` answers."""
-
-    async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        body = await told(scope, receive)
-        if body is None:
-            await answer(send, 401, b"{}")
-            return
-        status, said = await order(scope, body)
-        await answer(send, status, json.dumps(said).encode())
-
-    return page
+        return await call(self._app, own, json.dumps(body).encode())

@@ -7,24 +7,17 @@ Tokens after a disconnect are counted as events that the engine's server still s
 computed in vain, since it batches steps ahead of the server.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from penstock.domain.ids import RequestId, VersionId
-from penstock.domain.outcome import Stage
+from penstock.domain.ids import RequestId
 from penstock.domain.serving import used
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.telemetry import names
-from penstock.telemetry.metrics import Metrics
-from penstock.worker.gate.admission.door import Door
-from penstock.worker.gate.admission.load import LoadBook
+from penstock.worker.gate.asgi import Message, Receive, Send
+from penstock.worker.gate.tally import Tally
 from penstock.worker.meter import Meter, are_filled
-
-Message = MutableMapping[str, Any]
-"""An ASGI message."""
 
 _EVENT = b"data: {"
 _STREAM = b"text/event-stream"
@@ -39,45 +32,14 @@ LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
 _REPORT_EVERY = 16
 """A stream's tokens are reported to the door in lots: often enough for fairness, too seldom to cost anything."""
 
-CATALOGUE = (
-    names.GATE_REFUSALS,
-    names.GATE_SECONDS,
-    names.ABORTS,
-    names.TOKENS_AFTER_DISCONNECT,
-    names.QUEUED_TOKENS,
-    names.DOOR_WAITING,
-    names.DOOR_SATURATION,
-    names.DOOR_STANDING_BACK,
-    names.DOOR_SHED,
-    names.ENGINE_SLOTS,
-)
 
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request at this worker; ``request`` is its name here: a gateway's name may come twice."""
 
-class Tally:
-    """What all requests of one gate add up to."""
-
-    def __init__(self, version: VersionId, book: LoadBook, door: Door) -> None:
-        self.book = book
-        self.door = door
-        self.metrics = Metrics(CATALOGUE)
-        self.queue_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.QUEUE)
-        self.prefill_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.PREFILL)
-        self.decode_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
-        self.aborts = self.metrics.counter(names.ABORTS).labels(version)
-        self.late_tokens = self.metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
-        self.shed = self.metrics.counter(names.DOOR_SHED)
-        self.metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: book.queued_tokens)
-        self.metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.order))
-        self.metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)
-        self.metrics.gauge(names.ENGINE_SLOTS).labels(version).set(door.seats.size.max_seqs)
-        standing_back = self.metrics.gauge(names.DOOR_STANDING_BACK).labels(version)
-        standing_back.set_function(lambda: door.order.look_at is not None)
-        self.beside: list[Callable[[], bytes]] = []
-        """Further pages of metrics of this process."""
-
-    def exposition(self) -> bytes:
-        """Return all of them as Prometheus reads them."""
-        return b"".join([self.metrics.exposition(), *(more() for more in self.beside)])
+    ticket: Ticket
+    request: RequestId
+    meter: Meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +47,8 @@ class Connection:
     """What a request is connected to: its path, the server's channels, a clock in seconds, what each head carries."""
 
     path: str
-    receive: Callable[[], Awaitable[Message]]
-    send: Callable[[Message], Awaitable[None]]
+    receive: Receive
+    send: Send
     clock: Callable[[], float]
     headers: Callable[[], Iterable[tuple[bytes, bytes]]]
 
@@ -114,9 +76,10 @@ class InFlight:
         "_tally",
     )
 
-    def __init__(self, ticket: Ticket, request: RequestId, connection: Connection, tally: Tally, meter: Meter) -> None:
+    def __init__(self, visit: Visit, connection: Connection, tally: Tally) -> None:
+        ticket, meter = visit.ticket, visit.meter
         self._meter, self._last_event = meter, LAST_EVENTS.get(connection.path, ())
-        self._request, self._is_metered = request, are_filled()
+        self._request, self._is_metered = visit.request, are_filled()
         self._connection, self._tally = connection, tally
         self._send = connection.send
         self._prompt, self._output = max(0, ticket.prompt_tokens), max(0, ticket.expected_output_tokens)
@@ -199,17 +162,3 @@ class InFlight:
             if self._meter.prompts >= self._prompts:
                 door.counted(self._request, self._meter.prompt_tokens)
         door.progressed(self._request, tokens, now)
-
-
-def replay(body: bytes, receive: Callable[[], Awaitable[Message]]) -> Callable[[], Awaitable[Message]]:
-    """Return a way to receive that begins with the body, which was read already."""
-    is_left = True
-
-    async def replayed() -> Message:
-        nonlocal is_left
-        if not is_left:
-            return await receive()
-        is_left = False
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replayed

@@ -9,12 +9,15 @@ within milliseconds.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
+from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
+from penstock.domain.serving.ticket import Ticket
 from penstock.domain.serving.used import Used
-from penstock.worker.meter import Meter
+from penstock.worker.gate.admission.fair_queue import in_engine
+from penstock.worker.meter import Meter, current
 
 KEEP_S = 60.0
 MOST_ENDED = 16_384
@@ -34,6 +37,17 @@ class Meters:
     def __len__(self) -> int:
         """How many are known."""
         return len(self._meters)
+
+    @contextmanager
+    def metered(self, ticket: Ticket, clock: Clock) -> Iterator[Meter]:
+        """Yield a request's meter; the tasks started meanwhile find it as ``current``."""
+        meter = self.open(ticket.request, in_engine(ticket.standing, ticket.weight))
+        putting = current.set(meter)
+        try:
+            yield meter
+        finally:
+            current.reset(putting)
+            self.close(ticket.request, meter, clock.monotonic())
 
     def open(self, request: RequestId, weight: float = 1.0) -> Meter:
         """Return a new meter for a request that came, of a tenant with this weight."""

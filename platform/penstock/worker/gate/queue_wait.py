@@ -10,7 +10,7 @@ noticed) and handed to the engine afterwards.
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.domain.serving import adapted
@@ -18,10 +18,8 @@ from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, HEADER, TEN
 from penstock.worker.gate.adapter_wait import AdapterWait
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Door, Shed
-from penstock.worker.gate.in_flight import Message
+from penstock.worker.gate.asgi import Headers, Message, Receive
 
-Receive = Callable[[], Awaitable[Message]]
-Headers = tuple[tuple[bytes, bytes], ...]
 _DOOR, _ADAPTER = HEADER.encode(), adapted.HEADER.encode()
 
 LOOK_S = 0.25
@@ -75,7 +73,6 @@ class QueueWait:
     )
 
     def __init__(self, door: Door, work: Work, receive: Receive, clock: Callable[[], float]) -> None:
-        """Take the door, the request with its deadline in the clock's seconds, and the way its body comes."""
         self._door, self._work, self._receive, self._clock = door, work, receive, clock
         self._kept: deque[Message] = deque()
         self._outcome: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from penstock.apps import slos
-from penstock.connectors.memory.ledger import MemoryLedger
 from penstock.control.budgets.errors import KEPT_S, REREAD_S, LedgerBudgets, RecordedBudgets
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -18,6 +17,7 @@ from penstock.domain.tenancy.tenant import Priority
 from penstock.slo.budget import Budget
 from penstock.slo.policy import Pace
 from tests.support.clock import ManualClock
+from tests.twins.ledger import MemoryLedger
 
 ONE, OTHER = VersionId("m@1"), VersionId("e@1")
 Recorded = Callable[[Tier], Awaitable[tuple[Budget, ...]]]

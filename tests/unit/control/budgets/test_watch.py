@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.ledger import MemoryLedger
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.control.budgets.watch import MOST_SHOWN, BudgetWatch
 from penstock.domain.errors import StoreUnavailable
@@ -21,8 +19,10 @@ from penstock.telemetry import names
 from penstock.telemetry.logs import ALLOWED_FIELDS
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
-from tests.support.ledger_rows import row
 from tests.support.patience import patient
+from tests.support.samples.ledger_rows import row
+from tests.twins.audit import MemoryAudit
+from tests.twins.ledger import MemoryLedger
 
 
 def tenant(name: str, cap: int) -> Tenant:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.connectors.memory.arms import MemoryArms
 from penstock.control.rollout.comparisons import Comparisons, Pair, pairs
 from penstock.control.rollout.evidence import Evidence
 from penstock.control.rollout.watch import FOLLOW_EVERY_S, ComparisonWatch
@@ -16,8 +15,9 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, Cell, Times, fault
 from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import STAGES, Rollout
-from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 from tests.support.clock import ManualClock
+from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
+from tests.twins.arms import MemoryArms
 
 THIRD = VersionId("chat@third")
 TIERS = dict.fromkeys((OLD, NEW, THIRD), Tier.CHAT)

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.connectors.memory.ledger import MemoryLedger
 from penstock.domain.ids import KeyId, OrgId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.budget import Period, day, month, read
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Priority, Tenant
+from tests.twins.ledger import MemoryLedger
 
 NOON = datetime(2026, 2, 28, 12, tzinfo=UTC).timestamp()
 BOTH = Plan(spend_per_day=MicroUsd(100), spend_per_month=MicroUsd(1000))

@@ -1,6 +1,5 @@
 """Counters come back from the ledger."""
 
-from penstock.connectors.memory.ledger import MemoryLedger
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
@@ -13,6 +12,7 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, draws
 from penstock.gateway.admission.rebuild import rebuild
 from tests.support.clock import ManualClock
+from tests.twins.ledger import MemoryLedger
 
 RING = KeyRing(tenants=(Tenant(id=TenantId("t"), name="T", plan=Plan(spend_per_day=MicroUsd(100))),))
 PRICE = Price(

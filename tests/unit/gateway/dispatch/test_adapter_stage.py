@@ -9,8 +9,8 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.wire import adapter_s_of
-from tests.support import adapter_things
-from tests.support.calls import VERSION, call
+from tests.support.samples import adapter_versions
+from tests.support.samples.calls import VERSION, call
 
 
 class Deaf:
@@ -33,7 +33,7 @@ class Deaf:
 async def test_the_wait_for_an_adapter_is_a_stage(told: bytes, stages: dict[Stage, float]) -> None:
     """It is a part of the wait at the gate, never more; of a request without an adapter nothing of it is heard."""
     headers = [(b"x-penstock-waited-ms", b"2000.0"), (b"x-penstock-adapter", told)]
-    asked, deaf = call(version=adapter_things.entry()), Deaf()
+    asked, deaf = call(version=adapter_versions.entry()), Deaf()
     Attempt(deaf, WorkerId("w"), deaf, asked).on_head(200, headers)
     assert asked.timings.seconds == pytest.approx(stages)
     assert asked.adapter == told

@@ -3,13 +3,13 @@
 import asyncio
 from contextlib import suppress
 
-from penstock.connectors.memory.wanted import MemoryWanted
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId
 from penstock.gateway.holding import Demand
 from penstock.gateway.holding import demand as telling
 from penstock.gateway.holding.demand import Want
-from tests.support.corridor import until
+from tests.support.gateways.dispatch import until
+from tests.twins.wanted import MemoryWanted
 
 A, B = VersionId("a@1"), VersionId("b@1")
 

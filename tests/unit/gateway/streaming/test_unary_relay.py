@@ -11,14 +11,15 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
+from penstock.gateway.answers import account
 from penstock.gateway.calls.call import Call, Timings
-from penstock.gateway.streaming import RelaySettings, reports
+from penstock.gateway.streaming import RelaySettings, stages
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stages import spliced
 from penstock.gateway.streaming.unary_relay import UnaryRelay
-from tests.support.calls import VERSION, principal
-from tests.support.corridor import FakeReply, corridor, unary_request
-from tests.support.stub_engine import Behaviour
+from tests.support.engines.stub import Behaviour
+from tests.support.gateways.dispatch import FakeReply, corridor, unary_request
+from tests.support.samples.calls import VERSION, principal
 
 
 @pytest.mark.parametrize("api", [Api.CHAT, Api.COMPLETIONS, Api.EMBEDDINGS])
@@ -101,12 +102,12 @@ def test_what_is_no_object_stays_as_it_is(body: bytes) -> None:
 @given(st.binary(max_size=300))
 def test_any_body_can_be_read(body: bytes) -> None:
     """A body that is not what we know says nothing, and breaks nothing."""
-    reports.read(body)
+    account.read(body)
 
 
 def test_engine_times_split_the_wait() -> None:
     """Queue, prefill and decode are the engine's; the way there and back is what is left."""
-    metrics = reports.Metrics(queue_time_ms=10.0, time_to_first_token_ms=20.0, generation_time_ms=30.0)
-    assert reports.engine_stages(metrics, 0.1) == pytest.approx(
+    metrics = account.EngineTimes(queue_time_ms=10.0, time_to_first_token_ms=20.0, generation_time_ms=30.0)
+    assert stages.engine_stages(metrics, 0.1) == pytest.approx(
         {Stage.QUEUE: 0.01, Stage.PREFILL: 0.02, Stage.DECODE: 0.03, Stage.RELAY: 0.04}
     )

@@ -40,7 +40,7 @@ def test_the_engine_serves_the_version_under_its_id_behind_the_gate() -> None:
     argv = line()
     assert value(argv, "--served-model-name") == VERSION
     assert value(argv, "--port") == "4711"
-    assert value(argv, "--middleware") == "penstock.worker.gate.serve.Gate"
+    assert value(argv, "--middleware") == "penstock.worker.gate.corridor.Gate"
 
 
 def test_the_manifests_engine_settings_are_what_it_runs_with() -> None:

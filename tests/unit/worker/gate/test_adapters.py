@@ -12,7 +12,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, of_platform, seal
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate_config import GateConfig
 
 KEY = b"\x01" * 32
@@ -25,7 +25,7 @@ CONFIG = GateConfig(
     adapters_kept=2,
 )
 A, B, C = (VersionId(f"{name}@000000000000") for name in "abc")
-WANTED, LOAD, SETTLE = (f"/penstock/connectors/{what}" for what in ("wanted", "load", "settle"))
+WANTED, LOAD, SETTLE = (f"/penstock/adapters/{what}" for what in ("wanted", "load", "settle"))
 
 
 async def until(check: Callable[[], bool]) -> None:
@@ -239,10 +239,10 @@ async def test_what_is_pinned_is_wanted_at_once_and_stays() -> None:
     room = Room(engine, Gate(engine, replace(CONFIG, adapter_slots=2, adapters_kept=2), SystemClock()))
     wanted = asyncio.ensure_future(room.order(WANTED, wait_s=10))
     await asyncio.sleep(0.02)
-    assert await room.order("/penstock/connectors/pin", adapters=[B, A]) == {"pinned": [B]}
+    assert await room.order("/penstock/adapters/pin", adapters=[B, A]) == {"pinned": [B]}
     assert await wanted == {"adapter": B}
     for adapter in (B, A):
         await room.load(adapter)
     assert (await room.load(C))["evicted"] == [A]
-    assert await room.order("/penstock/connectors/pin", adapters=[]) == {"pinned": []}
+    assert await room.order("/penstock/adapters/pin", adapters=[]) == {"pinned": []}
     assert (await room.load(A))["evicted"] == [B]

@@ -15,7 +15,7 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import meter as meter_module
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import Meter, current
 from tests.support.clock import ManualClock

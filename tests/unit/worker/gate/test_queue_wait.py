@@ -13,12 +13,12 @@ from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Shed
 from penstock.worker.gate.admission.fair_queue import Bounds
 from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate.in_flight import Message
+from penstock.worker.gate.asgi import Message
+from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.queue_wait import WORD_S, QueueWait
-from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import DoorOrder
 from tests.support.clock import ManualClock
-from tests.unit.worker.gate.test_serve import CONFIG, TICKET, Client, Engine, sample
+from tests.unit.worker.gate.test_corridor import CONFIG, TICKET, Client, Engine, sample
 
 SIZE = EngineSize(max_seqs=1, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
 WORK = Work(

@@ -9,11 +9,11 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.work import excess, work_of
 from tests.support.clock import ManualClock
 from tests.support.patience import patient
-from tests.unit.worker.gate.test_serve import CONFIG, TICKET, Client, Engine
+from tests.unit.worker.gate.test_corridor import CONFIG, TICKET, Client, Engine
 
 SIZE = EngineSize(max_seqs=32, kv_blocks=100, block_size=16)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.domain.errors import EngineError, PenstockError
+from penstock.gateway.answers import account
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import forms
 from penstock.gateway.oip.catalogue import digest_of
@@ -252,4 +253,4 @@ class TextReply(RpcReply):
 
 
 def _error_of(raw: bytes) -> PenstockError:
-    return EngineError(forms.message_of(raw))
+    return EngineError(account.error_message(raw))

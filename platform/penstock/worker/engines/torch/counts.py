@@ -10,7 +10,6 @@ class Counts:
     """Of one handler; the first time that it counts beyond its bounds a line in the log says so."""
 
     def __init__(self, item_tokens: int) -> None:
-        """Take what an item may count as at most; 0 where texts are counted, and nothing is declared."""
         self._most, self._is_said = item_tokens, False
 
     def within(self, prepared: Prepared) -> Prepared:

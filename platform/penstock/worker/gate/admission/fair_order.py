@@ -25,7 +25,6 @@ class FairOrder:
     """Implements the door's ``Order``."""
 
     def __init__(self, queue: FairQueue, seats: Seats, stay: Stay, slots: AdapterSlots | None = None) -> None:
-        """Take an empty queue, the engine's seats, how long it keeps requests, and its slots if it has adapters."""
         self.queue = queue
         self.look_at: float | None = None
         self._seats, self._stay, self._slots = seats, stay, slots

@@ -53,7 +53,6 @@ class Returns:
     """Times are seconds of the door's clock, costs tokens of service."""
 
     def __init__(self) -> None:
-        """Begin with nobody sent away, as if everybody came back and cost what was expected."""
         self._lines: OrderedDict[tuple[Standing, TenantId], _Line] = OrderedDict()
         self._cost = 0.0
         self._kept_ratio = 1.0

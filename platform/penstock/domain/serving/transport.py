@@ -1,0 +1,65 @@
+"""The transport port towards workers: a request is sent, its answer comes to a receiver as callbacks."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+def always() -> bool:
+    return True
+
+
+class Receiver(Protocol):
+    """Takes an answer. The callbacks run in the event loop without a task switch and must not block."""
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Status and headers came; names as the worker spelt them."""
+        ...
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body came."""
+        ...
+
+    def on_end(self, error: BaseException | None) -> None:
+        """The answer is complete (None) or broke off; called once, and not after ``abort``."""
+        ...
+
+
+class Exchange(Protocol):
+    """A request under way."""
+
+    def hand_over(self, receiver: Receiver) -> None:
+        """Let another receiver take the rest."""
+        ...
+
+    def pause(self) -> None:
+        """Stop reading."""
+        ...
+
+    def resume(self) -> None:
+        """Read again."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection; no callback follows."""
+        ...
+
+
+class Workers(Protocol):
+    """Sends requests to workers."""
+
+    async def send(
+        self,
+        url: str,
+        path: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        receiver: Receiver,
+        *,
+        is_wanted: Callable[[], bool] = always,
+    ) -> Exchange:
+        """POST; return when the request is on its way.
+
+        Raises ``OSError`` (``TimeoutError`` among them) without a connection, or if the request is not wanted any more
+        once there is one: nothing was sent.
+        """
+        ...

@@ -1,0 +1,166 @@
+"""How an answer ended, in any API's shape: usage, finish reason, engine times, the engine's error. Pure."""
+
+import msgspec
+
+from penstock.domain.errors import EngineRefused
+from penstock.domain.outcome import FinishReason
+from penstock.domain.tokens import Usage
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: int | None = 0
+
+
+class Counts(msgspec.Struct, gc=False):
+    """Usage in the names of any API."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int | None = 0
+    prompt_tokens_details: _Details | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_details: _Details | None = None
+    cache_read_input_tokens: int | None = 0
+    cache_creation_input_tokens: int | None = 0
+
+
+class EngineTimes(msgspec.Struct, gc=False):
+    """vLLM's per-request times (``--enable-per-request-metrics``), in milliseconds."""
+
+    queue_time_ms: float | None = None
+    time_to_first_token_ms: float | None = None
+    generation_time_ms: float | None = None
+
+
+class _Ended(msgspec.Struct, gc=False):
+    finish_reason: str | None = None
+
+
+class _Stop(msgspec.Struct, gc=False):
+    stop_reason: str | None = None
+
+
+class _Inner(msgspec.Struct, gc=False):
+    usage: Counts | None = None
+    status: str | None = None
+    stop_reason: str | None = None
+
+
+class _Body(msgspec.Struct, gc=False):
+    choices: list[_Ended] | None = None
+    usage: Counts | None = None
+    metrics: EngineTimes | None = None
+    stop_reason: str | None = None
+    status: str | None = None
+    delta: _Stop | str | None = None
+    response: _Inner | None = None
+    message: _Inner | None = None
+
+
+class Account(msgspec.Struct, frozen=True, gc=False):
+    """Of one body or event; ``is_usage_only``: an OpenAI stream's last event, without choices."""
+
+    usage: Usage | None = None
+    finish: FinishReason | None = None
+    metrics: EngineTimes | None = None
+    is_usage_only: bool = False
+
+
+class _Fault(msgspec.Struct, gc=False):
+    message: str = ""
+    code: int | str | None = None
+
+
+class _Faulty(msgspec.Struct, gc=False):
+    error: _Fault
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+_NOTHING = Account()
+_CLIENT_ERRORS = range(400, 500)
+_MAX_CHARS = 1_000
+
+_REASONS = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "completed": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "incomplete": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "abort": FinishReason.CANCELLED,
+} | {reason.value: reason for reason in FinishReason}
+
+
+def read(body: bytes) -> Account:
+    """Return the account of a JSON body; an empty one for any other bytes."""
+    try:
+        decoded = _DECODER.decode(body)
+    except msgspec.MsgspecError:
+        return _NOTHING
+    inner = decoded.response or decoded.message
+    usage = decoded.usage or (inner.usage if inner else None)
+    return Account(
+        usage=_usage(usage) if usage else None,
+        finish=_finish(decoded, inner),
+        metrics=decoded.metrics,
+        is_usage_only=decoded.choices is not None and not decoded.choices and usage is not None,
+    )
+
+
+def error_message(event: bytes) -> str | None:
+    """Return the message of an error event; None if it has none."""
+    fault = _fault(event)
+    return fault.message or None if fault is not None else None
+
+
+def refusal(event: bytes) -> EngineRefused | None:
+    """Return the refusal in an engine's error event; None if the engine itself failed."""
+    fault = _fault(event)
+    if fault is None:
+        return None
+    is_callers = isinstance(fault.code, int) and fault.code in _CLIENT_ERRORS
+    return EngineRefused(" ".join(fault.message.split())[:_MAX_CHARS] or None) if is_callers else None
+
+
+def _fault(event: bytes) -> _Fault | None:
+    try:
+        return msgspec.json.decode(event, type=_Faulty).error
+    except msgspec.MsgspecError:
+        return None
+
+
+def _usage(said: Counts) -> Usage:
+    """Return the counts; the prompt includes its cached part, which Messages count apart."""
+    details = said.prompt_tokens_details or said.input_tokens_details
+    read, made = said.cache_read_input_tokens or 0, said.cache_creation_input_tokens or 0
+    prompt = max(0, said.prompt_tokens or said.input_tokens + read + made)
+    return Usage(
+        prompt_tokens=prompt,
+        output_tokens=max(0, said.completion_tokens or said.output_tokens),
+        cached_tokens=min(prompt, max(0, (details.cached_tokens if details else 0) or read)),
+    )
+
+
+def _finish(body: _Body, inner: _Inner | None) -> FinishReason | None:
+    said: str | None = None
+    if body.choices:
+        said = next((c.finish_reason for c in body.choices if c.finish_reason), None)
+    elif isinstance(body.delta, _Stop):
+        said = body.delta.stop_reason
+    elif inner is not None:
+        said = inner.stop_reason or inner.status
+    else:
+        said = body.stop_reason or body.status
+    return _REASONS.get(said) if said else None
+
+
+def merged(before: Usage | None, said: Usage) -> Usage:
+    """Return both usages as one: a Messages stream tells the prompt at its start and the output at its end."""
+    if before is None:
+        return said
+    prompt = said.prompt_tokens or before.prompt_tokens
+    return Usage(
+        prompt_tokens=prompt,
+        output_tokens=said.output_tokens or before.output_tokens,
+        cached_tokens=min(prompt, said.cached_tokens or before.cached_tokens),
+    )

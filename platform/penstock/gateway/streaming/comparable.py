@@ -1,0 +1,126 @@
+"""What of an answer can be compared with another version's: whether it is the JSON asked for, its values, labels. Pure.
+
+Free texts can't: two good answers hardly ever have the same words.
+An engine that is asked for JSON makes it by a grammar, whatever the prompt says. Other fields can break it all the same
+(a stop word, a forbidden token), so only requests count that leave the end to the model, bound and form aside.
+Trade-off: unknown shapes, long answers and several choices give no evidence.
+"""
+
+from functools import partial
+from math import isfinite
+
+import msgspec
+
+from penstock.domain.serving.request import Api, InferenceRequest
+from penstock.gateway.answers import content
+from penstock.gateway.calls.wishes import BOUNDS, FORMS, leaves_end
+from penstock.gateway.streaming import sse
+from penstock.gateway.streaming.continuity import Take
+
+_FORMATS = ("json_object", "json_schema")
+MOST_BYTES = 64 << 10
+"""A longer answer is not read: no stream would go on meanwhile. Of numbers alone this takes some milliseconds."""
+NO_JSON = b""
+_PRECISE = 16
+"""A number of more digits is compared as it is written."""
+
+
+def _number(written: str) -> int | float | str:
+    """Return what stands for a number: 1.0 is 1. The library's own reading of one takes up to ten microseconds."""
+    if len(written) > _PRECISE:
+        return written
+    value = float(written)
+    if value.is_integer() and abs(value) < _WHOLE:
+        return int(value)
+    return value if isfinite(value) else written
+
+
+_WHOLE = 2.0**53
+_VALUE = msgspec.json.Decoder(float_hook=_number)
+
+
+def is_asked(request: InferenceRequest) -> bool:
+    """Tell whether the answer is to be JSON, and nothing that its caller says can make it another thing."""
+    body = request.body
+    form, own = body.get("response_format"), body.get("structured_outputs")
+    if form is None and own is None:
+        return False
+    is_json = isinstance(form, dict) and form.get("type") in _FORMATS
+    is_json |= isinstance(own, dict) and (own.get("json") is not None or own.get("json_object") is True)
+    return is_json and request.api in (Api.CHAT, Api.COMPLETIONS) and leaves_end(body, BOUNDS | FORMS)
+
+
+class Kept:
+    """A stream's events, for as long as they are few."""
+
+    __slots__ = ("_bytes", "_events")
+
+    def __init__(self) -> None:
+        self._events: list[bytes] = []
+        self._bytes = 0
+
+    def over(self, plain: Take) -> Take:
+        """Return what keeps the events of an attempt beside what ``plain`` does; those before it are forgotten."""
+        self._events, self._bytes = [], 0
+        return partial(self._take, plain)
+
+    def _take(self, plain: Take, events: bytes) -> tuple[int, bytes]:
+        self._bytes += len(events)
+        if self._bytes <= MOST_BYTES:
+            self._events.append(events)
+        return plain(events)
+
+    def is_json(self) -> bool | None:
+        """Tell whether what the stream said is JSON; None where nobody can know."""
+        return _is_json(self.form())
+
+    def form(self) -> bytes | None:
+        """Return what the stream said as JSON in one order; None where nobody can know."""
+        if not self._events or self._bytes > MOST_BYTES:
+            return None
+        try:
+            choices = content.first_of_each(sse.choices_in(b"".join(self._events)))
+        except ValueError:
+            return None
+        return of_json("".join([choice.said or "" for choice in choices]))
+
+
+def whole(body: bytes) -> bool | None:
+    """Tell whether what an answer in one piece said is JSON; None where nobody can know."""
+    return _is_json(form(body))
+
+
+def form(body: bytes) -> bytes | None:
+    """Return what an answer in one piece said as JSON in one order; None where nobody can know."""
+    if len(body) > MOST_BYTES:
+        return None
+    try:
+        said = content.only(body).said
+    except ValueError:
+        return None
+    return None if said is None else of_json(said)
+
+
+def _is_json(form: bytes | None) -> bool | None:
+    return None if form is None else form != NO_JSON
+
+
+def of_json(said: str) -> bytes | None:
+    """Return JSON in one order and spacing: equal where the values are; ``NO_JSON`` for other text, None if unread."""
+    try:
+        return msgspec.json.encode(_VALUE.decode(said), order="sorted")
+    except msgspec.MsgspecError:
+        return NO_JSON
+    except RecursionError:  # deeper than we read
+        return None
+
+
+def of_labels(body: bytes) -> bytes | None:
+    """Return the label of each classified text; None if the answer lacks one."""
+    if len(body) > MOST_BYTES:
+        return None
+    try:
+        labels = content.labels(body)
+    except ValueError:
+        return None
+    return None if None in labels else msgspec.json.encode(labels)

@@ -1,0 +1,75 @@
+"""ASGI without a framework: its types, a request's header and body, a plain answer, and a call inside this process."""
+
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class BodyTooLarge(Exception):
+    """The body is larger than any that a gateway sends."""
+
+
+def header(scope: Scope, name: bytes) -> bytes:
+    """Return the first header of this name; empty without one."""
+    return next((value for key, value in scope["headers"] if key == name), b"")
+
+
+async def body_of(receive: Receive, most_bytes: int) -> bytes:
+    """Return the whole body, or raise ``BodyTooLarge``."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False):
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > most_bytes:
+            raise BodyTooLarge
+    return bytes(body)
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that begins with a body that was read already."""
+    is_left = True
+
+    async def replayed() -> Message:
+        nonlocal is_left
+        if not is_left:
+            return await receive()
+        is_left = False
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
+
+
+async def answer(
+    send: Send, status: int, body: bytes, *, headers: Sequence[tuple[bytes, bytes]] = (), kind: str = "application/json"
+) -> None:
+    """Send a whole answer."""
+    head = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> tuple[int, str]:
+    """Ask an app of this process; return its status (500 if it sends none) and the text of its answer."""
+    status, text, is_sent = 500, b"", False
+
+    async def receive() -> Message:
+        nonlocal is_sent
+        if is_sent:
+            return {"type": "http.disconnect"}
+        is_sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status, text
+        status = message.get("status", status)
+        text += message.get("body", b"")
+
+    await app(scope, receive, send)
+    return status, text.decode(errors="replace")

@@ -1,0 +1,163 @@
+"""The life of a request at its worker: ticket → adapter → wait → engine → settle.
+
+The gate stands inside the engine's own HTTP process (vLLM's ``--middleware``): a request makes no extra hop, and none
+gets round the checks. It must import neither vLLM nor torch, and know nothing of models.
+
+Trade-off: it shares the engine's event loop, so its work per request and per chunk must be next to nothing.
+"""
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+
+from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.ids import RequestId
+from penstock.domain.serving.ticket import Presented, Ticket
+from penstock.domain.serving.waited import AT_ONCE
+from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.worker import gate_config
+from penstock.worker.gate.adapters import Adapters
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.asgi import ASGIApp, Headers, Receive, Scope, Send
+from penstock.worker.gate.entry import Entry
+from penstock.worker.gate.in_flight import Connection, InFlight, Visit
+from penstock.worker.gate.meters import Meters
+from penstock.worker.gate.pages import Pages
+from penstock.worker.gate.queue_wait import QueueWait, Rejection, headers_of
+from penstock.worker.gate.refusals import OF_QUEUE, Refusal, Refusals, Refused
+from penstock.worker.gate.tally import Tally
+from penstock.worker.gate.work import excess, work_of
+from penstock.worker.gate_config import TICKET, GateConfig
+from penstock.worker.meter import are_filled
+from penstock.worker.share import Share
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that may enter the engine; ``headers`` tell its caller how it waited."""
+
+    receive: Receive
+    headers: Headers
+    work: Work | None = None
+    """As the queue knows it; None for the platform's own probes, which do not wait."""
+
+
+class Gate:
+    """ASGI middleware in front of one engine."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        config: GateConfig | None = None,
+        clock: Clock | None = None,
+        meters: Meters | None = None,
+    ) -> None:
+        self._app, self._numbers = app, itertools.count()
+        self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
+        self.door = doors.before(self.config)
+        self.door.look_later = self._look_later
+        self.tally, self.meters = Tally(self.config, self.door), meters or Meters()
+        self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)
+        self._refusals = Refusals(self.tally.metrics, self.config.version, self.tally.headers)
+        self._adapters: Adapters | None = None
+        if (slots := self.door.slots) is not None:
+            self._adapters = Adapters(self.door, slots, app, self.clock, self.config.version)
+            self.tally.beside.append(self._adapters.exposition)
+        self._pages = Pages(
+            engine=app,
+            entry=self.entry,
+            tally=self.tally,
+            meters=self.meters,
+            refusals=self._refusals,
+            clock=self.clock,
+            adapters=self._adapters,
+        ).by_path()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI connection."""
+        if scope["type"] == "websocket":  # it carries no ticket
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif (page := self._pages.get(scope["path"])) is not None:
+            await page(scope, receive, send)
+        else:
+            try:
+                presented = self.entry.presented(scope)
+                with self.entry.counted():
+                    await self._serve(presented, scope, receive, send)
+            except Refused as refused:
+                await self._refusals.answer(refused, send)
+
+    async def _serve(self, presented: Presented, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lead a request through: each step returns what the next one takes, or refuses."""
+        ticket, receive = await self.entry.accept(presented, scope, receive)
+        with self.meters.metered(ticket, self.clock) as meter:
+            visit = Visit(ticket, RequestId(f"{ticket.request}/{next(self._numbers)}"), meter)
+            self._find_adapter(ticket)
+            admitted = await self._wait(visit, receive)
+            if admitted is not None:
+                await self._engine(visit, admitted, scope, send)
+
+    def _find_adapter(self, ticket: Ticket) -> None:
+        """Refuse a request for an adapter that is not served here."""
+        why, for_s = self._without(ticket)
+        if why:
+            raise Refused(Refusal.ADAPTER, why, Rejection(None, for_s))
+
+    def _without(self, ticket: Ticket) -> tuple[str, float]:
+        """Return why the ticket's adapter does not answer here, and for how many seconds; empty if it may."""
+        if not ticket.adapter:
+            return "", 0.0
+        return self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine takes no adapters", 0.0)
+
+    async def _wait(self, visit: Visit, receive: Receive) -> Admitted | None:
+        """Return when the request may enter the engine; None if its client has left meanwhile."""
+        ticket, size = visit.ticket, self.door.seats.size
+        if ticket.tenant == PLATFORM and not ticket.adapter:
+            return Admitted(receive, headers_of(AT_ONCE))
+        clocks_apart = self.clock.monotonic() - self.clock.now()
+        work = work_of(ticket, visit.request, size, clocks_apart=clocks_apart)
+        if too_much := excess(ticket, work, size):
+            raise Refused(Refusal.TOO_LARGE, f"it needs {too_much}")
+        wait = QueueWait(self.door, work, receive, self.clock.monotonic)
+        rejection = await wait.until_admitted()
+        visit.meter.waited_s = wait.waited.waited_s
+        if rejection is None:
+            self.tally.queue_s.observe(wait.waited.waited_s)
+            return Admitted(wait.receive, wait.headers, work)
+        if rejection.why is None:
+            return None
+        refusal = OF_QUEUE[rejection.why]
+        self.tally.shed(ticket.standing.name.lower(), rejection.reason or refusal)
+        raise Refused(refusal, self._without(ticket)[0], rejection, wait.headers)
+
+    async def _engine(self, visit: Visit, admitted: Admitted, scope: Scope, send: Send) -> None:
+        """Have the engine answer, and settle what the request held, however it ends."""
+        work, prefill = admitted.work, None
+        if work is not None and work.part < 1.0:
+            visit.meter.share = Share(work.sequences)
+        if work is not None and not are_filled():
+            prefill = self._presume_prefilled(work)
+        headers = admitted.headers
+        connection = Connection(
+            scope["path"], admitted.receive, send, self.clock.monotonic, lambda: (*self.tally.headers(), *headers)
+        )
+        in_flight = InFlight(visit, connection, self.tally)
+        try:
+            await self._app({**scope, TICKET: visit.ticket}, in_flight.receive, in_flight.send)
+        finally:
+            in_flight.close()
+            if prefill is not None:
+                prefill.cancel()
+
+    def _presume_prefilled(self, work: Work) -> asyncio.TimerHandle:
+        """Have the prompt count as read after a while: beside an engine without meters no whole answer shows it."""
+        door, clock = self.door, self.clock
+        return asyncio.get_running_loop().call_later(
+            door.prefill.of(work.prompt_tokens), lambda: door.presume_prefilled(work.request, clock.monotonic())
+        )
+
+    def _look_later(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, lambda: self.door.look(self.clock.monotonic()))

@@ -1,0 +1,79 @@
+"""What may come into the gate: requests with a ticket for exactly this, and orders of the platform itself.
+
+While the worker rests or drains, tenants' new requests are refused. Requests that came before go on: no order ends a
+stream, and what waits keeps its place in the queue.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import Unauthenticated
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.ticket import HEADER, Presented, Ticket
+from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.worker.gate.asgi import BodyTooLarge, Receive, Scope, body_of, header, replay
+from penstock.worker.gate.refusals import Refusal, Refused
+from penstock.worker.gate.tickets import TicketCheck
+
+_TICKET = HEADER.encode()
+_MAX_BODY_BYTES = 64 << 20
+"""More than any gateway lets in: a bound for a holder of a worker's key that is no gateway."""
+_SERVED = frozenset(Api)
+"""The engine's paths that can be reached, by POST only."""
+
+
+class Entry:
+    """Of one gate."""
+
+    def __init__(self, key: bytes, clock: Clock) -> None:
+        self._tickets, self._clock = TicketCheck(key, clock), clock
+        self.is_draining = self.is_resting = False
+        self.inside = 0
+        """Requests that were let in and have not ended, also those that have yet to send their body."""
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a request as inside."""
+        self.inside += 1
+        try:
+            yield
+        finally:
+            self.inside -= 1
+
+    def presented(self, scope: Scope) -> Presented:
+        """Return the ticket by its header alone: before the body is read."""
+        try:
+            presented = self._tickets.presented(header(scope, _TICKET))
+        except Unauthenticated as error:
+            raise Refused(Refusal.TICKET) from error
+        if self._clock.now() > presented.ticket.deadline_at:
+            raise Refused(Refusal.LATE)
+        if (self.is_draining or self.is_resting) and presented.ticket.tenant != PLATFORM:
+            raise Refused(Refusal.DRAINING if self.is_draining else Refusal.SLEEPING)
+        return presented
+
+    async def accept(self, presented: Presented, scope: Scope, receive: Receive) -> tuple[Ticket, Receive]:
+        """Return the ticket of a request to the engine, used up, and a channel that begins with its body."""
+        if scope["path"] not in _SERVED or scope["method"] != "POST":
+            raise Refused(Refusal.PATH)
+        body = await self._body(presented, scope, receive)
+        return presented.ticket, replay(body, receive)
+
+    async def order(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body of an order of the platform itself."""
+        try:
+            presented = self.presented(scope)
+        except Refused as refused:
+            raise Refused(Refusal.TICKET) from refused
+        if presented.ticket.tenant != PLATFORM or scope["method"] != "POST":
+            raise Refused(Refusal.TICKET)
+        return await self._body(presented, scope, receive)
+
+    async def _body(self, presented: Presented, scope: Scope, receive: Receive) -> bytes:
+        try:
+            body = await body_of(receive, _MAX_BODY_BYTES)
+            self._tickets.accept(presented, scope["path"], body)
+        except (BodyTooLarge, Unauthenticated) as error:
+            raise Refused(Refusal.TICKET) from error
+        return body

@@ -1,0 +1,163 @@
+"""The gate's own pages: load and metrics, and the orders and questions of the platform.
+
+Orders (drain, rest, sleep, usage, adapters …) need a ticket of the platform itself; metrics are for this machine only.
+The engine's own endpoints for sleep are called inside its process: through the gate nobody reaches them.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+
+import msgspec
+
+from penstock.domain.clock import Clock
+from penstock.telemetry.metrics import CONTENT_TYPE
+from penstock.worker.gate import usage
+from penstock.worker.gate.adapters import Adapters
+from penstock.worker.gate.admission.load import Observed
+from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send, answer, call
+from penstock.worker.gate.entry import Entry
+from penstock.worker.gate.meters import Meters
+from penstock.worker.gate.refusals import Refusal, Refusals, Refused
+from penstock.worker.gate.tally import Tally
+from penstock.worker.meter import are_filled
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
+SLEEP, WAKE = "/penstock/sleep", "/penstock/wake"
+_OF_ENGINE = {SLEEP: ("/sleep", b"level=1"), WAKE: ("/wake_up", b"")}
+"""VLLM's own: level 1 keeps the weights in the host's memory, so a wake reads no file."""
+_OK = 200
+
+Answer = tuple[int, bytes]
+Order = Callable[[Scope, bytes], Awaitable[Answer]]
+
+
+class _Rest(msgspec.Struct):
+    rest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """Of one gate in front of ``engine``."""
+
+    engine: ASGIApp
+    entry: Entry
+    tally: Tally
+    meters: Meters
+    refusals: Refusals
+    clock: Clock
+    adapters: Adapters | None
+
+    def by_path(self) -> dict[str, ASGIApp]:
+        """Return each page by its path."""
+        orders: dict[str, Order] = {
+            "/penstock/drain": self._drain,
+            "/penstock/rest": self._rest,
+            SLEEP: self._sleep_or_wake,
+            WAKE: self._sleep_or_wake,
+            "/penstock/observed": self._observed,
+            "/penstock/usage": self._usage,
+        }
+        if self.adapters is not None:
+            orders |= {path: _as_json(order) for path, order in self.adapters.orders.items()}
+        return {
+            "/penstock/load": self._load,
+            "/penstock/metrics": self._local(self._metrics),
+            "/metrics": self._local(self.engine),
+            "/health": self.engine,
+            **{path: self._ordered(order) for path, order in orders.items()},
+        }
+
+    def _ordered(self, order: Order) -> ASGIApp:
+        """Return the page of an order, which only the platform may give."""
+
+        async def page(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                status, said = await order(scope, await self.entry.order(scope, receive))
+            except Refused as refused:
+                await self.refusals.answer(refused, send)
+                return
+            await answer(send, status, said)
+
+        return page
+
+    def _local(self, app: ASGIApp) -> ASGIApp:
+        """Return a page that only the worker's own machine may read."""
+
+        async def page(scope: Scope, receive: Receive, send: Send) -> None:
+            if (scope.get("client") or ("", 0))[0] in _LOOPBACK:
+                await app(scope, receive, send)
+            else:
+                await self.refusals.answer(Refused(Refusal.TICKET), send)
+
+        return page
+
+    async def _load(self, _: Scope, __: Receive, send: Send) -> None:
+        still_s = self.tally.book.still_s(self.clock.monotonic())
+        said = {**self._load_fields(), "still_s": still_s, "draining": self.entry.is_draining}
+        await answer(send, _OK, json.dumps(said).encode())
+
+    async def _metrics(self, _: Scope, __: Receive, send: Send) -> None:
+        await answer(send, _OK, self.tally.exposition(), kind=CONTENT_TYPE)
+
+    async def _drain(self, _: Scope, __: bytes) -> Answer:
+        self.entry.is_draining = True
+        self.tally.door.close()
+        return self._state()
+
+    async def _rest(self, _: Scope, body: bytes) -> Answer:
+        self.entry.is_resting = msgspec.json.decode(body, type=_Rest).rest
+        return self._state()
+
+    async def _sleep_or_wake(self, scope: Scope, _: bytes) -> Answer:
+        """Have the engine sleep or wake, which only a gate may that takes no new work."""
+        if not self.entry.is_resting:
+            return self._state(409)
+        path, query = _OF_ENGINE[scope["path"]]
+        own = {**scope, "path": path, "raw_path": path.encode(), "query_string": query}
+        status, _said = await call(self.engine, own)
+        return self._state(status)
+
+    async def _observed(self, _: Scope, body: bytes) -> Answer:
+        """Take the agent's reading of the engine's metrics."""
+        raw, seats = json.loads(body), self.tally.door.seats
+        observed = Observed(
+            waiting=int(raw["waiting"]),
+            kv_used_ratio=float(raw["kv_used_ratio"]),
+            kv_blocks=int(raw["kv_blocks"]),
+            is_still=bool(raw["still"]),
+        )
+        self.tally.book.observe(observed, self.clock.monotonic())
+        if observed.kv_blocks:
+            seats.size = replace(seats.size, kv_blocks=observed.kv_blocks)
+        return self._state()
+
+    async def _usage(self, _: Scope, body: bytes) -> Answer:
+        if not are_filled():
+            return 404, b"{}"
+        try:
+            return _OK, await usage.answer(self.meters, body)
+        except msgspec.MsgspecError:
+            return 400, b"{}"
+
+    def _state(self, status: int = _OK) -> Answer:
+        """Return the gate's state, the answer to most orders."""
+        state = {
+            "load": self._load_fields(),
+            "in_flight": self.tally.book.in_flight,
+            "inside": self.entry.inside,
+            "draining": self.entry.is_draining,
+        }
+        return status, json.dumps(state).encode()
+
+    def _load_fields(self) -> dict[str, object]:
+        load = self.tally.load
+        return {**asdict(load), "wait_s": round(load.wait_s, 3)}
+
+
+def _as_json(order: Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]) -> Order:
+    async def page(scope: Scope, body: bytes) -> Answer:
+        status, said = await order(scope, body)
+        return status, json.dumps(said).encode()
+
+    return page

@@ -1,0 +1,69 @@
+"""Why the gate sends a request back, and the answer that says so."""
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+
+from penstock.domain.ids import VersionId
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from penstock.worker.gate.admission.door import Shed
+from penstock.worker.gate.asgi import Headers, Send, answer
+from penstock.worker.gate.queue_wait import FOR_GOOD, Rejection
+
+
+class Refusal(StrEnum):
+    """The value of ``x-penstock-refused``."""
+
+    DRAINING = "draining"
+    SLEEPING = "sleeping"
+    LATE = "late"
+    OVERLOADED = "overloaded"
+    EVICTED = "evicted"
+    TICKET = "ticket"
+    TOO_LARGE = "too_large"
+    PATH = "path"
+    ADAPTER = "adapter"
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer."""
+        return _STATUS.get(self, 503)
+
+
+_STATUS = {Refusal.TICKET: 401, Refusal.TOO_LARGE: 400, Refusal.PATH: 404}
+OF_QUEUE = {
+    Shed.FULL: Refusal.OVERLOADED,
+    Shed.LATE: Refusal.LATE,
+    Shed.EVICTED: Refusal.EVICTED,
+    Shed.CLOSING: Refusal.DRAINING,
+    Shed.ADAPTER: Refusal.ADAPTER,
+}
+
+
+class Refused(Exception):
+    """The gate refuses the request before its engine has seen it."""
+
+    def __init__(
+        self, refusal: Refusal, detail: str = "", rejection: Rejection = FOR_GOOD, headers: Headers = ()
+    ) -> None:
+        super().__init__(detail or refusal)
+        self.refusal, self.rejection, self.headers = refusal, rejection, headers
+        self.message = f"The worker did not take the request: {detail or refusal}."
+
+
+class Refusals:
+    """Answers and counts refusals; ``headers`` are those of each answer of this gate."""
+
+    def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[], Headers]) -> None:
+        counter = metrics.counter(names.GATE_REFUSALS)
+        self._headers = headers
+        self._counts = {refusal: counter.labels(version, refusal) for refusal in Refusal}
+
+    async def answer(self, refused: Refused, send: Send) -> None:
+        """Answer with the refusal."""
+        refusal = refused.refusal
+        self._counts[refusal].inc()
+        body = {"error": {"message": refused.message, "code": refusal, **refused.rejection.fields}}
+        headers = (*self._headers(), (b"x-penstock-refused", refusal.encode()), *refused.headers)
+        await answer(send, refusal.status, json.dumps(body).encode(), headers=headers)

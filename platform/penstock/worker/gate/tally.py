@@ -1,0 +1,76 @@
+"""What all requests of one gate add up to: its metrics and its load."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.domain.fleet.worker import Load
+from penstock.domain.ids import VersionId
+from penstock.domain.outcome import Stage
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from penstock.worker.gate.admission.door import Door
+from penstock.worker.gate.admission.load import LoadBook
+from penstock.worker.gate.asgi import Headers
+from penstock.worker.gate_config import GateConfig
+
+CATALOGUE = (
+    names.GATE_REFUSALS,
+    names.GATE_SECONDS,
+    names.ABORTS,
+    names.TOKENS_AFTER_DISCONNECT,
+    names.QUEUED_TOKENS,
+    names.DOOR_WAITING,
+    names.DOOR_SATURATION,
+    names.DOOR_STANDING_BACK,
+    names.DOOR_SHED,
+    names.ENGINE_SLOTS,
+)
+
+
+class Tally:
+    """Of one gate."""
+
+    def __init__(self, config: GateConfig, door: Door) -> None:
+        self.book, self.door = LoadBook(config.max_num_seqs), door
+        self._worker, version = config.worker.encode(), config.version
+        self._version: VersionId = version
+        self.metrics = metrics = Metrics(CATALOGUE)
+        self.queue_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.QUEUE)
+        self.prefill_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.PREFILL)
+        self.decode_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
+        self.aborts = metrics.counter(names.ABORTS).labels(version)
+        self.late_tokens = metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
+        self._shed = metrics.counter(names.DOOR_SHED)
+        metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: self.book.queued_tokens)
+        metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.order))
+        metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)
+        metrics.gauge(names.ENGINE_SLOTS).labels(version).set(door.seats.size.max_seqs)
+        standing_back = metrics.gauge(names.DOOR_STANDING_BACK).labels(version)
+        standing_back.set_function(lambda: door.order.look_at is not None)
+        self.beside: list[Callable[[], bytes]] = []
+        """Further pages of metrics of this process."""
+
+    def shed(self, standing: str, reason: str) -> None:
+        """Count a request that the queue sent away."""
+        self._shed.labels(self._version, standing, reason).inc()
+
+    @property
+    def load(self) -> Load:
+        """What is in the engine and what waits for it; waiting work is counted in tokens of service."""
+        inside, queue = self.book.load, self.door.order
+        return replace(
+            inside,
+            waiting=inside.waiting + len(queue),
+            queued_tokens=inside.queued_tokens + round(queue.waiting_cost),
+            wait_s=queue.waiting_cost / self.door.pace.per_s,
+        )
+
+    def headers(self) -> Headers:
+        """Return the headers of each answer: the worker and its load."""
+        load = self.load
+        value = f"{load.running},{load.waiting},{load.queued_tokens},{load.kv_used_ratio:.4f},{load.wait_s:.3f}"
+        return ((b"x-penstock-load", value.encode()), (b"x-penstock-worker", self._worker))
+
+    def exposition(self) -> bytes:
+        """Return all metrics as Prometheus reads them."""
+        return b"".join([self.metrics.exposition(), *(more() for more in self.beside)])
