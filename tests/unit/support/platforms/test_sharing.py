@@ -1,4 +1,4 @@
-"""What a session shares ends with the last folder that asks for it, in a real pytest."""
+"""Shared fixtures end with the last folder that asks for them, and after a failed test, in a real pytest."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 CONFTEST = """
 import pytest
-from tests.support.platforms.last_use import end, last_uses
+from tests.support.platforms.sharing import end, last_uses, running
 
 said = []
 
@@ -20,7 +20,7 @@ def shared(name):
         said.append(f"{name} ends")
     return made
 
-first, never = shared("first"), shared("never")
+first, never, kept = shared("first"), shared("never"), shared("kept")
 
 @pytest.fixture(scope="session")
 def made_of_first(first):
@@ -36,8 +36,15 @@ def pytest_collection_finish(session):
     session.last = last_uses(session.items, ("first", "never"))
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    item.report = yield
+    return item.report
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
     result = yield
+    if item.report.failed:
+        end(item, running(item, "", ("kept",)))
     end(item, item.session.last.get(item.nodeid, []))
     return result
 
@@ -59,11 +66,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(folder: Path, *options: str) -> str:
-    """Return what the tests and fixtures said, in order."""
+def said(folder: Path, *options: str, code: int = 0) -> str:
+    """Return the words of tests and fixtures, in order."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={folder}", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return next(line for line in done.stdout.splitlines() if line.startswith("said: ")).partition("said: ")[2]
 
 
@@ -76,3 +83,15 @@ def test_it_ends_with_the_folder_and_what_was_made_of_it_before(folder: Path) ->
 def test_who_is_left_out_counts_for_nothing(folder: Path) -> None:
     """Of what is chosen the last one counts."""
     assert said(folder, "-k", "test_2 or test_4") == "first is made, test_2, first ends, test_4"
+
+
+def test_a_failed_test_leaves_its_neighbour_a_new_one(folder: Path) -> None:
+    """Its shared fixtures end, dependents first, and the next test makes them again; a kept one stays."""
+    (folder / "a/test_a.py").write_text(
+        "def test_1(made_of_first, kept): assert False\ndef test_2(made_of_first, kept): pass\n"
+    )
+    told = (
+        "first is made, kept is made, test_1, made of first ends, first ends, "
+        "first is made, test_2, test_3, made of first ends, first ends, test_4, kept ends"
+    )
+    assert said(folder, code=1) == told
