@@ -1,9 +1,8 @@
-"""`penstock aliases auto NAME --report` on the screen: how often another rule's model would have agreed."""
+"""The report of an auto alias: how often another rule's model would have agreed."""
 
-from typing import Any
+from collections.abc import Iterator
 
-from penstock.cli import tables
-from penstock.cli.terminal import out
+from penstock.views.elements import Record, Shown, Style, listing, prose
 
 _HOW = "Write `compare: {other}` into the rule {rule}, and some of its requests are asked of the model of {other} too."
 _EMPTY = "No rule with `compare` has answered anything yet. Give it a minute of traffic, or a longer `--hours`."
@@ -28,23 +27,23 @@ _COLUMNS = (
 )
 
 
-def show(found: dict[str, Any]) -> None:
-    """Print what was found of each pair of rules, or how to have something found."""
+def shown(found: Record) -> Iterator[Shown]:
+    """Return what was found of each pair of rules, or how to have something found."""
     alias, rules, pairs = found["auto"]["alias"], found["auto"]["rules"], found["pairs"]
     if not pairs and not any(rule["compare"] for rule in rules):
-        out.print(f"No rule of {alias} is compared with another: nothing is asked twice.", highlight=False)
-        out.print(_HOW.format(rule=rules[-1]["name"], other=rules[0]["name"]), highlight=False)
+        yield prose(f"No rule of {alias} is compared with another: nothing is asked twice.")
+        yield prose(_HOW.format(rule=rules[-1]["name"], other=rules[0]["name"]))
         return
     if not pairs:
-        out.print(_EMPTY, highlight=False)
+        yield prose(_EMPTY)
         return
     title = f"{alias}: how often another rule's model would have agreed, last {found['hours']:g} h"
-    tables.show(title, _COLUMNS, [_row(pair) for pair in pairs])
+    yield listing(title, _COLUMNS, map(_row, pairs))
     for paragraph in _LEGEND.strip().split("\n\n"):
-        out.print(paragraph.replace("\n", " "), style="dim", highlight=False, markup=False)
+        yield prose(paragraph.replace("\n", " "), Style.MUTED)
 
 
-def _row(pair: dict[str, Any]) -> tuple[str, ...]:
+def _row(pair: Record) -> tuple[str, ...]:
     alike, price = pair["alike_ratio"], pair["price_ratio"]
     return (
         f"{pair['rule']} ({pair['version']})",
@@ -59,7 +58,7 @@ def _row(pair: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _agreed(pair: dict[str, Any], kind: str, word: str) -> str:
+def _agreed(pair: Record, kind: str, word: str) -> str:
     """Return how often answers of a kind agree, and between which ratios that is."""
     ratio = pair[f"{kind}_ratio"]
     if ratio is None:
@@ -68,7 +67,7 @@ def _agreed(pair: dict[str, Any], kind: str, word: str) -> str:
     return f"{ratio:.0%} of {pair[kind]:,} {word} ({low:.0%} to {high:.0%})"
 
 
-def _tenants(pair: dict[str, Any]) -> str:
+def _tenants(pair: Record) -> str:
     """Return how many tenants have sent what was compared, and the part of the one with the most."""
     if not pair["pairs"]:
         return ""

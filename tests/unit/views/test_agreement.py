@@ -1,10 +1,11 @@
-"""The report of an auto alias on the screen."""
+"""The report of an auto alias."""
 
 from typing import Any
 
 import pytest
 
-from penstock.cli import agreement_screen
+from penstock.cli import screen
+from penstock.views import agreement
 
 PAIR = {
     "alias": "auto", "rule": "rest", "version": "big@1", "other": "a", "other_version": "small@2", "answered": 9_000,
@@ -31,7 +32,7 @@ def test_a_report_says_how_often_and_what_it_means(
 ) -> None:
     """What is unknown is a dash, never 0; without a figure it says how to get one."""
     rule = {"name": "rest", "to": "big", "compare": compare}
-    agreement_screen.show({"auto": {"alias": "auto", "rules": [rule]}, "hours": 24.0, "pairs": pairs})
+    screen.show(agreement.shown({"auto": {"alias": "auto", "rules": [rule]}, "hours": 24.0, "pairs": pairs}))
     shown = " ".join(capsys.readouterr().out.split())
     assert [one for one in says if one not in shown] == []
     assert ("does not say which one is right" in shown) == bool(pairs)

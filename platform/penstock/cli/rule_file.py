@@ -1,4 +1,4 @@
-"""`penstock aliases auto …`: names that stand for ordered rules, read from a file and shown as a table."""
+"""The YAML file of an auto alias: its ordered rules, read without trust."""
 
 import json
 from math import isfinite
@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-from penstock.cli import tables
-from penstock.cli.terminal import out
 from penstock.domain.command_error import CommandError
 from penstock.domain.money import MICRO_PER_USD
 from penstock.domain.serving.auto import MOST_RULES
@@ -67,34 +65,3 @@ def _number(rule: dict[str, Any], name: str, number: int) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
         raise CommandError(f"The {name} of rule {number} is no number from 0 on.", do="Write one, such as 0.40.")
     return float(value)
-
-
-def show(alias: str, history: list[dict[str, Any]]) -> None:
-    """Print the rules in force, and who set them."""
-    newest = history[0]
-    if newest["auto"] is None:
-        out.print(f"{alias} was taken away by {newest['who']} on {tables.when(newest['at'])}.", highlight=False)
-        return
-    rows = [
-        (str(number), rule["name"], rule["to"], ", ".join(conditions(rule)) or "whatever it is able to")
-        for number, rule in enumerate(newest["auto"]["rules"], 1)
-    ]
-    tables.show(f"{alias}: the first rule that fits", ("", "rule", "leads to", "for"), rows)
-    out.print(f"set by {newest['who']} on {tables.when(newest['at'])}", highlight=False)
-
-
-def conditions(rule: dict[str, Any]) -> list[str]:
-    """Return what a rule is for, in words."""
-    said = {
-        "prompt_tokens": f"prompts of at most {rule['prompt_tokens']:,} tokens",
-        "apis": " or ".join(rule["apis"]),
-        "callers": f"{' or '.join(rule['callers'])} callers",
-        "price": f"at most ${rule['price'] / MICRO_PER_USD:g} for a million tokens",
-        "deadline_s": f"deadlines of {rule['deadline_s']:g} s and more",
-        "images": "images too",
-    }
-    if rule.get("compare"):
-        said["compare"] = f"compared with {rule['compare']}, {rule['compare_per_s']:g} a second at most"
-    both = (("tools", "tools"), ("json", "JSON"))
-    found = [words for name, words in said.items() if rule[name]]
-    return found + [what if rule[name] else f"no {what}" for name, what in both if rule[name] is not None]

@@ -1,17 +1,17 @@
-"""Error budgets on the screen, and the same as JSON."""
+"""Error budgets as a listing, and the same for programs."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 
-from penstock.cli import tables
-from penstock.cli.terminal import out
 from penstock.slo.budget import SHOWN, Budget
 from penstock.slo.budgets import ErrorBudgets
 from penstock.slo.policy import Verdict
 from penstock.slo.windows import DAY_S
+from penstock.views.elements import Shown, line, listing
 
 
-def show(found: ErrorBudgets, verdict: Verdict) -> None:
-    """Print what is left, and what that means for rollouts."""
+def shown(found: ErrorBudgets, verdict: Verdict) -> Iterator[Shown]:
+    """Return what is left, and what that means for rollouts."""
     columns = ("tier", "objective", "promised", "left", *(f"burn {window}" for window in SHOWN), "forecast")
     rows = [
         (
@@ -24,9 +24,8 @@ def show(found: ErrorBudgets, verdict: Verdict) -> None:
         )
         for one in found.budgets
     ]
-    tables.show(f"Error budgets, by {found.source}, over {found.over}", columns, rows)
-    for line in (_rollouts(verdict), *_unheeded(found), *found.notes, *_unserved(found)):
-        out.print(line, highlight=False, soft_wrap=True)
+    yield listing(f"Error budgets, by {found.source}, over {found.over}", columns, rows)
+    yield from map(line, (_rollouts(verdict), *_unheeded(found), *found.notes, *_unserved(found)))
 
 
 def _rollouts(verdict: Verdict) -> str:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import comparison, rollout_screen
+from penstock.cli import screen
+from penstock.views import comparison, rollouts
 
 OLD, NEW = "chat@000000000000", "chat@111111111111"
 
@@ -25,7 +26,7 @@ def finding(metric: str, verdict: str, strength: float | None, says: str) -> dic
 
 
 def shown(one: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    rollout_screen.show(one)
+    screen.show(rollouts.shown(one))
     return [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
 
 
@@ -46,7 +47,7 @@ def test_one_that_stands_still_says_why_and_what_to_do(capsys: pytest.CaptureFix
     told = shown(rollout("held", history=[*rollout()["history"], held]), capsys)
     assert told[3:5] == [
         "it stays here until somebody acts: no proof after 60 s at 50 %",
-        f"`penstock rollout resume chat --reason WHY` goes on from here, {rollout_screen._OTHERS}",
+        f"`penstock rollout resume chat --reason WHY` goes on from here, {rollouts._OTHERS}",
     ]
     assert told[-3:] == [
         "history (UTC)",
@@ -117,7 +118,7 @@ def test_a_plan_names_the_hours_it_is_of_and_says_rates_and_times_that_can_be_re
     """No figure such as 5.11e-05 a second, and no 2694.3 hours."""
     thin = {"name": "1 %", "per_s": 5.11e-05, "needs_s": None, "lacks": "too little", "workers": 1}
     stage = {**thin, "finds_s": {"2x slower": 9_700_000.0}, "worker_hours": None}
-    rollout_screen.planned("chat", {"stages": [stage], "takes_s": None, "per_s": 0.0051, "over_s": 3900.0})
+    screen.show(rollouts.planned("chat", {"stages": [stage], "takes_s": None, "per_s": 0.0051, "over_s": 3900.0}))
     told = capsys.readouterr().out
     assert told.splitlines()[0] == "chat: requests 18/h on average over the last 65 min"
     assert all(words in told for words in ("0.18/h", "too thin", "112 days", "--hours 24"))

@@ -1,17 +1,11 @@
-"""Rules of auto aliases in files: what a person may write, and how it is shown."""
+"""Rules of auto aliases in files."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.cli import autos
+from penstock.cli import rule_file
 from penstock.domain.command_error import CommandError
-
-SHOWN = {
-    "name": "a", "to": "b", "prompt_tokens": 0, "apis": [], "tools": None, "json": None, "images": False,
-    "callers": [], "price": 0, "deadline_s": 0.0,
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -25,7 +19,7 @@ def test_a_file_becomes_rules(file: Path) -> None:
     file.write_text(
         "rules:\n- {name: short, to: small, prompt_tokens: 1000, tools: false, price: 0.40}\n- {name: rest, to: big}\n"
     )
-    short, rest = autos.read(file)
+    short, rest = rule_file.read(file)
     assert short == {
         "name": "short", "to": "small", "prompt_tokens": 1000, "tools": False, "price": 400_000, "deadline_s": 0.0,
     }  # fmt: skip
@@ -62,43 +56,20 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("[" * 5_000, "no YAML"),
         ("rules: [", "no YAML"),
         ("!!python/object/apply:os.system [id]", "no YAML"),
-        ("#" * (autos.MOST_BYTES + 1), "64 KiB"),
+        ("#" * (rule_file.MOST_BYTES + 1), "64 KiB"),
     ],
 )
 def test_what_is_no_set_of_rules_is_refused(file: Path, text: str, says: str) -> None:
     """The fault and the remedy in a sentence each; nothing grows, nothing runs."""
     file.write_text(text)
     with pytest.raises(CommandError, match=says):
-        autos.read(file)
+        rule_file.read(file)
 
 
 def test_a_file_that_is_not_there_is_said_to_be_so(file: Path) -> None:
     """And so is one of bytes that are no text."""
     with pytest.raises(CommandError, match="can't be read"):
-        autos.read(file)
+        rule_file.read(file)
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CommandError, match="no YAML"):
-        autos.read(file)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, []),
-        ({"prompt_tokens": 1000, "tools": False}, ["prompts of at most 1,000 tokens", "no tools"]),
-        ({"json": True, "images": True}, ["images too", "JSON"]),
-        ({"price": 400_000, "deadline_s": 5.0}, ["at most $0.4 for a million tokens", "deadlines of 5 s and more"]),
-        ({"apis": ["/v1/chat/completions"], "callers": ["paid"]}, ["/v1/chat/completions", "paid callers"]),
-    ],
-)
-def test_conditions_are_told_in_words(changes: dict[str, Any], words: list[str]) -> None:
-    """What holds for everything is not mentioned."""
-    assert autos.conditions(SHOWN | changes) == words
-
-
-def test_what_was_taken_away_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
-    """With who did it; rules in force are a table in their order."""
-    autos.show("auto", [{"auto": None, "who": "K1", "at": 0.0}])
-    assert "taken away by K1" in capsys.readouterr().out
-    autos.show("auto", [{"auto": {"alias": "auto", "rules": [SHOWN]}, "who": "K1", "at": 0.0}])
-    assert "whatever it is able to" in capsys.readouterr().out
+        rule_file.read(file)
