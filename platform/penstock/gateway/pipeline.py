@@ -34,22 +34,6 @@ from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Relay, Reply, Rest
 
 
-class Identity(Protocol):
-    """Credential → principal."""
-
-    def authenticate(self, credential: str) -> Principal:
-        """Return who this is, or raise ``Unauthenticated``, or ``Forbidden`` where the key may not ask models."""
-        ...
-
-    def recognise(self, credential: str) -> Principal:
-        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
-        ...
-
-    def asking(self, who: Principal) -> Principal:
-        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
-        ...
-
-
 class Resolver(Protocol):
     """Alias or pinned ``name@digest`` → version, by the routing table."""
 
@@ -216,7 +200,6 @@ class Pipeline:
     """The corridor; the composition root gives it its stages."""
 
     clock: Clock
-    identity: Identity
     chooser: Chooser
     resolver: Resolver
     preprocessor: Preprocessor

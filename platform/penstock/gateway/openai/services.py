@@ -16,8 +16,23 @@ from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
 from penstock.gateway.openai.looks import Looks
 from penstock.gateway.openai.observer import ErrorObserver
 from penstock.gateway.openai.reading import BodyReader
-from penstock.gateway.pipeline import Identity
 from penstock.gateway.records import Early
+
+
+class Identity(Protocol):
+    """Credential → principal."""
+
+    def authenticate(self, credential: str) -> Principal:
+        """Return who this is, or raise ``Unauthenticated``, or ``Forbidden`` where the key may not ask models."""
+        ...
+
+    def recognise(self, credential: str) -> Principal:
+        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
+        ...
+
+    def asking(self, who: Principal) -> Principal:
+        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
+        ...
 
 
 class Corridor(Protocol):
