@@ -27,8 +27,8 @@ FAMILIES = {
 """Docstrings with one of these words. The first ones are right for people and callers, and for nothing else."""
 EVERYDAY = frozenset(
     """
-    ballast beside blame clearly company crowd doubt elder guest had hand heard house kept least lot met moment most ours
-    parcel place pulse purse reach scene side told turn voice visit want wanted wish witness word worth
+    ballast beside blame clearly company crowd doubt elder guest had hand heard house kept least lot met moment most
+    ours parcel place pulse purse reach scene side told turn voice visit want wanted wish witness word worth
     """.split()
 )
 """Everyday words that name no type: the field has a term for each of these."""
@@ -112,8 +112,8 @@ def lowered(most: dict[str, dict[str, int]], now: dict[str, Counter[str]]) -> di
 
 def written(numbers: dict[str, dict[str, int]]) -> str:
     """Return the table as its file: a line for each room."""
-    head = "# The most that each room may have of words that make a reader look twice (CONTRIBUTING, Words). It only falls:\n"
-    how = "# `python -m tests.architecture.words --write` lowers it to what there is.\n"
+    head = "# The most that each room may have of words that make a reader look twice (CONTRIBUTING, Words).\n"
+    how = "# It only falls: `python -m tests.architecture.words --write` lowers it to what there is.\n"
     width = max(map(len, numbers)) + 1
     lines = [
         f"{f'{room}:':{width}} {{{', '.join(f'{family}: {most}' for family, most in row.items())}}}\n"
@@ -131,7 +131,7 @@ def main() -> None:
     for path in tree.python_files(*(["platform"] if named else [])):
         for one in findings(path, path.relative_to(PACKAGE).parts[0]):
             if one.room in named:
-                print(f"{one.place}: {one.family}")
+                sys.stdout.write(f"{one.place}: {one.family}\n")
     sys.stdout.write(written(lowered({}, now)))
 
 
