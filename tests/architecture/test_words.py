@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,6 @@ def test_a_word_that_makes_a_reader_look_twice_is_found(tmp_path: Path, source: 
 
 def test_the_table_is_only_ever_lowered() -> None:
     """Writing the table takes a count that fell, and never one that rose."""
-    now = {"a": words.Counter({"who": 3, "where": 9})}
+    now = {"a": Counter({"who": 3, "where": 9})}
     after = words.lowered({"a": {"who": 5, "where": 7}}, now)
     assert (after["a"]["who"], after["a"]["where"]) == (3, 7)
