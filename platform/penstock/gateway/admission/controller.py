@@ -68,7 +68,7 @@ class AdmissionController:
         if deadline_at <= now:
             raise DeadlineInQueue("the deadline passed before the request could start")
         request = bounded(call.request, call.principal.plan.max_output_tokens)
-        lease = Lease(opened_at=now, deadline_at=deadline_at, start_by=self._start_by(call), keeper=self)
+        lease = Lease(opened_at=now, deadline_at=deadline_at, start_by=self._start_by(call), owner=self)
         admitted = call.admitted(request, lease)
         fit.check(admitted.cost, call.version)
         return admitted

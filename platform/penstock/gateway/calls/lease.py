@@ -25,7 +25,7 @@ class Settlement:
     held_s: float
 
 
-class Keeper(Protocol):
+class LeaseOwner(Protocol):
     """Keeps what leases occupy; admission implements it."""
 
     def released(self, lease: "Lease") -> None:
@@ -45,8 +45,8 @@ class Lease:
     """The right to run one request; ``settle`` works once, later calls change nothing."""
 
     __slots__ = (
-        "_keeper",
         "_opened_at",
+        "_owner",
         "deadline_at",
         "delivered",
         "drawn",
@@ -61,10 +61,10 @@ class Lease:
     )
 
     def __init__(
-        self, *, opened_at: float, deadline_at: float, start_by: float = 0.0, keeper: Keeper | None = None
+        self, *, opened_at: float, deadline_at: float, start_by: float = 0.0, owner: LeaseOwner | None = None
     ) -> None:
         """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
-        self._opened_at, self._keeper = opened_at, keeper
+        self._opened_at, self._owner = opened_at, owner
         self.held_s: float | None = None
         """How long it ran; None while it does."""
         self.deadline_at = deadline_at
@@ -88,8 +88,8 @@ class Lease:
 
     def release(self, now: float) -> None:
         """Nothing runs any more, and the usage is still to be learned: free slots."""
-        if self.held_s is None and self._keeper is not None:
-            self._keeper.released(self)
+        if self.held_s is None and self._owner is not None:
+            self._owner.released(self)
         self._end(now)
 
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
@@ -98,8 +98,8 @@ class Lease:
             return False
         self._end(now)
         self.settlement = Settlement(outcome=outcome, usage=usage, held_s=self.held_s or 0.0)
-        if self._keeper is not None:
-            self._keeper.settled(self, self.settlement)
+        if self._owner is not None:
+            self._owner.settled(self, self.settlement)
         return True
 
     def _end(self, now: float) -> None:
@@ -107,5 +107,5 @@ class Lease:
             return
         self.held_s = now - self._opened_at
         self.end_early = None  # the relay knows the lease: no cycle is to stay
-        if self._keeper is not None:
-            self._keeper.ended(self)
+        if self._owner is not None:
+            self._owner.ended(self)

@@ -17,7 +17,7 @@ from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts
 from penstock.gateway.billing.together import MOST
 from penstock.gateway.calls.call import Admitted, Answer, Call
-from penstock.gateway.calls.lease import Keeper, Lease, Settlement
+from penstock.gateway.calls.lease import Lease, LeaseOwner, Settlement
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
@@ -92,9 +92,9 @@ class Desk:
         return sum(s.value for family in found for s in family.samples if s.name.endswith("_total"))
 
 
-def running(call: Admitted, keeper: Keeper | None = None) -> Admitted:
+def running(call: Admitted, owner: LeaseOwner | None = None) -> Admitted:
     """Return the call as it runs at a worker, with a prompt of 30 tokens."""
-    lease = Lease(opened_at=0.0, deadline_at=9.0, keeper=keeper)
+    lease = Lease(opened_at=0.0, deadline_at=9.0, owner=owner)
     call.attempts.worker = WORKER
     return replace(call, prepared=Prepared(prompt_tokens=30), lease=lease)
 
