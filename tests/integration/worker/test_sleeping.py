@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.support.engines.likeness import COUNTING
 from tests.support.patience import patient, until
 from tests.support.workers.process import WorkerMaker, WorkerProcess, group
 
@@ -21,7 +22,8 @@ def told_to_sleep(worker: WorkerProcess) -> None:
 
 
 def answer(worker: WorkerProcess) -> str:
-    return str(worker.complete().json()["choices"][0]["text"])
+    body = {"model": worker.version, "prompt": COUNTING, "max_tokens": 8, "temperature": 0}
+    return str(worker.post("/v1/completions", body).json()["choices"][0]["text"])
 
 
 def test_it_gives_its_memory_back_and_answers_as_before(worker: WorkerProcess) -> None:
