@@ -70,7 +70,7 @@ def test_new_demand_reopens_a_gate_whose_streams_still_run(worker: WorkerProcess
     assert worker.engine_pid == engine
 
 
-@pytest.mark.parametrize("wakes", [False, True])
+@pytest.mark.parametrize("wakes", [pytest.param(False, marks=pytest.mark.drill), True])
 def test_a_signal_ends_a_sleeper_at_once(start_worker: WorkerMaker, versions: dict[str, str], *, wakes: bool) -> None:
     """There is nothing to drain: asleep or half awake, it ends cleanly and leaves nothing behind."""
     worker = start_worker(versions["minilm"]).ready()
