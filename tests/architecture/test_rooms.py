@@ -47,7 +47,7 @@ VIOLATIONS = {
     "a pipeline that speaks HTTP": ("gateway/pipeline.py", "import starlette"),
     "a loop that speaks HTTP": ("control/loop.py", "import fastapi"),
     "a gate that knows the agent": ("worker/gate/corridor.py", "import penstock.worker.agent.health"),
-    "an agent that knows the gate": ("worker/agent/running.py", "import penstock.worker.gate.admission.door"),
+    "an agent that knows the gate": ("worker/agent/running.py", "import penstock.worker.gate.queueing.admission"),
     "rules that know a process": ("slo/rules.py", "import penstock.gateway.pipeline"),
     "torch outside the engines": ("domain/errors.py", "import torch"),
     "a room that nobody placed": ("helpers/__init__.py", ""),
