@@ -79,7 +79,7 @@ GPU_TIER = Row(
         ),
         lines(
             "Saturation",
-            "Sequences or KV blocks booked, the scarcer, mean over workers. Above 100 % engines make room for other tenants.",
+            "Sequences or KV blocks booked, mean over workers. Above 100 % engines make room for other tenants.",
             "percentunit",
             query(gauge(names.DOOR_SATURATION, "version", take="avg"), "{{version}}"),
         ),
