@@ -31,7 +31,7 @@ NOW = Row(
         ),
         number(
             "Highest saturation",
-            "Sequences or KV blocks booked of the fullest engine. At 100 % requests wait; above it an engine makes room for"
+            "Sequences or KV blocks booked of the fullest engine. At 100 % requests wait; above, engines make room for"
             " a tenant that had nothing inside.",
             "percentunit",
             query(gauge(names.DOOR_SATURATION, take="max"), "full"),
