@@ -69,10 +69,7 @@ def expr_names(expr: str) -> set[str]:
 
 @pytest.mark.parametrize(("uid", "panel"), IN_PERCENT, ids=[f"{uid}: {panel['title']}" for uid, panel in IN_PERCENT])
 def test_a_panel_in_percent_shows_a_share(uid: str, panel: dict[str, Any]) -> None:
-    """The numerator's selector picks a part of the denominator, or the metric is a share by itself.
-
-    A panel whose value may exceed 100 % says what that means.
-    """
+    """The numerator picks a part of the denominator, or the metric is a share; what may exceed 100 % says so."""
     for target in panel["targets"]:
         assert is_share(target["expr"]), f"{uid}: {target['expr']}"
         if expr_names(target["expr"]) & set(ABOVE):
