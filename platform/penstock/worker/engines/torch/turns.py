@@ -1,4 +1,4 @@
-"""Which tenant's input is prepared next when threads are scarce: the one that holds fewest of them for its weight. Pure.
+"""The tenant whose input is prepared next when threads are scarce: the one with fewest of them for its weight. Pure.
 
 Work on a thread can't be stopped, and an image may take a second: one thread more than a tenant may hold is there for a
 tenant that holds none. Between equals start-time fair queueing over the threads' seconds decides.
