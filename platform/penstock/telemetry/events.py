@@ -19,7 +19,7 @@ EVENTS: dict[str, str] = {
     "metrics_not_served": "The metrics' address is in use; it is tried again.",
     "budgets_not_read": "The Prometheus that records the promises does not answer; its last answer stands for an hour.",
     "evidence_not_told": "Evidence on versions that share an alias could not be stored; it is lost.",
-    "answers_kept_doubtfully": "Answers under idempotency keys may be lost, or not be found by other gateways, and why.",
+    "answers_kept_doubtfully": "Answers under idempotency keys may be lost, or unknown to other gateways, and why.",
     "accounting_round_failed": "A round of renewing holds and topping up has failed; the next one tries again.",
     "spool_failed": "Ledger rows could not be delivered, though the database answers.",
     "ledger_away": "The ledger does not answer; rows wait on disk.",
