@@ -7,6 +7,7 @@ from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
+from penstock.domain.serving.report import SILENT, Report
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice, Refusal, Ruled, Tried
 from penstock.domain.serving.shadow import Copy, TokenIds
@@ -92,8 +93,6 @@ class Call:
     """Engines that answered it with an error of their own."""
     continued_at: list[float] = field(default_factory=list)
     """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
-    company: int | None = None
-    """How many ran at its worker when that began to answer, itself among them; None where it has not told."""
     used: Used | None = NOTHING
     """What the present attempt took of its worker, as that counted it; None where it has not told, or not yet."""
     kept_tokens: int = 0
@@ -118,12 +117,8 @@ class Call:
     choices: list[Choice] = field(default_factory=list)
     trail: list[Tried] = field(default_factory=list)
     """Workers that were chosen for it, and its attempts at them."""
-    door: bytes = b""
-    """What the present attempt's gate told of its door."""
-    batch: bytes = b""
-    """And of its batch, where models are batched by ours."""
-    adapter: bytes = b""
-    """And of its adapter, where it asks for one."""
+    report: Report = SILENT
+    """What the present attempt's gate reported."""
     ruled: Ruled | None = None
     """Which rule decided, where it was for an auto alias; its request is for what that leads to by then."""
     copy: Copy | None = None

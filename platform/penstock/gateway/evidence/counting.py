@@ -293,7 +293,8 @@ def _worth(counts: _Counts, call: Call, answer: Answer) -> None:
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
     """Return how many ran beside it, by its worker's own word: the table's is old, and requests come in lots."""
-    return worker.load.running if call.company is None else max(0, call.company - 1)
+    load = call.report.load
+    return worker.load.running if load is None else max(0, load.running - 1)
 
 
 def _decoding(seconds: dict[Stage, float], tokens: int) -> float:

@@ -13,14 +13,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.domain.serving import adapted
-from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, HEADER, TENANT_QUEUE, Waited, told
+from penstock.domain.serving.report import Report
+from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, TENANT_QUEUE, Waited
 from penstock.worker.gate.adapter_wait import AdapterWait
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Door, Shed
-from penstock.worker.gate.asgi import Headers, Message, Receive
-
-_DOOR, _ADAPTER = HEADER.encode(), adapted.HEADER.encode()
+from penstock.worker.gate.asgi import Message, Receive
 
 LOOK_S = 0.25
 """So often it is looked whether an adapter has been loaded, for whom its time is over once it was."""
@@ -46,11 +44,6 @@ class Rejection:
 
 FOR_GOOD = Rejection(None, 0.0)
 """Nothing is known of when it could enter."""
-
-
-def headers_of(waited: Waited) -> Headers:
-    """Return the headers that say how long a request waited here, and how it fared meanwhile."""
-    return ((b"x-penstock-waited-ms", b"%.3f" % (waited.waited_s * 1e3)), (_DOOR, told(waited)))
 
 
 class QueueWait:
@@ -85,12 +78,11 @@ class QueueWait:
         """How it fared, once it may enter or has to go."""
 
     @property
-    def headers(self) -> Headers:
+    def report(self) -> Report:
         """What its answer says of its wait, once it may enter or has to go."""
-        found = headers_of(self.waited)
-        if self._adapter is None:
-            return found
-        return (*found, (_ADAPTER, adapted.told(self._adapter.ended(self._came_at + self.waited.waited_s))))
+        adapter = self._adapter
+        met = adapter.ended(self._came_at + self.waited.waited_s) if adapter is not None else None
+        return Report(waited=self.waited, adapted=met)
 
     async def until_admitted(self) -> Rejection | None:
         """Return None when the request may enter: then it must ``leave`` the door in the end."""

@@ -12,6 +12,7 @@ from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, bucket, cell, price_bucket
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -395,6 +396,6 @@ def test_nobody_judges_the_answers_of_one_version_alone(house: House) -> None:
 def test_company_is_the_workers_own_word_where_it_has_told(house: House, company: int | None, beside: int) -> None:
     """The table's load is old: of requests that come in lots it says that each was alone."""
     call = a_call()
-    call.company = company
+    call.report = Report(load=None if company is None else Load(running=company))
     house.arms.ended(call, OK)
     assert [one.cell for one in house.arm().ttft] == [cell(64, beside)]

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Send
 
+from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
-from penstock.domain.serving.waited import Waited, heard
+from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.formats.report import decode
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Metric
 from penstock.worker.gate.admission.door import Door
@@ -152,12 +155,16 @@ async def test_what_has_no_valid_ticket_does_not_reach_the_engine(
     assert sample(gate, names.GATE_REFUSALS, reason=reason) == 1
 
 
+def report(client: Client) -> Report:
+    return decode(client.headers["x-penstock-report"].encode())
+
+
 async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: Engine) -> None:
     """A request weighs its prompt until the first token, its expected output until the end, and nothing after it."""
     client = Client(gate)
     task = await started(client, [])
     assert gate.tally.book.load.queued_tokens == 110
-    assert client.headers["x-penstock-load"] == "1,0,110,0.0000,0.000"
+    assert report(client).load == Load(running=1, queued_tokens=110)
     assert client.headers["x-penstock-worker"] == "w1"
     engine.steps.release()
     await settle(lambda: len(client.sent) == 2)
@@ -187,8 +194,7 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
         engine.steps.release()
     await asyncio.gather(*calls)
     assert [client.status for client in clients] == [200, 200, 200]
-    assert [client.headers["x-penstock-waited-ms"] for client in clients] == ["0.000", "0.000", "2500.000"]
-    waited = [heard(client.headers["x-penstock-door"]) for client in clients]
+    waited = [report(client).waited for client in clients]
     assert waited[:2] == [Waited(), Waited()]
     assert waited[2] is not None
     assert (waited[2].waited_s, waited[2].share, waited[2].tenants) == (2.5, 1.0, 0)
@@ -251,7 +257,9 @@ async def test_who_waits_past_its_time_hears_so(gate: Gate, ticket: Ticket, reas
     late.next = [{"type": "http.request", "body": b""}, SILENCE]
     await late.call(ticket=replace(ticket, tenant=TenantId("other")))
     assert (late.status, late.headers["x-penstock-refused"], len(gate.door.order)) == (503, reason, 0)
-    assert late.headers["x-penstock-waited-ms"] == "0.000", "by a clock that stands still"
+    waited = report(late).waited
+    assert waited is not None
+    assert waited.waited_s == 0.0, "by a clock that stands still"
     assert sample(gate, names.DOOR_SHED, standing="paid", reason=reason) == 1
     await cancelled(calls)
 
