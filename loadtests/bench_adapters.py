@@ -26,8 +26,8 @@ from penstock.domain.ids import TenantId, VersionId
 from penstock.supervision.files import write_private
 from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.residents import Residents
-from tests.support.adapter_site import JSON_GOLDEN, PIRATE_GOLDEN, Site
-from tests.support.worker_process import TicketMaker, WorkerProcess
+from tests.support.workers.process import TicketMaker, WorkerProcess
+from tests.support.workers.with_adapters import JSON_GOLDEN, PIRATE_GOLDEN, Site
 
 LEAST_RATIO, MOST_HIT_S, MOST_COLD_S, MOST_SLOT_US = 0.85, 0.020, 0.050, 3.0
 TOKENS = 64

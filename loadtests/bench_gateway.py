@@ -69,7 +69,7 @@ class Process:
 
 def stub_engine() -> AbstractContextManager[Process]:
     """Run the stub engine."""
-    return _server("tests.support.stub_engine", "url")
+    return _server("tests.support.engines.stub", "url")
 
 
 def empty_rpc() -> AbstractContextManager[Process]:

@@ -26,9 +26,9 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.routing import CurrentTable, TableResolver, sticky_key
-from tests.support import calls
-from tests.support.arms_world import NEW, OLD, World
 from tests.support.clock import ManualClock
+from tests.support.gateways.simulated_arms import NEW, OLD, World
+from tests.support.samples import calls
 
 ROLLOUTS, GATEWAYS, WARM_S, MEASURED_S = 50, 4, 90, 20
 SHARE = 0.25

@@ -15,7 +15,7 @@ import uvloop
 
 from loadtests.bench_gateway import chat
 from loadtests.load_client import Timed, closed_loop
-from tests.support.rollout_site import ALIAS, STAGES, TENANTS, Town, town
+from tests.support.platforms.rollouts import ALIAS, STAGES, TENANTS, Town, town
 
 MOST = 1.02
 """The p99 with copies, over that without."""

@@ -21,7 +21,7 @@ from loadtests import bench_home
 from loadtests.bench_gateway import CONCURRENCY, STREAM_TOKENS, Process, chat, gateway
 from loadtests.load_client import closed_loop
 from penstock.tls.identity import Role
-from tests.support.certificates import Issuer, variables
+from tests.support.tls.certificates import Issuer, variables
 
 UNARY_US, TOKEN_US = 60.0, 1.0
 """What it may cost more: a request, a streamed token."""
@@ -58,7 +58,7 @@ def stub(issuer: Issuer) -> Iterator[tuple[str, str]]:
     """Run the stub engine; yield its plain address and the one with TLS."""
     files = issuer.mounted(Role.WORKER)
     own = [str(file) for file in (files.certificate, files.key, files.authorities)]
-    command = [sys.executable, "-m", "tests.support.secure_stub", *own]
+    command = [sys.executable, "-m", "tests.support.engines.stub_with_tls", *own]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=bench_home.REPOSITORY) as process:
         try:
             assert process.stdout is not None  # noqa: S101  piped above

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.billing_site import run, site
+from tests.support.scenarios.billing import run, site
 
 
 def main() -> None:

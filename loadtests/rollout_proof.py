@@ -28,7 +28,7 @@ from rich.table import Table
 
 from loadtests.rollout_users import Heard, Users
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ALIAS = "smollm2"

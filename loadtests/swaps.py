@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
+from tests.support.platforms.pool import SECOND, Answered, PoolSite, pool_site
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TOKENS = 450

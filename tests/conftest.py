@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import one_context
 from tests.support.clock import ManualClock
+from tests.support.tls import one_context
 
 # The infrastructure programs have an environment of their own; here their tests are not even collected.
 collect_ignore = [] if find_spec("pulumi") else ["infra"]

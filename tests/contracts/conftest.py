@@ -1,5 +1,5 @@
 """Contracts run on the memory twins and on the real servers."""
 
-from tests.support.postgres_fixture import database, database_dsn, postgres_dsn, postgres_server
+from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
 
 __all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]

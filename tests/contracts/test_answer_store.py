@@ -14,7 +14,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.serving.idempotency import KEEP_S, AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from tests.support.clock import ManualClock
-from tests.support.redis_server import RedisServer
+from tests.support.stores.redis_server import RedisServer
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
 KEY = RecordKey(ACME, "k1")

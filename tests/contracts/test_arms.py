@@ -14,7 +14,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout.arms import ArmSecond, Asked
 from penstock.domain.serving.agreement import Agreement, Counts, Pair, Reported
-from tests.support.arms_world import World
+from tests.support.gateways.simulated_arms import World
 from tests.twins.arms import MemoryArms
 
 

@@ -15,8 +15,8 @@ from penstock.connectors.s3.store import S3Store
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.packaging.packing import Publishing, describe, measure, publish
 from penstock.packaging.ports import ArtifactStore
-from tests.support.s3_server import new_bucket, s3_server
-from tests.support.versions import CHOICES, Home, model_folder, sha256
+from tests.support.models.versions import CHOICES, Home, model_folder, sha256
+from tests.support.stores.s3_server import new_bucket, s3_server
 
 BLOB = bytes(range(256)) * 40
 KEY = sha256(BLOB)

@@ -8,7 +8,7 @@ import pytest
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.control.api.ports import AuditLog
 from penstock.domain.tenancy.audit import Selection
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 from tests.twins.audit import MemoryAudit
 
 ALARM = things.act("budget.threshold", target="tenant:t:spend:2026-11-21/100@50")

@@ -27,10 +27,10 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import WorkerId
-from tests.support import control_things as things
-from tests.support import kube_pools
-from tests.support.kube_api import KubeApi
+from tests.support.clusters import pools as kube_pools
+from tests.support.clusters.api import KubeApi
 from tests.support.patience import patient
+from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
 OBEYS = "import signal, time; signal.signal(15, lambda *_: exit(0)); print('up', flush=True); time.sleep(60)"

@@ -6,7 +6,7 @@ from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.control.fleet.heartbeats import LeaseStore
 from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 from tests.twins.leases import MemoryLeases
 
 

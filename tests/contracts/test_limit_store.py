@@ -16,7 +16,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.limits import Draw, LimitStore, Measure, MeterKind, SpentStore
-from tests.support.redis_server import RedisServer
+from tests.support.stores.redis_server import RedisServer
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from penstock.connectors.prometheus.client import Prometheus, Span
 from penstock.connectors.prometheus.page import Reading, parse
 from penstock.connectors.prometheus.window import PagesWindow, PrometheusWindow
-from tests.support.prometheus import holding
+from tests.support.monitoring.prometheus import holding
 
 pytestmark = pytest.mark.observe
 

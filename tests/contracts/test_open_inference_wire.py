@@ -8,7 +8,7 @@ from penstock.domain.models.tensors import Datatype, checked, elements_of
 from penstock.gateway.oip.handled import form_of
 from penstock.gateway.oip.nouns import InferRequest, Wanted, spec
 from penstock.worker.engines.torch import infer
-from tests.support.oip import HANDLER
+from tests.support.gateways.oip import HANDLER
 
 
 def test_a_worker_reads_what_a_gateway_packs_and_back() -> None:

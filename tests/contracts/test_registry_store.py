@@ -11,8 +11,8 @@ from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.owners import Owned
-from tests.support import adapter_things
-from tests.support import control_things as things
+from tests.support.samples import adapter_versions
+from tests.support.samples import control_plane as things
 from tests.twins.audit import MemoryAudit
 from tests.twins.registry import MemoryRegistry
 
@@ -41,10 +41,10 @@ async def test_a_version_comes_back_as_it_went_in(stores: Stores) -> None:
 async def test_an_adapter_comes_back_with_its_base(stores: Stores) -> None:
     """Whose adapter it is, and its rank, are in its manifest; in the catalogue it is among the others."""
     store, _ = stores
-    for one in (adapter_things.BASE, adapter_things.version()):
+    for one in (adapter_versions.BASE, adapter_versions.version()):
         await store.add_version(one, "sig", things.act())
-    assert (await store.catalogue()).versions[1].manifest.adapter == adapter_things.version().manifest.adapter
-    assert await store.versions() == (adapter_things.BASE, adapter_things.version())
+    assert (await store.catalogue()).versions[1].manifest.adapter == adapter_versions.version().manifest.adapter
+    assert await store.versions() == (adapter_versions.BASE, adapter_versions.version())
 
 
 async def test_the_same_digest_again_is_the_same_version(stores: Stores) -> None:

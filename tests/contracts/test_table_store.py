@@ -11,9 +11,9 @@ from penstock.domain.fleet.table import EMPTY, RoutingTable, WorkerEntry, valida
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.serving.auto import Auto, Rule
-from tests.support import adapter_things
-from tests.support import control_things as things
-from tests.support.calls import VERSION
+from tests.support.samples import adapter_versions
+from tests.support.samples import control_plane as things
+from tests.support.samples.calls import VERSION
 from tests.twins.tables import MemoryTables
 
 KEEP = 20
@@ -44,7 +44,7 @@ async def test_the_newest_table_is_the_latest(store: TableHistory) -> None:
 
 async def test_adapters_come_back_whole(store: TableHistory) -> None:
     """An adapter with its base, and its base's worker with what it holds."""
-    adapter = adapter_things.entry()
+    adapter = adapter_versions.entry()
     worker = WorkerEntry(id=WorkerId("w"), url="http://w", state=WorkerState.READY, adapters=(adapter.id,))
     made = replace(table(1), routes=(), versions=(replace(VERSION, workers=(worker,)), adapter))
     await store.publish(validate(made))

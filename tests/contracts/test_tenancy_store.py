@@ -22,7 +22,7 @@ from penstock.domain.tenancy.tenant import (
     ScopeKind,
     Tenant,
 )
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 from tests.twins.audit import MemoryAudit
 from tests.twins.tenancy import MemoryTenancy
 

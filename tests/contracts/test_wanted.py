@@ -10,7 +10,7 @@ import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.wanted import CHANNEL, PostgresWanted, PostgresWantedTeller
-from penstock.control.fleet.demand import WantedSource
+from penstock.control.pool.demand import WantedSource
 from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 from tests.support.patience import patient

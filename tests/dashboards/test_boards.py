@@ -15,8 +15,8 @@ from penstock.domain.outcome import Stage
 from penstock.gateway.listener.errors import TABLE
 from penstock.telemetry.definitions import Kind
 from penstock.telemetry.names import CATALOGUE
-from tests.support import boards
-from tests.support.prometheus import program
+from tests.support.monitoring import boards
+from tests.support.monitoring.prometheus import program
 from tests.support.tree import ROOT
 
 BOARDS = build.boards()

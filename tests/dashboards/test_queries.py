@@ -9,7 +9,7 @@ from dashboards import queries
 from dashboards.queries import NotInCatalogue
 from penstock.telemetry import names
 from penstock.telemetry.series import STARTED
-from tests.support import boards, promtool
+from tests.support.monitoring import boards, promtool
 
 
 def test_a_series_obeys_the_variables_that_it_can() -> None:

@@ -20,7 +20,7 @@ from penstock.control.rollout.judge import Judge
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import GROWTH, ArmCounts, ArmSecond, Cell, Times
 from penstock.domain.rollout.judgement import Verdict
-from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 
 HALF_AN_HOUR_S = 1800
 GATES = slos.gates(Tier.CHAT)

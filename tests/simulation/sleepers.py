@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.control.fleet import uses
-from penstock.control.fleet.pool import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.capacity import uses
+from penstock.control.pool.packing import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import Load, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId

@@ -22,7 +22,7 @@ from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate_config import DoorOrder
-from tests.support.batches import KEY, affine, item
+from tests.support.samples.batches import KEY, affine, item
 
 Note = Callable[[str, object], None]
 DEVICE = affine(0.010, 0.002)

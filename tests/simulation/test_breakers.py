@@ -12,7 +12,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, WorkerId
 from penstock.gateway.dispatch import Breakers, Change, Evidence, Finding, Level, Origin, Shape
 from penstock.gateway.dispatch.dispatcher import MOST_ERRORS
-from tests.support.calls import VERSION
+from tests.support.samples.calls import VERSION
 
 PER_S = 50.0
 TENANTS = (TenantId("acme"), TenantId("shop"), TenantId("forum"))

@@ -26,7 +26,7 @@ from penstock.worker.engines.vllm import Place
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.work import work_of
 from penstock.worker.gate_config import GateConfig
-from tests.support.batches import KEY, item
+from tests.support.samples.batches import KEY, item
 
 Note = Callable[[str, object], None]
 SHORT, LONG = replace(KEY, bucket=16), replace(KEY, bucket=256)

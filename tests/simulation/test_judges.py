@@ -6,7 +6,7 @@ import pytest
 
 from penstock.domain.rollout.judgement import Verdict
 from tests.simulation.judges import MannWhitney, MixtureRatio, Ours, one_cell, play
-from tests.support.arms_world import Regression, World
+from tests.support.gateways.simulated_arms import Regression, World
 
 TEN_MINUTES_S = 600
 

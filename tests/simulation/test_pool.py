@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from penstock.control.fleet.pool import PoolPolicy
+from penstock.control.pool.packing import PoolPolicy
 from tests.simulation.sleepers import (
     Asked,
     Outcome,

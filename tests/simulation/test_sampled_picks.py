@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.gateway.routing import SampleSettings
-from tests.support.routed_fleet import EVERYBODY, Ask, Fleet, Pace, Seen
+from tests.support.gateways.simulated_fleet import EVERYBODY, Ask, Fleet, Pace, Seen
 
 TRACE = Path(__file__).resolve().parents[3] / "shared/traces/mooncake_conversation.jsonl.gz"
 BUCKET_S = 3.0

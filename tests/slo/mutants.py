@@ -14,9 +14,9 @@ from pathlib import Path
 import yaml
 
 from tests.slo.mutations import Rule, mutants
-from tests.support import promtool, trials
-from tests.support.alert_rules import RULES
-from tests.support.trials import Trial
+from tests.support.monitoring import promtool, trials
+from tests.support.monitoring.alert_rules import RULES
+from tests.support.monitoring.trials import Trial
 
 CASES = Path(__file__).parent / "cases"
 AT_ONCE = 2

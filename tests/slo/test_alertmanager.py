@@ -9,7 +9,7 @@ import yaml
 from penstock.apps import rule_files
 from penstock.slo import files
 from penstock.slo.alertmanager import EXPLAINS, Receivers
-from tests.support import promtool
+from tests.support.monitoring import promtool
 
 RECEIVERS = Receivers(page="https://a.example/p", ticket="https://a.example/t", rollback="https://a.example/r")
 ALERTS = [

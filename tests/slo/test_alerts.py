@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.alert_rules import RULES, SAMPLES, Rule
+from tests.support.monitoring.alert_rules import RULES, SAMPLES, Rule
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

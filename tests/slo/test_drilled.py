@@ -1,8 +1,8 @@
 """Every alert that wakes somebody is drilled, and a drill judges the platform's own rule, at most hurried."""
 
 from tests.integration.drills.test_drills import DRILLS, OF_GATEWAYS, OF_ROLLOUTS
-from tests.support.alarms import hurried
-from tests.support.alert_rules import RULES
+from tests.support.monitoring.alarms import hurried
+from tests.support.monitoring.alert_rules import RULES
 
 
 def test_every_page_has_a_drill() -> None:

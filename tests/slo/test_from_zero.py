@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
-from penstock.control.fleet.pool_shown import PoolMetrics
 from penstock.control.fleet.shown import FleetMetrics
+from penstock.control.pool.shown import PoolMetrics
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.versions import Deployment
@@ -32,10 +32,11 @@ from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.asgi import Receive, Scope, Send
 from penstock.worker.gate.tally import Tally
 from penstock.worker.gate_config import DoorOrder, GateConfig
-from tests.support import control_things, runbooks
-from tests.support.alert_rules import RULES
+from tests.support.monitoring import runbooks
+from tests.support.monitoring.alert_rules import RULES
+from tests.support.samples import control_plane
 
-VERSION = control_things.TINY
+VERSION = control_plane.TINY
 CONFIG = GateConfig(worker=WorkerId("w"), version=VERSION, ticket_key="00", max_num_seqs=4)
 RISES = re.compile(r"(?:rate|increase)\((penstock_\w+)(?:\{(.*?)\})?\[")
 OTHERWISE = re.compile(r" unless | / |_bucket")

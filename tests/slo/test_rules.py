@@ -9,7 +9,7 @@ from penstock.apps import rule_files, slos
 from penstock.slo import rules
 from penstock.slo.rule import Alert, Recording
 from tests.slo import mutants
-from tests.support import promtool, trials
+from tests.support.monitoring import promtool, trials
 
 ALL = rules.files(slos.load(), slos.windows())
 MADE = [rule for file in ALL for group in file.groups for rule in group.rules]

@@ -12,9 +12,10 @@ from penstock.apps import slos
 from penstock.slo import rules
 from penstock.slo.rule import Alert
 from penstock.telemetry.events import EVENTS
-from tests.support import promtool, runbooks, tree
-from tests.support.alert_rules import RULES, SAMPLES
-from tests.support.runbooks import MOST_LINES, SECTIONS, Runbook
+from tests.support import tree
+from tests.support.monitoring import promtool, runbooks
+from tests.support.monitoring.alert_rules import RULES, SAMPLES
+from tests.support.monitoring.runbooks import MOST_LINES, SECTIONS, Runbook
 
 
 def _metrics(text: str) -> set[str]:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.slo import recorded
-from tests.support import prometheus
+from tests.support.monitoring import prometheus
 
 pytestmark = pytest.mark.observe
 

@@ -39,11 +39,12 @@ from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
-from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.loop import Loop
+from penstock.control.pool.demand import Demand
+from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
@@ -150,6 +151,7 @@ def _compose(
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=policy),
+        pool=partial(plan_pool, pool=fleet.pool),
         build=partial(build, lease_s=settings.lease_s, pool_bytes=settings.pooled_bytes),
         changes=changes,
         decisions=decisions,

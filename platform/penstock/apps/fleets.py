@@ -10,9 +10,9 @@ from penstock.apps.settings import ControllerSettings, FleetKind, environment_of
 from penstock.apps.worker_keys import provide
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.fleet.orders import Host
-from penstock.control.fleet.pool import PoolPolicy
-from penstock.control.fleet.pooled import plan_pooled
+from penstock.control.fleet.plan import plan
 from penstock.control.fleet.versions import plan_versions
+from penstock.control.pool.packing import PoolPolicy
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan
@@ -24,21 +24,22 @@ _BEYOND_GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """A host, and the planner that knows what is its own to decide."""
+    """A host, its planner, which leaves to it what it decides itself, and its pool of memory."""
 
     host: Host
     plan: Callable[..., FleetPlan]
+    pool: PoolPolicy
 
 
 @asynccontextmanager
 async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
     """Yield the host that the settings name, or raise ``CommandError``."""
     if settings.fleet is FleetKind.LOCAL:
-        pool = PoolPolicy(limit_bytes=settings.pooled_bytes)
-        yield Hosted(host=_local(settings, command), plan=partial(plan_pooled, pool=pool))
+        pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
+        yield Hosted(host=_local(settings, command), plan=plan, pool=pool)
         return
     async with _cluster(settings) as host:
-        yield Hosted(host=host, plan=plan_versions)
+        yield Hosted(host=host, plan=plan_versions, pool=PoolPolicy())
 
 
 def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:

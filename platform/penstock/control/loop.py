@@ -1,9 +1,10 @@
 """The life of a decision: one tick, in order. A tick that fails changes nothing.
 
-registry (what exists) → rollout (whose share) → fleet (what runs, what lacks; where memory is short, who is awake) →
-publish ``RoutingTable(number + 1)``
+registry (what exists) → rollout (each version's share) → autoscaler (how many, to come) → fleet (what to start and to
+drain) → pool (which workers are awake, if memory is short) → publish ``RoutingTable(number + 1)``
 
-The autoscaler (how many) takes its place between these as it comes.
+The autoscaler will be the one author of replica counts: until then they are the operators' and the rollouts', and no
+other stage sets them.
 Ports are read before and acted on after a stage, never during: the stages are pure.
 """
 
@@ -104,7 +105,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """One controller's corridor; ``plan`` and ``build`` are the pure stages."""
+    """One controller's corridor; ``plan``, ``pool`` and ``build`` are the pure stages."""
 
     clock: Clock
     registry: RegistryReader
@@ -115,6 +116,7 @@ class Loop:
     tables: TablePublisher
     decisions: DecisionLog
     plan: Callable[[Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
+    pool: Callable[[FleetPlan, Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
     build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float, float], RoutingTable]
     changes: Callable[[RoutingTable, RoutingTable], Sequence[Decision]]
 
@@ -130,7 +132,7 @@ class Loop:
         if decided:
             catalogue = await self.registry.catalogue()
         view = replace(view, wanted=self.demand.wanted(), moving=self.rollouts.moving())
-        plan = self.plan(catalogue, seen, view, now)
+        plan = self.pool(self.plan(catalogue, seen, view, now), catalogue, seen, view, now)
         table = validate(self.build(catalogue, seen, latest, now, view.since))
 
         if not plan.is_empty:

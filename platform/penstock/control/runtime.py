@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
-from penstock.control.fleet.pool_shown import PoolMetrics
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
+from penstock.control.pool.demand import Demand
+from penstock.control.pool.shown import PoolMetrics
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.fleet.table import EMPTY, RoutingTable
 from penstock.domain.fleet.versions import Wanted

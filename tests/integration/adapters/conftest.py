@@ -9,8 +9,8 @@ import pytest
 
 from penstock.apps.settings import Settings
 from penstock.supervision.files import write_private
-from tests.support.adapter_site import JSON_GOLDEN, PIRATE_GOLDEN, Site
-from tests.support.worker_process import QUICK, WorkerMaker, WorkerProcess
+from tests.support.workers.process import QUICK, WorkerMaker, WorkerProcess
+from tests.support.workers.with_adapters import JSON_GOLDEN, PIRATE_GOLDEN, Site
 
 
 @dataclass(frozen=True, kw_only=True)

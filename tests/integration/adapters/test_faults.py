@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from tests.integration.adapters.conftest import Known
-from tests.support.adapter_site import JSON_GOLDEN, Site, ask, ask_at_once, is_json, resident
-from tests.support.adapters import changed
+from tests.support.models.trained_adapters import changed
 from tests.support.patience import until
-from tests.support.worker_process import WorkerMaker, WorkerProcess
+from tests.support.workers.process import WorkerMaker, WorkerProcess
+from tests.support.workers.with_adapters import JSON_GOLDEN, Site, ask, ask_at_once, is_json, resident
 
 REVIEW, CAPITAL = "Review: The printer stopped working.", "What is the capital of Japan?"
 

@@ -4,9 +4,9 @@ import threading
 import time
 
 from tests.integration.adapters.conftest import Known
-from tests.support.adapter_site import ask, ask_at_once, is_json, resident
 from tests.support.patience import until
-from tests.support.worker_process import WorkerProcess
+from tests.support.workers.process import WorkerProcess
+from tests.support.workers.with_adapters import ask, ask_at_once, is_json, resident
 
 REVIEW, CAPITAL = "Review: The printer stopped working.", "What is the capital of Japan?"
 

@@ -1,5 +1,5 @@
 """What gateways owe is brought to a real database."""
 
-from tests.support.postgres_fixture import database, database_dsn, postgres_dsn, postgres_server
+from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
 
 __all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]

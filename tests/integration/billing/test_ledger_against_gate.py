@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.billing_site import run, site
+from tests.support.scenarios.billing import run, site
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

@@ -19,9 +19,9 @@ from PIL import Image
 
 from penstock.domain.models.tensors import joined
 from penstock.packaging.demo_models import PICTURES
-from tests.support.fleet import Fleet
-from tests.support.platform import Platform
-from tests.support.tensor_wires import INFER, MOST_BYTES, Ask, Refusal, Sent, grpc_address, over_grpc, over_http
+from tests.support.clients.tensors import INFER, MOST_BYTES, Ask, Refusal, Sent, grpc_address, over_grpc, over_http
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.support.books import Books
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.books import Books
+from tests.support.platforms.local import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from penstock.packaging.demo_models import PICTURES
-from tests.support.books import Books
-from tests.support.deaths import engine_dies
-from tests.support.fleet import Fleet, Gate
+from tests.support.failures.deaths import engine_dies
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.books import Books
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet, Gate
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

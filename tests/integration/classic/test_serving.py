@@ -15,7 +15,7 @@ from PIL import Image
 
 from penstock.packaging.demo_models import PICTURES
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.integration
@@ -125,7 +125,7 @@ def test_the_command_line_classifies_and_embeds(classic_platform: Platform) -> N
 
 def page() -> list[str]:
     """Return the code blocks of the page, in order."""
-    text = (ROOT / "platform/serve-your-own-torch-model.md").read_text()
+    text = (ROOT / "docs/how-to/serve-your-own-torch-model.md").read_text()
     return re.findall(r"```\w+\n(.*?)```", text, re.DOTALL)
 
 

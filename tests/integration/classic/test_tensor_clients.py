@@ -14,9 +14,9 @@ from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 from penstock.domain.models.tensors import Datatype
 from penstock.packaging.demo_models import PICTURES, TOPICS_HEAD
+from tests.support.clients.tensors import grpc_address
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.tensor_wires import grpc_address
+from tests.support.platforms.local import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")]
 

@@ -16,7 +16,7 @@ from penstock.domain.serving.request import Api
 from penstock.gateway.app.openapi import document
 from penstock.gateway.oip.routes import MODEL
 from penstock.gateway.openai.parse import OUTPUT_FIELDS
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

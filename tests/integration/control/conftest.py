@@ -1,7 +1,7 @@
 """Real controllers on a real Postgres."""
 
-from tests.support.kube_fleet import kube_server
-from tests.support.postgres_fixture import (
+from tests.support.clusters.fleet import kube_server
+from tests.support.stores.postgres import (
     database,
     database_dsn,
     own_server,

@@ -18,9 +18,9 @@ from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
-from tests.support import control_things as things
-from tests.support.control_process import ControlledHome, controlled_home
+from tests.support.controllers.process import ControlledHome, controlled_home
 from tests.support.patience import patient, until
+from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
 VERSION = things.version()

@@ -12,11 +12,11 @@ from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
-from tests.support import control_things as things
-from tests.support import kube_pools
-from tests.support.control_process import ControlledHome, controlled_home
-from tests.support.kube_api import Fault, KubeApi
+from tests.support.clusters import pools
+from tests.support.clusters.api import Fault, KubeApi
+from tests.support.controllers.process import ControlledHome, controlled_home
 from tests.support.patience import until
+from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
 VERSION = things.version()
@@ -36,7 +36,7 @@ async def home(server: KubeApi, tmp_path: Path, database_dsn: str) -> AsyncItera
     """Yield a home of that cluster whose database has a version; one controller leads."""
     told = {
         "fleet": "kubernetes",
-        "pools_file": str(kube_pools.file(tmp_path)),
+        "pools_file": str(pools.file(tmp_path)),
         "kubeconfig": str(server.kubeconfig(tmp_path / "kubeconfig")),
         "lease_s": "0.5",
     }

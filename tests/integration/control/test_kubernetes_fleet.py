@@ -10,10 +10,10 @@ from penstock.connectors.kubernetes.writer import Pace
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan, Served
 from penstock.domain.ids import VersionId, WorkerId
-from tests.support import kube_pools
-from tests.support.kube_api import Fault, KubeApi
-from tests.support.kube_fields import Json
-from tests.support.kube_fleet import RIGHTS_BY_PLURAL, SERVED, VERSION, WITHDRAWN, following, standing, until
+from tests.support.clusters import pools
+from tests.support.clusters.api import Fault, KubeApi
+from tests.support.clusters.field_owners import Json
+from tests.support.clusters.fleet import RIGHTS_BY_PLURAL, SERVED, VERSION, WITHDRAWN, following, standing, until
 
 pytestmark = pytest.mark.integration
 
@@ -69,7 +69,7 @@ async def test_a_hand_is_held_against_and_said(kube_server: KubeApi, tmp_path: P
         assert "undo it, or delete the object" in said
         kept = kube_server.get("deployments", name)["spec"]["template"]["spec"]["containers"][0]["image"]
         assert kept == "worker:mine"
-        image = kube_pools.template()["spec"]["containers"][0]["image"]
+        image = pools.template()["spec"]["containers"][0]["image"]
         kube_server.edit("deployments", name, lambda it: image_of(it, image), "kubectl-edit")
         await until(fleet, SERVED, lambda view: not view.held)
 
@@ -312,7 +312,7 @@ async def test_a_kubeconfig_that_is_none_ends_the_start_in_words(tmp_path: Path,
     file = tmp_path / "kubeconfig"
     file.write_bytes(content)
     with pytest.raises(CommandError, match=r"no way to the cluster by .*kubeconfig: ") as refused:
-        async with connected(str(file), kube_pools.NAMESPACE):
+        async with connected(str(file), pools.NAMESPACE):
             pass
     assert "PENSTOCK_KUBECONFIG" in refused.value.do
     assert "SECRET" not in refused.value.what
@@ -321,8 +321,8 @@ async def test_a_kubeconfig_that_is_none_ends_the_start_in_words(tmp_path: Path,
 async def test_no_cluster_ends_the_start(tmp_path: Path) -> None:
     """Outside of a pod and without a kubeconfig there is a clear error with the remedy."""
     with pytest.raises(CommandError, match="no way to the cluster"):
-        async with connected("", kube_pools.NAMESPACE):
+        async with connected("", pools.NAMESPACE):
             pass
     with pytest.raises(CommandError, match="no way to the cluster"):
-        async with connected(str(tmp_path / "nothing"), kube_pools.NAMESPACE):
+        async with connected(str(tmp_path / "nothing"), pools.NAMESPACE):
             pass

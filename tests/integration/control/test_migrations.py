@@ -13,7 +13,7 @@ from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.domain.ids import KeyId
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
 MORE = Migration(number=len(known()) + 1, name="more", sql="create table more (x int)")

@@ -29,8 +29,8 @@ from penstock.domain.serving.agreement import Agreement, Counts, Pair
 from penstock.domain.tenancy.audit import NO_TENANT, Act
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tenancy.tenant import Tenant
-from tests.support.ledger_rows import row
 from tests.support.patience import patient
+from tests.support.samples.ledger_rows import row
 
 pytestmark = pytest.mark.integration
 ACT = Act(who="w", what="budget.threshold", target="t", at=1.0, tenant=NO_TENANT)

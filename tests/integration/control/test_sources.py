@@ -24,8 +24,8 @@ from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Priority, Tenant
-from tests.support import control_things as things
 from tests.support.patience import patient
+from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
 NOWHERE = "postgresql://penstock@/postgres?host=/nowhere"

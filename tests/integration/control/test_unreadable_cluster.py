@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.ids import WorkerId
-from tests.support.kube_api import Fault, KubeApi
-from tests.support.kube_fleet import SERVED, following, standing, until
+from tests.support.clusters.api import Fault, KubeApi
+from tests.support.clusters.fleet import SERVED, following, standing, until
 
 pytestmark = pytest.mark.integration
 NO_VERSION = b'{"metadata": {}, "items": []}'

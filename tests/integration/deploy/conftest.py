@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.deployed import Place, deployed
-from tests.support.postgres_fixture import empty_dsn, postgres_dsn, postgres_server
+from tests.support.platforms.deployed import Place, deployed
+from tests.support.stores.postgres import empty_dsn, postgres_dsn, postgres_server
 
 __all__ = ["empty_dsn", "postgres_dsn", "postgres_server"]
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from penstock.tls.identity import Role
-from tests.support.deployed import CONTRACT, WITHIN_S, WORKER, Place, free_port
+from tests.support.platforms.deployed import CONTRACT, WITHIN_S, WORKER, Place, free_port
 
 pytestmark = pytest.mark.integration
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.tls.identity import Role
-from tests.support.deployed import KEY, VERSION, WITHIN_S, WORKER, Place, worker_key
+from tests.support.platforms.deployed import KEY, VERSION, WITHIN_S, WORKER, Place, worker_key
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 NEW = "ef" * 32

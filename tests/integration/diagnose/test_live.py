@@ -16,8 +16,8 @@ import pytest
 
 from tests.support import tree
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.pressure import Caller, flood, prompts, slow_readers, streams
+from tests.support.platforms.local import Platform
+from tests.support.scenarios.pressure import Caller, flood, prompts, slow_readers, streams
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.tenancy.tenant import Plan
-from tests.support.alarms import Alarms, alarms
-from tests.support.drills import Desk, Log
-from tests.support.hurt import Stage
-from tests.support.platform import Platform
-from tests.support.redis_server import RedisServer
-from tests.support.rollout_site import Crowd, crowded, town
-from tests.support.zones import Site, site
+from tests.integration.conftest import HomeMaker
+from tests.support.failures.drill import Desk, Log
+from tests.support.failures.injected import Stage
+from tests.support.gateways.zones import Site, site
+from tests.support.monitoring.alarms import Alarms, alarms
+from tests.support.platforms.local import Platform
+from tests.support.platforms.rollouts import Crowd, crowded, town
+from tests.support.stores.redis_server import RedisServer
 
 REPORT = Path(__file__).parents[3] / "build/drills.md"
 _log = Log()
@@ -30,9 +31,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def stage(homes: Path, shared_settings: dict[str, str]) -> Iterator[Stage]:
+def stage(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Stage]:
     """Yield a platform with MiniLM, mutual TLS, limits in a Redis, and a Prometheus that looks every second."""
-    store = homes / "store"
+    store = new_home("store")
     store.mkdir()
     with RedisServer(store) as redis:
         settings = {
@@ -44,7 +45,7 @@ def stage(homes: Path, shared_settings: dict[str, str]) -> Iterator[Stage]:
             "answers_url": redis.answers_url,
             "limits_when_away": "requests=open",
         }
-        with Platform(home=homes / "drills", models="minilm", settings=settings) as platform:
+        with Platform(home=new_home("drills"), models="minilm", settings=settings) as platform:
             platform.run("tenants", "plan", "demo", "requests_per_min=1000000")
             yield Stage(platform=platform, redis=redis)
 

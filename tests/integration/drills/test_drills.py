@@ -5,59 +5,59 @@ Two alerts are about engines that misbehave, which real ones don't: there a real
 
 import pytest
 
-from tests.support import hurt
-from tests.support.drills import Desk, Drill, run
-from tests.support.hurt import Stage
+from tests.support.failures import injected
+from tests.support.failures.drill import Desk, Drill, run
+from tests.support.failures.injected import Stage
+from tests.support.gateways.zones import Site
 from tests.support.patience import until
-from tests.support.rollout_site import ALIAS, Crowd
-from tests.support.zones import Site
+from tests.support.platforms.rollouts import ALIAS, Crowd
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(420)]
 
 DRILLS: tuple[Drill[Stage], ...] = (
-    Drill(alert="LimitsStoreAway", fault=hurt.store_away, mend=hurt.store_back, shows=("limits_store_away",)),
+    Drill(alert="LimitsStoreAway", fault=injected.store_away, mend=injected.store_back, shows=("limits_store_away",)),
     Drill(
         alert="LimitsNotCounted",
-        fault=hurt.uncounted,
-        mend=hurt.store_back,
+        fault=injected.uncounted,
+        mend=injected.store_back,
         shows=("limits_when_away: requests=open", "limits_store_away"),
         pace=6,
     ),
     Drill(
         alert="RoutingTableStale",
-        fault=hurt.database_away,
-        mend=hurt.database_back,
+        fault=injected.database_away,
+        mend=injected.database_back,
         shows=("source_is_away",),
         pace=10,
         seconds=(60,),
     ),
     Drill(
         alert="LedgerBehind",
-        fault=hurt.rows_waiting,
-        mend=hurt.database_back,
+        fault=injected.rows_waiting,
+        mend=injected.database_back,
         shows=("ledger_away",),
         pace=10,
         seconds=(120,),
     ),
-    Drill(alert="ControllerAway", fault=hurt.controller_stuck, mend=hurt.controller_replaced, pace=10),
+    Drill(alert="ControllerAway", fault=injected.controller_stuck, mend=injected.controller_replaced, pace=10),
     Drill(
         alert="VersionRefusedEarly",
-        fault=hurt.workers_lost,
-        mend=hurt.workers_replaced,
+        fault=injected.workers_lost,
+        mend=injected.workers_replaced,
         shows=("breaker_turned", "every worker is down"),
     ),
-    Drill(alert="WorkerNeverReady", fault=hurt.files_gone, mend=hurt.files_back, pace=60),
+    Drill(alert="WorkerNeverReady", fault=injected.files_gone, mend=injected.files_back, pace=60),
     Drill(
         alert="GoldenPromptsFailed",
-        fault=hurt.wrong_version,
-        mend=hurt.wrong_version_withdrawn,
+        fault=injected.wrong_version,
+        mend=injected.wrong_version_withdrawn,
         shows=("golden prompt 1 of 1: expected the near text",),
         pace=20,
     ),
     Drill(
         alert="CertificateExpires",
-        fault=hurt.certificate_forgotten,
-        mend=hurt.certificate_renewed,
+        fault=injected.certificate_forgotten,
+        mend=injected.certificate_renewed,
         shows=("certificate_expires", "notAfter="),
         pace=60,
     ),

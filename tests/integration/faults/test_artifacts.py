@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.asks import CHAT, chat
-from tests.support.faults import FaultTable
+from tests.support.failures.table import FaultTable
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
+from tests.support.samples.chat_bodies import CHAT, chat
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 

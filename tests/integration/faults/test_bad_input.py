@@ -9,9 +9,9 @@ from http import HTTPStatus
 import pytest
 
 from penstock.domain.tenancy.keys import KEY_CHARS
-from tests.support.faults import CANARY, FaultTable
-from tests.support.fleet import Fleet
-from tests.support.wire import Told, Wire
+from tests.support.clients.sockets import Told, Wire
+from tests.support.failures.table import CANARY, FaultTable
+from tests.support.platforms.readings import Fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

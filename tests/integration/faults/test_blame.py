@@ -9,9 +9,9 @@ import pytest
 
 from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
-from tests.support.faults import FaultTable
-from tests.support.stub_wire import Mode
-from tests.support.zones import CHAT, Site, site
+from tests.support.engines.wire import Mode
+from tests.support.failures.table import FaultTable
+from tests.support.gateways.zones import CHAT, Site, site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.connectors.postgres.embedded import dsn_of
 from penstock.telemetry import names
-from tests.support.asks import CHAT, chat, long_answer
-from tests.support.deaths import (
+from tests.support.clients.sockets import Stream
+from tests.support.failures.deaths import (
     Kill,
     agent_dies,
     core_dies,
@@ -20,10 +20,10 @@ from tests.support.deaths import (
     the_busy_one,
     until_whole_again,
 )
-from tests.support.faults import CANARY, FaultTable
-from tests.support.fleet import Fleet, Gate
+from tests.support.failures.table import CANARY, FaultTable
 from tests.support.patience import until
-from tests.support.wire import Stream
+from tests.support.platforms.readings import Fleet, Gate
+from tests.support.samples.chat_bodies import CHAT, chat, long_answer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from penstock.telemetry import names
-from tests.support.asks import CHAT, PATIENT, long_answer, long_prompt
-from tests.support.departures import Departures, quantile
-from tests.support.faults import FaultTable
-from tests.support.fleet import Fleet, Gate
+from tests.support.clients.sockets import Wire
+from tests.support.failures.departures import Departures, quantile
+from tests.support.failures.table import FaultTable
 from tests.support.patience import until
-from tests.support.wire import Wire
+from tests.support.platforms.readings import Fleet, Gate
+from tests.support.samples.chat_bodies import CHAT, PATIENT, long_answer, long_prompt
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

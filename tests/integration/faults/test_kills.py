@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.telemetry import names
-from tests.support.asks import CHAT, chat, long_prompt
-from tests.support.deaths import (
+from tests.support.clients.sockets import Wire
+from tests.support.failures.deaths import (
     BACK_WITHIN_S,
     Kill,
     agent_dies,
@@ -20,11 +20,11 @@ from tests.support.deaths import (
     the_busy_one,
     until_whole_again,
 )
-from tests.support.faults import FaultTable
-from tests.support.fleet import Fleet
+from tests.support.failures.table import FaultTable
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.wire import Wire
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet
+from tests.support.samples.chat_bodies import CHAT, chat, long_prompt
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 

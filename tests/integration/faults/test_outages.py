@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from tests.support.asks import CHAT, chat, long_answer
-from tests.support.books import Books
-from tests.support.faults import FaultTable
-from tests.support.fleet import Fleet
+from tests.support.clients.sockets import Stream
+from tests.support.failures.table import FaultTable
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.wire import Stream
+from tests.support.platforms.books import Books
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet
+from tests.support.samples.chat_bodies import CHAT, chat, long_answer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 

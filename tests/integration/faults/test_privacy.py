@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import CANARY, FaultTable, leaks, log_folders
+from tests.support.failures.table import CANARY, FaultTable, leaks, log_folders
 
 pytestmark = pytest.mark.integration
 

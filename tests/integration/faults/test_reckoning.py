@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from penstock.connectors.postgres.embedded import dsn_of
-from tests.support.books import Books
-from tests.support.faults import FaultTable
-from tests.support.platform import Platform
+from tests.support.failures.table import FaultTable
+from tests.support.platforms.books import Books
+from tests.support.platforms.local import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from penstock.telemetry.names import DOOR_WAITING
-from tests.support.asks import PATIENT, chat
-from tests.support.faults import FaultTable
-from tests.support.fleet import Fleet, Gate
-from tests.support.strangers import Strangers
-from tests.support.wire import Stream
+from tests.support.clients.sockets import Stream
+from tests.support.failures.table import FaultTable
+from tests.support.platforms.readings import Fleet, Gate
+from tests.support.platforms.tenants import Strangers
+from tests.support.samples.chat_bodies import PATIENT, chat
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

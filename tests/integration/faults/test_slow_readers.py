@@ -8,10 +8,10 @@ import psutil
 import pytest
 
 from penstock.telemetry import names
-from tests.support.asks import CHAT, chat, long_answer
-from tests.support.faults import FaultTable
-from tests.support.fleet import Fleet
-from tests.support.wire import Stream, Wire
+from tests.support.clients.sockets import Stream, Wire
+from tests.support.failures.table import FaultTable
+from tests.support.platforms.readings import Fleet
+from tests.support.samples.chat_bodies import CHAT, chat, long_answer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support.faults import CANARY, FaultTable
-from tests.support.fleet import Fleet
-from tests.support.wire import Wire
+from tests.support.clients.sockets import Wire
+from tests.support.failures.table import CANARY, FaultTable
+from tests.support.platforms.readings import Fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from penstock.telemetry import names
-from tests.support.faults import CANARY, FaultTable
-from tests.support.fleet import Fleet
+from tests.support.clients.sockets import Wire
+from tests.support.failures.table import CANARY, FaultTable
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.wire import Wire
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

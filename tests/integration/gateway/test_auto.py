@@ -16,7 +16,7 @@ from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.money import MicroUsd
 from penstock.domain.serving.auto import Auto, Rule
 from tests.integration.gateway.test_brake import Engine, engines
-from tests.support.gateway_process import GatewayProcess, Home, prepare, started
+from tests.support.gateways.process import GatewayProcess, Home, prepare, started
 
 pytestmark = pytest.mark.integration
 

@@ -19,7 +19,7 @@ import pytest
 from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId, WorkerId
-from tests.support.gateway_process import GatewayProcess, Home, prepare, started
+from tests.support.gateways.process import GatewayProcess, Home, prepare, started
 from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
@@ -37,7 +37,7 @@ class Engine:
         self.begin()
 
     def begin(self) -> None:
-        command = [sys.executable, "-m", "tests.support.stub_engine", "--step-ms", "10", "--port", str(self.port)]
+        command = [sys.executable, "-m", "tests.support.engines.stub", "--step-ms", "10", "--port", str(self.port)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.url = json.loads(self.process.stdout.readline())["url"]

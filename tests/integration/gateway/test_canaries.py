@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from penstock.domain.tenancy.tenant import Plan
-from tests.support import canaries
-from tests.support.gateway_process import prepare, started
-from tests.support.otlp import collector
+from tests.support.clients import canaries
+from tests.support.gateways.process import prepare, started
+from tests.support.monitoring.otlp import collector
 from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def engine() -> Iterator[str]:
     """Yield the address of a stub engine."""
-    command = [sys.executable, "-m", "tests.support.stub_engine"]
+    command = [sys.executable, "-m", "tests.support.engines.stub"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["url"]

@@ -22,7 +22,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.judgement import Judgement, Metric, Verdict
 from penstock.domain.tenancy.tenant import Plan
-from tests.support.history_site import Customer, Site, site
+from tests.support.histories.site import Customer, Site, site
 from tests.support.patience import patient
 
 TENANTS = tuple(f"t{number}" for number in range(8))

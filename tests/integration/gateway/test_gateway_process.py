@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from penstock.domain.tenancy.tenant import Plan
-from tests.support.gateway_process import GatewayProcess, prepare, started
+from tests.support.gateways.process import GatewayProcess, prepare, started
 from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
@@ -26,7 +26,7 @@ CHAT = {"model": "toy", "messages": [{"role": "user", "content": "a secret word"
 @pytest.fixture(scope="module")
 def engine() -> Iterator[str]:
     """Yield the address of a stub engine that takes 20 ms a token."""
-    command = [sys.executable, "-m", "tests.support.stub_engine", "--step-ms", "20"]
+    command = [sys.executable, "-m", "tests.support.engines.stub", "--step-ms", "20"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     yield json.loads(process.stdout.readline())["url"]
@@ -151,7 +151,7 @@ ENDS: dict[str, Callable[[httpx.Client], object]] = {
 @pytest.mark.parametrize("end", ENDS)
 def test_a_request_leaves_nothing_to_the_garbage_collector(tmp_path: Path, engine: str, end: str) -> None:
     """A collection holds up every stream of the process for milliseconds: what ended must go without one."""
-    with started(prepare(tmp_path, engine), program="tests.support.tidy_gateway") as gateway, gateway.http() as http:
+    with started(prepare(tmp_path, engine), program="tests.support.gateways.tidy") as gateway, gateway.http() as http:
         ENDS[end](http)  # what is made once is not meant
         litter(gateway)
         for _ in range(5):

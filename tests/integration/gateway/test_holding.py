@@ -19,12 +19,12 @@ from penstock.domain.fleet.versions import Wanted
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
-from tests.support.corridor import until
-from tests.support.fleet import reading
-from tests.support.gateway_process import GatewayProcess, started
-from tests.support.history_site import Customer, Site, site
-from tests.support.oip_grpc import text
+from tests.support.gateways.dispatch import until
+from tests.support.gateways.oip_grpc import text
+from tests.support.gateways.process import GatewayProcess, started
+from tests.support.histories.site import Customer, Site, site
 from tests.support.patience import patient
+from tests.support.platforms.readings import reading
 
 pytestmark = [pytest.mark.integration]
 

@@ -22,9 +22,9 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.openai.parse import parse
 from penstock.gateway.openai.reading import INLINE_BYTES, is_small
-from tests.support.gateway_process import GatewayProcess, prepare, started
+from tests.support.gateways.process import GatewayProcess, prepare, started
 from tests.support.patience import patient, until
-from tests.support.worst_bodies import WORST
+from tests.support.samples.worst_bodies import WORST
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -56,7 +56,7 @@ class Felt:
 @pytest.fixture(scope="module")
 def engine() -> Iterator[str]:
     """Yield the address of a stub engine that answers at once."""
-    command = [sys.executable, "-m", "tests.support.stub_engine"]
+    command = [sys.executable, "-m", "tests.support.engines.stub"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["url"]
@@ -69,7 +69,7 @@ def gateway(
 ) -> Iterator[GatewayProcess]:
     """Yield a gateway whose caller has no limit, or one that it is over from its second request on."""
     home = prepare(tmp_path_factory.mktemp("home"), engine, Plan(requests_per_min=request.param), context=CONTEXT)
-    with started(home, program="tests.support.watched_gateway") as running:
+    with started(home, program="tests.support.gateways.watched") as running:
         ask(running, running.home.key, "POST", Api.CHAT, SMALL)
         felt(running, Api.CHAT, SMALL)  # children start, code is met the first time
         yield running

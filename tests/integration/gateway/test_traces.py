@@ -10,8 +10,8 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tests.support.gateway_process import prepare, started
-from tests.support.otlp import collector
+from tests.support.gateways.process import prepare, started
+from tests.support.monitoring.otlp import collector
 from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
@@ -23,7 +23,7 @@ TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 @pytest.fixture
 def engine() -> Iterator[str]:
     """Yield the address of a stub engine."""
-    command = [sys.executable, "-m", "tests.support.stub_engine"]
+    command = [sys.executable, "-m", "tests.support.engines.stub"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["url"]

@@ -20,10 +20,10 @@ import pytest
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.admission.reservations import HOLD_S
-from tests.support.history import Asked, Bounds, End, Fault, History, Hurt
-from tests.support.history_clients import play, wishes
-from tests.support.history_rules import check, name_of
-from tests.support.history_site import Customer, Site, comes_true, site
+from tests.support.histories.clients import play, wishes
+from tests.support.histories.record import Asked, Bounds, End, Fault, History, Hurt
+from tests.support.histories.rules import check, name_of
+from tests.support.histories.site import Customer, Site, comes_true, site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

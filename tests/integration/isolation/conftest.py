@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.strangers import Strangers
+from tests.support.platforms.local import Platform
+from tests.support.platforms.tenants import Strangers
 
 
 @pytest.fixture(scope="session")

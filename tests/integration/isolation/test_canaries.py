@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support import canaries
+from tests.support.clients import canaries
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

@@ -1,7 +1,7 @@
 """Who reaches what: every address of both documents, every method, every kind of key, on a running platform.
 
-The addresses come from the OpenAPI documents. An address that is missing in the tables (``tests.support.routes``) fails
-the tests, so a new one can't appear without somebody saying who may call it.
+The addresses come from the OpenAPI documents. An address without a line in ``tests.support.samples.routes`` fails the
+tests, so each new address names its callers.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ import pytest
 from penstock.control.api.app import make_app
 from penstock.gateway.app.openapi import document
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room
-from tests.support.routes import CONTROLLER, GATEWAY, OF_A_TENANT, OPEN_INFERENCE, For, Route
-from tests.support.strangers import ADMIN, FORGED, Strangers
+from tests.support.controllers.in_memory import Room
+from tests.support.platforms.tenants import ADMIN, FORGED, Strangers
+from tests.support.samples.routes import CONTROLLER, GATEWAY, OF_A_TENANT, OPEN_INFERENCE, For, Route
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -7,7 +7,7 @@ import pytest
 import tritonclient.grpc as triton
 
 from tests.support.patience import until
-from tests.support.strangers import Strangers
+from tests.support.platforms.tenants import Strangers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

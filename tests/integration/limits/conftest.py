@@ -6,7 +6,7 @@ import pytest
 
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.tenant import OverQuota, Plan
-from tests.support.limits_fleet import MICRO_USD_PER_TOKEN, OUTPUT_TOKENS, Fleet, fleet
+from tests.support.gateways.shared_limits import MICRO_USD_PER_TOKEN, OUTPUT_TOKENS, Fleet, fleet
 
 REQUESTS_PER_MIN = 20
 SLOTS = 7

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.support.limits_fleet import GATEWAYS, Fleet, statuses, until
+from tests.support.gateways.shared_limits import GATEWAYS, Fleet, statuses, until
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.gateway.admission.reservations import HOLD_S
 from tests.integration.limits.conftest import BUDGET_FOR, REQUESTS_PER_MIN, SDK_RPM, SLOTS, TOKENS_PER_MIN
-from tests.support.limits_fleet import GATEWAYS, OUTPUT_TOKENS, Fleet, statuses, until
+from tests.support.gateways.shared_limits import GATEWAYS, OUTPUT_TOKENS, Fleet, statuses, until
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.connectors.redis.wire import CONNECT_WITHIN_S, PATIENCE_S
 from tests.integration.limits.conftest import OUTAGE_RPM, PLANS
-from tests.support.limits_fleet import GATEWAYS, Answer, Fleet, fleet, statuses, until
+from tests.support.gateways.shared_limits import GATEWAYS, Answer, Fleet, fleet, statuses, until
 from tests.support.patience import patient
 
 pytestmark = pytest.mark.integration

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from tests.integration.limits.conftest import OVERSPEND_FOR
-from tests.support.limits_fleet import Fleet, statuses
+from tests.support.gateways.shared_limits import Fleet, statuses
 
 pytestmark = pytest.mark.integration
 

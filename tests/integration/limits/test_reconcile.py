@@ -22,8 +22,8 @@ from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Plan, Role, Tenant
-from tests.support.gateway_process import PLATFORM_KEY
-from tests.support.history_site import Customer, Site, comes_true, site
+from tests.support.gateways.process import PLATFORM_KEY
+from tests.support.histories.site import Customer, Site, comes_true, site
 from tests.support.patience import until
 
 pytestmark = pytest.mark.integration

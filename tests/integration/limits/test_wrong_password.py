@@ -7,7 +7,7 @@ import pytest
 
 from penstock.connectors.redis.wire import Wire
 from penstock.domain.errors import StoreUnavailable
-from tests.support.redis_server import RedisServer
+from tests.support.stores.redis_server import RedisServer
 
 pytestmark = pytest.mark.integration
 

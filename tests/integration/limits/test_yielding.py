@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.integration.limits.conftest import YIELDS_RPM, YIELDS_SLOTS
-from tests.support.limits_fleet import Answer, Fleet, statuses
+from tests.support.gateways.shared_limits import Answer, Fleet, statuses
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from slo.spec import SPECS
-from tests.support.loadtest import Patient
+from tests.support.clients.loadtest import Patient
 
 
 @pytest.fixture(scope="session")

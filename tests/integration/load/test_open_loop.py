@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.loadtest import Patient, loadtest, program, started
+from tests.support.clients.load_witness import seen
+from tests.support.clients.loadtest import Patient, loadtest, program, started
 from tests.support.patience import until
-from tests.support.wire_witness import seen
 
 pytestmark = [pytest.mark.observe, pytest.mark.integration]
 ONE = ("--mix", "one")
@@ -43,7 +43,7 @@ def test_its_figures_are_those_of_a_second_client(tmp_path: Path, patient: Patie
     """Requests, tokens, first tokens, gaps and answers agree within 3 % with a witness that shares no code."""
     log = tmp_path / "witness.jsonl"
     target = program("load_target", json.dumps({"log": "", "first_s": 2.5, "gap_s": 0.1}))
-    with target as url, program("wire_witness", url, str(log)) as witnessed:
+    with target as url, program("load_witness", url, str(log)) as witnessed:
         words = ("--target", witnessed, "--rate", 8, "--duration", 10, "--lengths", 0.05, *ONE, *patient)
         ended = loadtest(tmp_path / "run", "burst", *words)
     theirs, ours = list(seen(log)), ended.records

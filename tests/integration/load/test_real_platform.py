@@ -5,9 +5,9 @@ import re
 import httpx
 import pytest
 
-from tests.support.loadtest import Ended, Patient, loadtest
+from tests.support.clients.loadtest import Ended, Patient, loadtest
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = [pytest.mark.observe, pytest.mark.integration]
 TENANT = "load-tester"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.observed import Observed
 from tests.support.patience import until
+from tests.support.platforms.observed import Observed
 
 pytestmark = pytest.mark.observe
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from dashboards.build import boards as built
-from tests.support import boards, busy, crowd
-from tests.support.observed import Observed
+from tests.support.monitoring import boards
 from tests.support.patience import until
+from tests.support.platforms import full
+from tests.support.platforms.observed import Observed
+from tests.support.scenarios import all_traffic
 
 pytestmark = [pytest.mark.observe, pytest.mark.timeout(600)]
 
@@ -30,9 +32,9 @@ EMPTY = {
 def watched(observed: Observed) -> Watched:
     """Return the platform after traffic in which an engine and a gateway were killed, and when that began."""
     began = time.time()
-    secrets = busy.keys(observed.platform)
+    secrets = all_traffic.keys(observed.platform)
     running = threading.Thread(
-        target=lambda: asyncio.run(busy.run(observed.platform, secrets, seconds=CALM_S + REST_S + AFTER_S))
+        target=lambda: asyncio.run(all_traffic.run(observed.platform, secrets, seconds=CALM_S + REST_S + AFTER_S))
     )
     running.start()
     time.sleep(CALM_S)
@@ -49,7 +51,7 @@ def watched(observed: Observed) -> Watched:
 def swapped(crowded: Observed) -> Watched:
     """Return the platform after traffic for which models slept and woke, and when that began."""
     began = time.time()
-    crowd.run(crowded.platform)
+    full.run(crowded.platform)
     time.sleep(2.0)  # two scrapes
     return crowded, began
 

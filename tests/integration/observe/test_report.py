@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from tests.integration.conftest import DEMO_CACHE
-from tests.support import adapters
-from tests.support.likeliest import Reader
-from tests.support.observed import Observed
+from tests.support.models import trained_adapters
+from tests.support.models.likeliest import Reader
 from tests.support.patience import until
-from tests.support.tls_site import operator
+from tests.support.platforms.observed import Observed
+from tests.support.tls.processes import operator
 
 pytestmark = [pytest.mark.integration, pytest.mark.observe, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -87,7 +87,7 @@ def test_the_report_is_what_transformers_finds(crowded: Observed, tmp_path: Path
     said = {question: asked_of_both(crowded, question) for question in QUESTIONS}
     (found,) = pairs(crowded)
     assert (found["rule"], found["other"], found["failed"], found["untold"]) == ("asked", "base", 0, 0)
-    plain, pirate = Reader(source), Reader(source, adapters.trained("pirate", source))
+    plain, pirate = Reader(source), Reader(source, trained_adapters.trained("pirate", source))
     alike = []
     for question, answer in said.items():
         both = zip(plain.likeliest(question, answer), pirate.likeliest(question, answer), strict=True)

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from tests.integration.observe.conftest import SETTINGS
-from tests.support.observed import PATIENCE_S, Observed
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
+from tests.support.platforms.observed import PATIENCE_S, Observed
 from tests.support.tree import ROOT
 
 pytestmark = pytest.mark.observe

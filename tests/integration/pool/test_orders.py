@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.patience import patient, until
-from tests.support.rollout_site import TENANTS, Town, town
+from tests.support.platforms.rollouts import TENANTS, Town, town
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

@@ -15,14 +15,15 @@ import pytest
 from penstock.domain.models.model import EngineSettings, Manifest, digest_of
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.ticket import HEADER
-from tests.support import adapter_folders, adapter_things
-from tests.support.limits_fleet import PRICE
+from tests.support.gateways.shared_limits import PRICE
+from tests.support.models import adapter_folders
 from tests.support.patience import until
-from tests.support.rollout_site import ALIAS, STAGES, TENANTS, Crowd, Town, comes_to, manifest_of, town, traffic
+from tests.support.platforms.rollouts import ALIAS, STAGES, TENANTS, Crowd, Town, comes_to, manifest_of, town, traffic
+from tests.support.samples import adapter_versions
 
 TWICE = 2 * PRICE.output_per_mtok
 ROOM = EngineSettings(adapter_slots=2, adapter_rank=8)
-BASE = adapter_things.version_of(replace(manifest_of(90), engine=ROOM))
+BASE = adapter_versions.version_of(replace(manifest_of(90), engine=ROOM))
 UNSEEN: dict[str, object] = {
     "stages": [{"name": "shadow", "weight": 0, "min_s": 1.0}, *STAGES],
     "shadow": {"per_s": 30.0, "tokens_per_s": 1e5, "at_once": 64, "scored_per_s": 10.0},
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.integration
 def manifest(seed: str) -> Manifest:
     """Return an adapter that costs twice what its base does."""
     own = Price(prompt_per_mtok=MicroUsd(0), cached_per_mtok=MicroUsd(0), output_per_mtok=MicroUsd(TWICE))
-    return replace(adapter_things.manifest("pirate", BASE, seed=seed), price=own)
+    return replace(adapter_versions.manifest("pirate", BASE, seed=seed), price=own)
 
 
 @dataclass(kw_only=True)
@@ -111,10 +112,10 @@ def test_what_a_worker_holds_comes_to_table_and_operators(place: Place) -> None:
 def test_what_an_adapter_may_not_be_and_a_base_may_not_do(place: Place) -> None:
     """Refused by the controller over its API: a rank too high, no base, a base that goes; unknown names are 404."""
     with pytest.raises(AssertionError, match="its rank is 16"):
-        place.town.register(adapter_things.manifest("pirate", BASE, rank=16))
-    strange = adapter_things.version_of(replace(manifest_of(91), engine=ROOM))
+        place.town.register(adapter_versions.manifest("pirate", BASE, rank=16))
+    strange = adapter_versions.version_of(replace(manifest_of(91), engine=ROOM))
     with pytest.raises(AssertionError, match="no version here has the digest"):
-        place.town.register(adapter_things.manifest("pirate", strange))
+        place.town.register(adapter_versions.manifest("pirate", strange))
     with pytest.raises(AssertionError, match="is served by its workers"):
         place.town.call("PUT", f"/deployments/{place.base}", {"replicas": 0})
     statuses = {place.ask(f"pirate@{number:012x}").status_code for number in range(100)}

@@ -1,6 +1,6 @@
 """Rollouts while something breaks: real controllers, gateways and Postgres, real signals; engines alone are stubs.
 
-The four gateways are those of ``tests/support/rollout_street.py``, two with wrong clocks among them.
+The four gateways are those of ``tests/support/platforms/rollout_faults.py``, two with wrong clocks among them.
 """
 
 import asyncio
@@ -18,10 +18,9 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.roles import GATEWAY
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.arms import ArmSecond
-from tests.support import rollout_street
 from tests.support.patience import patient
-from tests.support.rollout_site import STAGES, USERS, comes_to, traffic
-from tests.support.rollout_street import (
+from tests.support.platforms import rollout_faults
+from tests.support.platforms.rollout_faults import (
     DELAY_MS,
     HOUR_S,
     LONG,
@@ -43,6 +42,7 @@ from tests.support.rollout_street import (
     served,
     waits,
 )
+from tests.support.platforms.rollouts import STAGES, USERS, comes_to, traffic
 
 ROUNDS = 8
 UNDONE_WITHIN_S = 1.0
@@ -53,7 +53,7 @@ HEARS = "grant select on routing_table to penstock_gateway"
 @pytest.fixture(scope="module")
 def street() -> Iterator[Street]:
     """Yield four gateways."""
-    with rollout_street.street() as running:
+    with rollout_faults.street() as running:
         yield running
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.support.rollout_site import STAGES, Town, comes_to, town, traffic
+from tests.support.platforms.rollouts import STAGES, Town, comes_to, town, traffic
 
 DELAY_MS = 40.0
 UNSEEN: dict[str, object] = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 
 @pytest.fixture(scope="session")

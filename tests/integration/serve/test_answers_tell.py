@@ -9,8 +9,8 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import RoutingTable
 from penstock.gateway.preprocess.prepare import PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
-from tests.support.calls import principal, request
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
+from tests.support.samples.calls import principal, request
 
 pytestmark = pytest.mark.integration
 

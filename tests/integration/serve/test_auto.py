@@ -8,7 +8,7 @@ import pytest
 from openai import BadRequestError, OpenAI
 
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -13,11 +13,11 @@ from penstock.domain.ids import Alias
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
-from tests.support.asks import CHAT, chat, long_answer
-from tests.support.fleet import Fleet
+from tests.support.gateways.zones import Site, site
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.zones import Site, site
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet
+from tests.support.samples.chat_bodies import CHAT, chat, long_answer
 
 pytestmark = pytest.mark.integration
 

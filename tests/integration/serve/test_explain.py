@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 MANY = 48

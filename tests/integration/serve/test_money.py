@@ -5,9 +5,9 @@ import re
 import httpx
 import pytest
 
-from tests.support.asks import CHAT
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
+from tests.support.samples.chat_bodies import CHAT
 
 pytestmark = pytest.mark.integration
 

@@ -6,7 +6,7 @@ import pytest
 from openai import OpenAI
 
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = pytest.mark.integration
 

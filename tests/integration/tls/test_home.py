@@ -11,8 +11,8 @@ from penstock.domain.clock import SystemClock
 from penstock.local import certificates
 from penstock.tls.identity import Role
 from tests.support.patience import until
-from tests.support.platform import Platform
-from tests.support.tls_site import anybody, operator, shown
+from tests.support.platforms.local import Platform
+from tests.support.tls.processes import anybody, operator, shown
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

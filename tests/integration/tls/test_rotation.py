@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from penstock.tls.identity import Role
-from tests.support.certificates import Issuer, replace
-from tests.support.tls_site import Site, attacker, get, shown, site
+from tests.support.tls.certificates import Issuer, replace
+from tests.support.tls.processes import Site, attacker, get, shown, site
 
 pytestmark = pytest.mark.integration
 WITHIN_S = 15.0

@@ -16,8 +16,8 @@ from penstock.domain.clock import SystemClock
 from penstock.tls import heads, listener
 from penstock.tls.identity import CONTROLLER_API, Role
 from penstock.tls.mutual import Mutual
-from tests.support.certificates import Issuer
-from tests.support.tls_site import attacker, get
+from tests.support.tls.certificates import Issuer
+from tests.support.tls.processes import attacker, get
 
 pytestmark = pytest.mark.integration
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from penstock.tls.identity import Role
-from tests.support.certificates import Issuer
-from tests.support.tls_site import Site, anybody, attacker, get, site
+from tests.support.tls.certificates import Issuer
+from tests.support.tls.processes import Site, anybody, attacker, get, site
 
 pytestmark = pytest.mark.integration
 

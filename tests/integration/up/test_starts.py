@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import until
-from tests.support.platform import Platform
+from tests.support.platforms.local import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,7 @@ from penstock.packaging.measured import measured
 from penstock.packaging.packing import Choices, Publishing, describe, publish
 from penstock.supervision.files import write_private
 from tests.support.patience import patient
-from tests.support.worker_process import QUICK, Publisher, WorkerMaker, WorkerProcess
+from tests.support.workers.process import QUICK, Publisher, WorkerMaker, WorkerProcess
 
 UNHURRIED = {"probe_timeout_s": "60", "probe_every_s": "5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
 

@@ -20,8 +20,8 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.formats.report import decode
 from penstock.gateway.openai.parse import parse
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
-from tests.support.calls import call, principal
-from tests.support.worker_process import WorkerProcess
+from tests.support.samples.calls import call, principal
+from tests.support.workers.process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 

@@ -14,7 +14,7 @@ from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import COMMENT, decode
 from tests.support.patience import until
-from tests.support.worker_process import TicketMaker, WorkerProcess
+from tests.support.workers.process import TicketMaker, WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.patience import until
-from tests.support.worker_process import WorkerMaker, WorkerProcess, group
+from tests.support.workers.process import WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

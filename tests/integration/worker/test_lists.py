@@ -8,7 +8,7 @@ import pytest
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import decode
 from tests.support.patience import until
-from tests.support.worker_process import TicketMaker, WorkerProcess
+from tests.support.workers.process import TicketMaker, WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 

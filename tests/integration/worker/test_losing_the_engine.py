@@ -9,7 +9,7 @@ import pytest
 from penstock.apps.settings import Settings
 from penstock.domain.models.model import EngineSettings, GoldenPrompt
 from tests.support.patience import until
-from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess, group
+from tests.support.workers.process import Publisher, WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

@@ -23,10 +23,10 @@ from penstock.domain.tenancy.keys import worker_secret
 from penstock.gateway.dispatch import Breakers, Evidence, Prober, ProberSettings
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from tests.support.breakers import origin
-from tests.support.calls import VERSION
+from tests.support.gateways.breakers import origin
 from tests.support.patience import until
-from tests.support.worker_process import WorkerProcess
+from tests.support.samples.calls import VERSION
+from tests.support.workers.process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from penstock.gateway.dispatch import verdict
-from tests.support.faults import leaks, log_folders
-from tests.support.worker_process import WorkerProcess
+from tests.support.failures.table import leaks, log_folders
+from tests.support.workers.process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 

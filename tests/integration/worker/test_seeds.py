@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from penstock.domain.serving.request import Api
-from tests.support.worker_process import WorkerProcess
+from tests.support.workers.process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 

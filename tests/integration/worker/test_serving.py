@@ -14,7 +14,7 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import worker_bearer, worker_secret
 from penstock.formats.report import decode
 from tests.support.patience import until
-from tests.support.worker_process import TicketMaker, WorkerProcess
+from tests.support.workers.process import TicketMaker, WorkerProcess
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 

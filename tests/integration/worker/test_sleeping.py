@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.support.patience import patient, until
-from tests.support.worker_process import WorkerMaker, WorkerProcess, group
+from tests.support.workers.process import WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

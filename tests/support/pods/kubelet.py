@@ -1,7 +1,7 @@
 """What stands between an API server and this machine's pods: starts and ends what it says, and says how they are.
 
-The API server is the fake one (`tests.support.kube_api`), with the rights of the rendered Role and no others; it makes
-pods of Deployments itself, as a cluster does.
+The API server is the fake one (`tests.support.clusters.api`), with the rights of the rendered Role and no others. It
+makes pods of Deployments itself, as a cluster does.
 """
 
 import threading
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.kube_api import KubeApi
+from tests.support.clusters.api import KubeApi
 from tests.support.pods.cluster import Cluster
 from tests.support.pods.pod import Pod
 

@@ -1,6 +1,6 @@
 """An engine on paper, in the place of vLLM in a worker's image: the names that Penstock takes of vLLM, and its wire.
 
-It lies in the image as ``vllm/__init__.py``, with ``stub_wire.py`` beside it, and runs behind the real gate, started by
+It lies in the image as ``vllm/__init__.py``, with ``wire.py`` beside it, and runs behind the real gate, started by
 the real agent from the real plan. It knows no model: it says the same word at a fixed pace, with token ids.
 """
 
@@ -54,7 +54,7 @@ class Engine:
             await asyncio.gather(answering, leaving, return_exceptions=True)
 
     async def _answer(self, path: str, body: dict[str, Any], send: Send) -> None:
-        wire = importlib.import_module("vllm.stub_wire")
+        wire = importlib.import_module("vllm.wire")
         first, token, last = (told.replace(STUBS_ID, OUR_ID) for told in wire.events(path, body))
         number = wire.max_tokens(body)
         meter = importlib.import_module("penstock.worker.meter").current.get()

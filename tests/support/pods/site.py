@@ -23,8 +23,10 @@ from penstock.connectors.signing.keys import PUBLIC, ensure_key_pair
 from penstock.connectors.signing.openssf import KeyPairSigner
 from penstock.domain.ids import ModelName
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
-from tests.support import stub_wire, tree, versions
-from tests.support.kube_api import TOKEN, KubeApi
+from tests.support import tree
+from tests.support.clusters.api import TOKEN, KubeApi
+from tests.support.engines import wire
+from tests.support.models import versions
 from tests.support.pods import paper_vllm
 from tests.support.pods.authority import Authority, authority
 from tests.support.pods.cluster import Cluster, Transcript, rendered
@@ -34,8 +36,8 @@ from tests.support.pods.kubelet import Kubelet, kubelet
 from tests.support.pods.network import Network
 from tests.support.pods.pod import Machine
 from tests.support.pods.volumes import Storage
-from tests.support.redis_server import RedisServer
-from tests.support.s3_server import CREDENTIALS, s3_server
+from tests.support.stores.redis_server import RedisServer
+from tests.support.stores.s3_server import CREDENTIALS, s3_server
 
 PASSWORD = "one of tests"
 KEY, PEPPER = "ab" * 32, "cd" * 32
@@ -225,7 +227,7 @@ def _images(folder: Path) -> dict[str, Image]:
     engine = folder / "vllm"
     engine.mkdir()
     shutil.copy(paper_vllm.__file__, engine / "__init__.py")
-    shutil.copy(stub_wire.__file__, engine / "stub_wire.py")
+    shutil.copy(wire.__file__, engine / "wire.py")
     variables = {**core.environment, "PYTHONPATH": ENGINE}
     worker = replace(core, environment=variables, more={f"{ENGINE}/vllm": engine})
     return {"gateway": core, "controller": image("controller", work), "worker": worker}

@@ -10,7 +10,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates
 from penstock.tls.identity import Role
-from tests.support.certificates import Issuer
+from tests.support.tls.certificates import Issuer
 
 
 @pytest.fixture

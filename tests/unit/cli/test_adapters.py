@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli import adapters
 from penstock.domain.command_error import CommandError
-from tests.support import adapter_things as made
+from tests.support.samples import adapter_versions as made
 
 
 class Api:

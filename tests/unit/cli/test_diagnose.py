@@ -20,8 +20,8 @@ from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import EngineSettings
 from penstock.domain.tenancy.tenant import Plan
-from tests.support.described import Site, recorded
-from tests.support.situations import HEALTHY, LATE, NOISY, SATURATED
+from tests.support.monitoring.measurements import Site, recorded
+from tests.support.scenarios.diagnoses import HEALTHY, LATE, NOISY, SATURATED
 
 RUNNER = CliRunner()
 NOTHING = Snapshot(seconds=1.0)

@@ -23,9 +23,9 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenancy.budget import day
 from penstock.domain.tenancy.tenant import Role
-from tests.support import control_things as things
-from tests.support.control_room import Room
-from tests.support.ledger_rows import row
+from tests.support.controllers.in_memory import Room
+from tests.support.samples import control_plane as things
+from tests.support.samples.ledger_rows import row
 
 RUNNER = CliRunner()
 

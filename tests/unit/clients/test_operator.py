@@ -7,7 +7,7 @@ import pytest
 
 from penstock.clients.operator import Operator
 from penstock.domain.command_error import CommandError
-from tests.support.control_process import free_port
+from tests.support.controllers.process import free_port
 
 
 @pytest.mark.parametrize(("scheme", "reads"), [("http", 0), ("https", 1)])

@@ -9,9 +9,9 @@ from penstock.control.decisions import Decisions
 from penstock.domain.fleet.decision import Decided, Decision
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.tenancy.tenant import Role
-from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room
+from tests.support.controllers.in_memory import Room
+from tests.support.samples import control_plane as things
 from tests.twins.decisions import MemoryDecisions
 
 WAIT = Decision(what="wait", target="v", signal="worker_deaths", value="3", objective="2 workers")

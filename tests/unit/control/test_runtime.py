@@ -9,10 +9,10 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.fleet.versions import Catalogue, Deployment
-from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room
+from tests.support.controllers.in_memory import Room
 from tests.support.patience import patient
+from tests.support.samples import control_plane as things
 
 
 async def until(check: Callable[[], object]) -> None:

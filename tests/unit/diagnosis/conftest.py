@@ -5,8 +5,8 @@ import pytest
 from penstock.apps import slos
 from penstock.diagnosis.measure import snapshot_of
 from penstock.diagnosis.snapshot import Snapshot
-from tests.support.described import Site, recorded
-from tests.support.situations import Look
+from tests.support.monitoring.measurements import Site, recorded
+from tests.support.scenarios.diagnoses import Look
 
 
 @pytest.fixture(scope="session")

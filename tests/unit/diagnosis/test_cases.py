@@ -6,7 +6,7 @@ from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Judgement, State
 from penstock.diagnosis.snapshot import Snapshot, WorkerFigures
 from penstock.diagnosis.verdict import Word, judge
-from tests.support.situations import HEALTHY, NEIGHBOURS, SITUATIONS, Look, Neighbour
+from tests.support.scenarios.diagnoses import HEALTHY, NEIGHBOURS, SITUATIONS, Look, Neighbour
 
 
 def judged(snapshot: Snapshot, case: Case) -> Judgement:

@@ -12,8 +12,8 @@ from penstock.diagnosis.snapshot import EngineFigures
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry.series import Sample
-from tests.support.described import SECONDS, Site, Tenant, Worker, recorded
-from tests.support.situations import HEALTHY, Look
+from tests.support.monitoring.measurements import SECONDS, Site, Tenant, Worker, recorded
+from tests.support.scenarios.diagnoses import HEALTHY, Look
 
 BOUNDS = (0.1, 1.0, 10.0, math.inf)
 

@@ -13,8 +13,8 @@ from penstock.diagnosis.verdict import Word, judge
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.outcome import Outcome
 from penstock.telemetry import names
-from tests.support.described import Site, Worker, recorded
-from tests.support.situations import (
+from tests.support.monitoring.measurements import Site, Worker, recorded
+from tests.support.scenarios.diagnoses import (
     BATCH_TOO_SMALL,
     COLD_START,
     HALF,

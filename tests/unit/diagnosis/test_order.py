@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from penstock.diagnosis.evidence import Case
 from penstock.diagnosis.verdict import judge
-from tests.support.situations import GATEWAY_BOUND, NOISY, SATURATED, SLOW_CLIENTS, SLOW_ZONE, Look
+from tests.support.scenarios.diagnoses import GATEWAY_BOUND, NOISY, SATURATED, SLOW_CLIENTS, SLOW_ZONE, Look
 
 
 def test_a_cause_comes_before_its_effect(look: Look) -> None:

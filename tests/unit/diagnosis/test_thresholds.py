@@ -25,7 +25,7 @@ from penstock.diagnosis.cases import (
 )
 from penstock.diagnosis.evidence import State
 from penstock.diagnosis.snapshot import Snapshot
-from tests.support.situations import ALSO, LEFT_OPEN, NEIGHBOURS, SITUATIONS, Look
+from tests.support.scenarios.diagnoses import ALSO, LEFT_OPEN, NEIGHBOURS, SITUATIONS, Look
 
 MODULES = (
     batch_too_small, cold_start, engine_saturated, fullest, gateway_bound, kv_bound, limits_slow, no_worker,

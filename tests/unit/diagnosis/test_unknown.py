@@ -12,8 +12,8 @@ from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Rem
 from penstock.diagnosis.measure import snapshot_of
 from penstock.diagnosis.recording import Recording
 from penstock.diagnosis.verdict import Word, judge
-from tests.support.described import recorded
-from tests.support.situations import BATCH_TOO_SMALL, HEALTHY, LATE, SATURATED, SITUATIONS, Look
+from tests.support.monitoring.measurements import recorded
+from tests.support.scenarios.diagnoses import BATCH_TOO_SMALL, HEALTHY, LATE, SATURATED, SITUATIONS, Look
 
 TRUTHS = st.sampled_from((True, False, None))
 VALUES = {True: 2.0, False: 0.5, None: None}

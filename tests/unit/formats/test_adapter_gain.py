@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.formats.adapter_gain import Pair, fault_of, scale_of
-from tests.support.adapter_folders import Tensor, write
+from tests.support.models.adapter_folders import Tensor, write
 
 A, B = "base_model.model.q.lora_A.weight", "base_model.model.q.lora_B.weight"
 

@@ -12,7 +12,7 @@ from penstock.formats import contents
 from penstock.formats.contents import check_contents, check_manifest, refuse_name
 from penstock.packaging.packing import describe, measure
 from penstock.worker.artifacts.verify import read_manifest
-from tests.support.versions import CHOICES, model_folder
+from tests.support.models.versions import CHOICES, model_folder
 
 
 @pytest.fixture

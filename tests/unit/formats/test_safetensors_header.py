@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.domain.errors import ArtifactRefused
 from penstock.formats import safetensors_header as headers
 from penstock.formats.safetensors_header import check_safetensors
-from tests.support.versions import safetensors, weights
+from tests.support.models.versions import safetensors, weights
 
 GOOD = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
 

@@ -17,7 +17,7 @@ from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.choosing import NONE, Choosing
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.resolve import reachable
-from tests.support.calls import VERSION, principal, request
+from tests.support.samples.calls import VERSION, principal, request
 
 CHEAP = Price(prompt_per_mtok=MicroUsd(10), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(20))
 DEAR = replace(CHEAP, output_per_mtok=MicroUsd(900))

@@ -25,8 +25,8 @@ from penstock.gateway.counting import Counting
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.routing import CurrentTable, TableResolver
-from tests.support.calls import VERSION
-from tests.support.toy_gateway import PEPPER, Toy, edge, hello
+from tests.support.gateways.toy import PEPPER, Toy, edge, hello
+from tests.support.samples.calls import VERSION
 
 PATH = "/v1/messages/count_tokens"
 BODY = {"model": "toy", "messages": [{"role": "user", "content": "hi"}]}

@@ -8,8 +8,8 @@ import pytest
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import InferenceRequest
 from penstock.gateway.dispatch import dispatcher
-from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
-from tests.support.stub_engine import Behaviour
+from tests.support.engines.stub import Behaviour
+from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, unary_request, until
 
 ASKED = [stream_request(), unary_request()]
 

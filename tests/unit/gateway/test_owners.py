@@ -26,16 +26,17 @@ from penstock.gateway.openai import bounds
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.current import View
 from penstock.gateway.routing.resolve import reachable, ruled
-from tests.support import adapter_things, oip, oip_grpc
-from tests.support.calls import VERSION, principal, request
-from tests.support.oip_grpc import site, text
-from tests.support.oip_rest import AUTH, TEXT, get, post
+from tests.support.gateways import oip, oip_grpc
+from tests.support.gateways.oip_grpc import site, text
+from tests.support.gateways.oip_rest import AUTH, TEXT, get, post
+from tests.support.samples import adapter_versions
+from tests.support.samples.calls import VERSION, principal, request
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
 
 ACME, BETA, NOBODY = TenantId("acme"), TenantId("beta"), TenantId("nobody")
 BASE = VERSION
-LORA = replace(adapter_things.entry("lora@eeeeeeeeeeee"), tenants=(ACME,))
+LORA = replace(adapter_versions.entry("lora@eeeeeeeeeeee"), tenants=(ACME,))
 STRANGER, OWNER = principal(tenant=BETA), principal(tenant=ACME)
 ALL = (principal(tenant=OPERATORS, role=Role.ADMIN), principal(tenant=SHADOWS))
 

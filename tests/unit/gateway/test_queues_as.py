@@ -3,7 +3,7 @@
 from penstock.domain.ids import Alias, RequestId, TenantId
 from penstock.domain.serving.shadow import Copy
 from penstock.gateway.pipeline import _queues_as
-from tests.support import calls
+from tests.support.samples import calls
 
 
 def test_copies_queue_apart_as_their_originals_do_and_as_no_tenant() -> None:

@@ -9,8 +9,8 @@ from penstock.domain.ids import NO_VERSION
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.pipeline import Pipeline
-from tests.support import adapter_things, calls
 from tests.support.clock import ManualClock
+from tests.support.samples import adapter_versions, calls
 
 
 def ticket(version: VersionEntry) -> Ticket:
@@ -23,5 +23,5 @@ def ticket(version: VersionEntry) -> Ticket:
 
 def test_the_ticket_names_the_adapter_and_of_other_versions_none() -> None:
     """The gate has to know it without reading the body, and a base's requests want none."""
-    assert ticket(adapter_things.entry()).adapter == adapter_things.entry().id
+    assert ticket(adapter_versions.entry()).adapter == adapter_versions.entry().id
     assert ticket(calls.VERSION).adapter == NO_VERSION

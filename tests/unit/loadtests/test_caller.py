@@ -12,7 +12,7 @@ from loadtests.drive.records import End, Record
 from loadtests.drive.run import Run
 from loadtests.plan.planning import Turn
 from penstock.domain.models.model import Tier
-from tests.support.raw_server import CLOSE, raw_server
+from tests.support.engines.raw_server import CLOSE, raw_server
 
 TURN = Turn(pieces=(("one", 3),), output_tokens=3)
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-request-id: req-1\r\n"

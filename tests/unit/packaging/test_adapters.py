@@ -20,8 +20,8 @@ from penstock.domain.models.model import GoldenPrompt, ModelVersion
 from penstock.formats import finite
 from penstock.packaging import adapters
 from penstock.packaging.packing import Choices, Packed, Publishing
-from tests.support import adapter_folders as made
-from tests.support.versions import CHOICES, Home
+from tests.support.models import adapter_folders as made
+from tests.support.models.versions import CHOICES, Home
 
 NAN, INF = float("nan"), float("inf")
 A_OF_Q, B_OF_DOWN = f"base_model.model.{made.Q}.lora_A.weight", f"base_model.model.{made.DOWN}.lora_B.weight"

@@ -9,7 +9,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import GoldenPrompt, Task
 from penstock.packaging import golden
 from penstock.packaging.packing import describe, measure
-from tests.support.versions import CHOICES, model_folder
+from tests.support.models.versions import CHOICES, model_folder
 
 JAPAN = GoldenPrompt(prompt="What is the capital of Japan?", expect="Tokyo")
 

@@ -17,7 +17,7 @@ from penstock.domain.models.model import Runtime, Task, Tier
 from penstock.domain.models.tensors import Datatype
 from penstock.packaging import handlers, imagenet
 from penstock.worker.engines.pickled import NotWeights, compare, tensors_of
-from tests.support.versions import CHOICES, weights
+from tests.support.models.versions import CHOICES, weights
 
 DESCRIPTION: dict[str, Any] = {
     "task": "classify",

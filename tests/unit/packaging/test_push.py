@@ -23,7 +23,7 @@ from penstock.packaging.programs import run
 from penstock.packaging.push import register
 from penstock.packaging.wheels import Pin, download, sha256_of, unpack
 from penstock.worker.artifacts.verify import read_manifest
-from tests.support.versions import CHOICES, model_folder, sha256
+from tests.support.models.versions import CHOICES, model_folder, sha256
 
 
 @pytest.fixture

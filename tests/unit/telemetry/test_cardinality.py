@@ -18,7 +18,7 @@ from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.names import CATALOGUE
 from penstock.telemetry.series import STARTED
 from penstock.telemetry.tenants import HALVE_AT, OTHER, TenantLabels
-from tests.support import calls
+from tests.support.samples import calls
 
 MODELS = ("chat-small", "chat-large", "embed")
 NAMED_TENANTS = 50

@@ -10,8 +10,8 @@ from penstock.telemetry.metrics import Metrics
 from penstock.tls import authority, expiry
 from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual
-from tests.support.certificates import DAY_S, Issuer
 from tests.support.clock import ManualClock
+from tests.support.tls.certificates import DAY_S, Issuer
 
 
 def value(metrics: Metrics, metric: Metric) -> float:

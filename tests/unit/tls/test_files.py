@@ -12,7 +12,7 @@ from penstock.tls import authority
 from penstock.tls.authority import Pair
 from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual
-from tests.support.certificates import Issuer, replace
+from tests.support.tls.certificates import Issuer, replace
 
 Spoil = Callable[[Issuer, Issuer], None]
 

@@ -1,1 +1,1 @@
-"""How much memory versions need. The numbers of replicas that follow from it belong to the autoscaler."""
+"""The memory that versions need, and the use of their workers. The autoscaler, to come, will set replicas by them."""

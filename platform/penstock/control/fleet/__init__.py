@@ -1,1 +1,1 @@
-"""What runs: heartbeats taken in, and the plan that brings what runs to what should run."""
+"""What runs: heartbeats, and the plan of starts and drains that brings what runs to what is deployed."""

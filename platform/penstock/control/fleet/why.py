@@ -1,11 +1,10 @@
-"""The reasons of a plan, in words: each names its signal and the objective that it was held against. Pure."""
+"""The reasons for starts and drains, in words: each names its signal and the objective it was held against. Pure."""
 
 from collections.abc import Sequence
 
-from penstock.control.capacity.memory import megabytes
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.versions import Deployment
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import WorkerId
 
 
 def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:
@@ -57,70 +56,6 @@ def surplus(worker: WorkerId, wanted: Deployment, counted: int, *, outdated: boo
         value=f"{counted} serve or will serve",
         objective=_deployed(wanted),
     )
-
-
-def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Decision:
-    """Return why a sleeping worker is woken."""
-    return Decision(what="wake", target=worker, signal=signal, value=value, objective=f"{version} is there when needed")
-
-
-def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str, *, is_turn: bool) -> Decision:
-    """Return why a worker is put to sleep: another version wants its memory, and has waited for its turn if it is busy.
-
-    What runs in it ends first.
-    """
-    return Decision(
-        what="sleep",
-        target=worker,
-        signal=signal,
-        value=f"{gives_way_to} {'has waited for its turn' if is_turn else 'needs its memory'}",
-        objective=f"of all {'busy' if is_turn else 'idle'} workers {version} was used least for what it holds",
-    )
-
-
-def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
-    """Return why an idle worker is put to sleep that nobody gives way to: the pool is smaller than what is awake."""
-    return Decision(
-        what="sleep",
-        target=worker,
-        signal="pool_bytes",
-        value=f"{megabytes(over_bytes)} too many are held",
-        objective=f"the pool has {megabytes(limit_bytes)}",
-    )
-
-
-def no_place(version: VersionId, signal: str, size_bytes: int, limit_bytes: int) -> Decision:
-    """Return why a worker that wants a place has none yet, or never will."""
-    needs = f"it needs {megabytes(size_bytes)}, and nobody who may sleep now is idle"
-    return Decision(
-        what="wait",
-        target=version,
-        signal=signal,
-        value=does_not_fit(size_bytes, limit_bytes) if size_bytes > limit_bytes else needs,
-        objective=f"the pool has {megabytes(limit_bytes)}",
-    )
-
-
-def given_up(worker: WorkerId, size_bytes: int, limit_bytes: int) -> Decision:
-    """Return why a sleeping worker is ended: it can't wake, and callers would wait for it in vain."""
-    return Decision(
-        what="drain",
-        target=worker,
-        signal="pool_bytes",
-        value=does_not_fit(size_bytes, limit_bytes),
-        objective=f"the pool has {megabytes(limit_bytes)}",
-    )
-
-
-def does_not_fit(size_bytes: int, limit_bytes: int) -> str:
-    """Say that a version is larger than the whole pool."""
-    return f"does not fit: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)}"
-
-
-def is_crowded_out(size_bytes: int, limit_bytes: int) -> str:
-    """Say that pinned versions leave a version no place, and what to do."""
-    does = "penstock models unpin VERSION, or enlarge PENSTOCK_POOL_BYTES"
-    return f"has no place beside what is pinned: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)} ({does})"
 
 
 def _deployed(wanted: Deployment) -> str:

@@ -38,7 +38,7 @@ class Rejection:
 
     @property
     def fields(self) -> dict[str, object]:
-        """What the gateway is told of it (README, "Wire between gateway and gate")."""
+        """What the gateway is told of it (docs/reference/wire.md)."""
         return {"retry_after_s": round(self.wait_s, 3), "reason": self.reason}
 
 

@@ -9,8 +9,8 @@ import structlog
 from penstock.apps.gateway.background import Background
 from penstock.gateway.dispatch import Breakers, Evidence
 from penstock.telemetry import names
-from tests.support.breakers import origin
-from tests.support.corridor import corridor, until
+from tests.support.gateways.breakers import origin
+from tests.support.gateways.dispatch import corridor, until
 
 
 class Faulty:

@@ -16,8 +16,8 @@ from penstock.gateway.dispatch import Breakers
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import pages
-from tests.support.calls import VERSION
 from tests.support.clock import ManualClock
+from tests.support.samples.calls import VERSION
 
 WORKER = WorkerEntry(id=WorkerId("w"), url="http://127.0.0.1:1", state=WorkerState.READY)
 ROUTE = Route(alias=Alias("a"), shares=(Share(version=VERSION.id, weight=WEIGHT_TOTAL),))

@@ -12,8 +12,8 @@ from penstock.gateway.records import Early, Records
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.tenants import TenantLabels
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 
 def test_early_refusals_are_counted_by_tenant(clock: ManualClock) -> None:

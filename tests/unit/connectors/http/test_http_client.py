@@ -7,11 +7,11 @@ from contextlib import ExitStack
 import pytest
 
 from penstock.connectors.http import HttpClient, PoolLimits
-from tests.support.corridor import until
+from tests.support.clients.taker import Taker
+from tests.support.engines.raw_server import CLOSE, raw_server
+from tests.support.engines.stub import Behaviour, StubEngine
+from tests.support.gateways.dispatch import until
 from tests.support.patience import patient
-from tests.support.raw_server import CLOSE, raw_server
-from tests.support.stub_engine import Behaviour, StubEngine
-from tests.support.taker import Taker
 
 CHAT = "/v1/chat/completions"
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -17,8 +17,8 @@ from penstock.connectors.kubernetes.steps import Apply, Delete, steps, stuck
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan, Served
 from penstock.domain.ids import VersionId
-from tests.support import kube_pools
-from tests.support.kube_pools import GIB
+from tests.support.clusters import pools as kube_pools
+from tests.support.clusters.pools import GIB
 
 VERSION = VersionId("chat-8b@0123456789ab")
 LABEL = re.compile(r"[a-z]([a-z0-9-]{0,44}[a-z0-9])?")

@@ -11,7 +11,7 @@ import pytest
 from penstock.connectors.offload import OffloadPool
 from penstock.connectors.offload.pool import Program
 from penstock.domain.errors import Overloaded
-from tests.support.edge_client import on_uvloop
+from tests.support.gateways.server import on_uvloop
 
 CHILD = """
 import os, sys, time

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.connectors.prometheus import configuration
 from penstock.connectors.prometheus.configuration import Scraping, Target
-from tests.support.prometheus import program
+from tests.support.monitoring.prometheus import program
 from tests.support.tree import ROOT
 
 TARGETS = [

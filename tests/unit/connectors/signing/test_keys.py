@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from penstock.connectors.signing.keys import PRIVATE, PUBLIC, ensure_key_pair
 from penstock.connectors.signing.openssf import KeyPairSigner
-from tests.support.versions import model_folder
+from tests.support.models.versions import model_folder
 
 
 def test_the_pair_is_made_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.domain.tenancy.tenant import Role
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room
+from tests.support.controllers.in_memory import Room
 
 
 @pytest.fixture

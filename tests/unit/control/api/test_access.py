@@ -19,10 +19,10 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.keys import key_id_of
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.tenant import OPERATORS, Org, Plan, Priority, Role, ScopeId, ScopeKind
-from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room, bearer_of
-from tests.support.routes import CONTROLLER, OF_A_TENANT, For, Route
+from tests.support.controllers.in_memory import Room, bearer_of
+from tests.support.samples import control_plane as things
+from tests.support.samples.routes import CONTROLLER, OF_A_TENANT, For, Route
 
 MINE, OTHERS = "alice", "bob"
 WORKER = WorkerId("w1")

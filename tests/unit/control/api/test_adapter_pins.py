@@ -7,14 +7,14 @@ import msgspec
 
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import digest_of
-from tests.support import adapter_things
-from tests.support import control_things as things
-from tests.support.control_room import Room, bearer_of
+from tests.support.controllers.in_memory import Room, bearer_of
+from tests.support.samples import adapter_versions
+from tests.support.samples import control_plane as things
 
 
 async def test_an_adapter_is_pinned_to_its_bases_workers(operator: httpx.AsyncClient, room: Room) -> None:
     """Its base's workers hear of it with their heartbeats; one that is off, or one too many, is refused."""
-    made = (adapter_things.BASE.manifest, adapter_things.manifest(), adapter_things.manifest("json", seed="d"))
+    made = (adapter_versions.BASE.manifest, adapter_versions.manifest(), adapter_versions.manifest("json", seed="d"))
     pushed = [
         await operator.post(
             "/admin/v1/models", json={"manifest": asdict(one), "signature": f"signatures/{digest_of(one)}"}

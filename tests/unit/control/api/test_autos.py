@@ -5,7 +5,7 @@ import httpx
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.serving.agreement import Agreement, Counts, Pair
-from tests.support.control_room import Room, registered
+from tests.support.controllers.in_memory import Room, registered
 
 
 async def test_a_name_may_stand_for_rules(operator: httpx.AsyncClient, room: Room) -> None:

@@ -12,10 +12,10 @@ from penstock.domain.fleet.worker import RefusedAdapter, WorkerReport, WorkerSta
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Manifest
 from penstock.domain.tenancy.tenant import Role
-from tests.support import adapter_things
-from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room, bearer_of, new_model, registered
+from tests.support.controllers.in_memory import Room, bearer_of, new_model, registered
+from tests.support.samples import adapter_versions
+from tests.support.samples import control_plane as things
 
 
 async def test_a_model_is_registered_once(operator: httpx.AsyncClient, clock: ManualClock) -> None:
@@ -315,16 +315,16 @@ async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
 
 async def test_adapters_are_listed_with_their_base_and_holders(operator: httpx.AsyncClient, room: Room) -> None:
     """What a worker has told it holds is shown of the adapter; the base can't go while it is on, and says why."""
-    for made in (adapter_things.BASE.manifest, adapter_things.manifest()):
+    for made in (adapter_versions.BASE.manifest, adapter_versions.manifest()):
         assert (await operator.post("/admin/v1/models", json=new_model(made))).status_code == 201
-    base, pirate = adapter_things.BASE.id, adapter_things.version().id
+    base, pirate = adapter_versions.BASE.id, adapter_versions.version().id
     for version in (base, pirate):
         assert (await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 1})).status_code == 200
     refused = RefusedAdapter(version=pirate, reason="it answers wrong", left_s=41.2)
     report = replace(things.report("w1", base), adapters=(pirate,), refused=(refused,))
     async with room.client(bearer_of("w1", base), worker="w1", version=base) as worker:
         await worker.post("/internal/workers/heartbeat", content=msgspec.json.encode(report))
-        assert (await worker.get(f"/internal/versions/{pirate}")).json()["digest"] == adapter_things.version().digest
+        assert (await worker.get(f"/internal/versions/{pirate}")).json()["digest"] == adapter_versions.version().digest
         other = await registered(operator)
         assert (await worker.get(f"/internal/versions/{other}")).status_code == 403
     listed = {one["id"]: one for one in (await operator.get("/admin/v1/models")).json()["models"]}
@@ -340,6 +340,6 @@ async def test_adapters_are_listed_with_their_base_and_holders(operator: httpx.A
 
 async def test_an_adapter_is_refused_without_its_base(operator: httpx.AsyncClient) -> None:
     """The registry says which digest it lacks; nothing is stored."""
-    refused = await operator.post("/admin/v1/models", json=new_model(adapter_things.manifest()))
-    assert (refused.status_code, adapter_things.BASE.digest in refused.json()["error"]["message"]) == (422, True)
+    refused = await operator.post("/admin/v1/models", json=new_model(adapter_versions.manifest()))
+    assert (refused.status_code, adapter_versions.BASE.digest in refused.json()["error"]["message"]) == (422, True)
     assert (await operator.get("/admin/v1/models")).json()["models"] == []

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.domain.models.model import Manifest, digest_of
 from penstock.domain.tenancy.tenant import Role
-from tests.support import adapter_things
-from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room
-from tests.support.rollout_room import WHY, Site, chat
+from tests.support.controllers.in_memory import Room
+from tests.support.controllers.rollouts import WHY, Site, chat
+from tests.support.samples import adapter_versions
+from tests.support.samples import control_plane as things
 
 ADMIN = "/admin/v1"
 
@@ -94,8 +94,8 @@ async def test_a_tenants_own_admin_changes_nothing(operator: httpx.AsyncClient, 
 
 async def test_an_override_gives_nobody_what_is_others(operator: httpx.AsyncClient) -> None:
     """Nor an adapter whose base is; the refusal says how it would be possible."""
-    base = (await push(operator, adapter_things.BASE.manifest, "acme")).json()["id"]
-    lora = (await push(operator, adapter_things.manifest())).json()["id"]
+    base = (await push(operator, adapter_versions.BASE.manifest, "acme")).json()["id"]
+    lora = (await push(operator, adapter_versions.manifest())).json()["id"]
     for version in (base, lora):
         shares, own = [{"version": version, "weight": 10_000}], [{"tenant": "beta", "version": version}]
         body = {"shares": shares, "overrides": own}
@@ -128,8 +128,8 @@ async def test_no_refusal_tells_how_to_open_what_is_nobodys(site: Site) -> None:
     """An adapter of two tenants, of whom its base has the other one, is for nobody: that is no reason for everybody."""
     for tenant in ("acme", "beta"):
         await site.room.key(Role.INFER, tenant=tenant)
-    base = await site.version(adapter_things.BASE.manifest)
-    lora = await site.adapter(adapter_things.manifest())
+    base = await site.version(adapter_versions.BASE.manifest)
+    lora = await site.adapter(adapter_versions.manifest())
     for version, tenant in ((base, "acme"), (lora, "beta")):
         await site.operator.put(f"{ADMIN}/models/{version}/tenants", json={"tenants": [tenant]})
     await site.lead(lora)
@@ -140,8 +140,8 @@ async def test_no_refusal_tells_how_to_open_what_is_nobodys(site: Site) -> None:
 async def test_a_rollout_stays_among_the_same_tenants(site: Site) -> None:
     """From everybody's to some tenants' the others would lose the alias; and while it runs, nobody's tenants change."""
     await site.room.key(Role.INFER, tenant="acme")
-    base = await site.version(adapter_things.BASE.manifest)
-    old, new = [await site.adapter(adapter_things.manifest(seed=seed)) for seed in "ed"]
+    base = await site.version(adapter_versions.BASE.manifest)
+    old, new = [await site.adapter(adapter_versions.manifest(seed=seed)) for seed in "ed"]
     await site.lead(old)
     own = {"tenants": ["acme"]}
     await site.operator.put(f"{ADMIN}/models/{new}/tenants", json=own)

@@ -14,11 +14,11 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.rollout import Change, State, Step, Stored
 from penstock.domain.tenancy.tenant import Role
-from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room
-from tests.support.ledger_rows import row
-from tests.support.rollout_room import WHY, Site, chat, like
+from tests.support.controllers.in_memory import Room
+from tests.support.controllers.rollouts import WHY, Site, chat, like
+from tests.support.samples import control_plane as things
+from tests.support.samples.ledger_rows import row
 
 
 @pytest.fixture

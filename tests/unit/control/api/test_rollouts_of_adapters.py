@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import ModelName
-from tests.support import adapter_things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room
-from tests.support.rollout_room import WHY, Site, chat
+from tests.support.controllers.in_memory import Room
+from tests.support.controllers.rollouts import WHY, Site, chat
+from tests.support.samples import adapter_versions
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ async def site(clock: ManualClock) -> AsyncIterator[Site]:
 
 async def test_an_adapter_follows_another_of_its_base(site: Site) -> None:
     """With the base's worker and none of its own; the base itself may follow, too, and end it."""
-    base = await site.version(adapter_things.BASE.manifest)
-    old, new = [await site.adapter(adapter_things.manifest(seed=seed)) for seed in "ed"]
+    base = await site.version(adapter_versions.BASE.manifest)
+    old, new = [await site.adapter(adapter_versions.manifest(seed=seed)) for seed in "ed"]
     await site.lead(old)
     started = await site.start(new)
     assert (started.status_code, started.json()["incumbent"]) == (201, old)
@@ -38,11 +38,11 @@ async def test_an_adapter_follows_another_of_its_base(site: Site) -> None:
 async def test_an_adapter_of_another_base_can_not_follow(site: Site) -> None:
     """Nor a model of its own weights, nor an adapter after such a one: other workers would serve it."""
     (plain,) = await site.shares()
-    other = adapter_things.version_of(replace(adapter_things.BASE.manifest, name=ModelName("other")))
-    for manifest in (adapter_things.BASE.manifest, other.manifest):
+    other = adapter_versions.version_of(replace(adapter_versions.BASE.manifest, name=ModelName("other")))
+    for manifest in (adapter_versions.BASE.manifest, other.manifest):
         await site.version(manifest)
-    mine = await site.adapter(adapter_things.manifest())
-    theirs = await site.adapter(adapter_things.manifest(base=other))
+    mine = await site.adapter(adapter_versions.manifest())
+    theirs = await site.adapter(adapter_versions.manifest(base=other))
     for incumbent, candidate in ((mine, theirs), (mine, plain), (plain, mine)):
         await site.lead(incumbent)
         refused = await site.start(candidate, kind="different")
@@ -51,9 +51,9 @@ async def test_an_adapter_of_another_base_can_not_follow(site: Site) -> None:
 
 async def test_an_adapter_that_is_off_or_without_a_worker_can_not_follow(site: Site) -> None:
     """As any version: nobody could answer."""
-    base = await site.version(adapter_things.BASE.manifest, workers=0)
+    base = await site.version(adapter_versions.BASE.manifest, workers=0)
     await site.operator.put(f"/admin/v1/deployments/{base}", json={"replicas": 1})
-    old, new = [await site.adapter(adapter_things.manifest(seed=seed), on=seed == "e") for seed in "ed"]
+    old, new = [await site.adapter(adapter_versions.manifest(seed=seed), on=seed == "e") for seed in "ed"]
     await site.lead(old)
     assert "is not deployed" in (await site.start(new)).text
     await site.operator.put(f"/admin/v1/deployments/{new}", json={"replicas": 1})

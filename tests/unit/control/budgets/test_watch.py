@@ -19,8 +19,8 @@ from penstock.telemetry import names
 from penstock.telemetry.logs import ALLOWED_FIELDS
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
-from tests.support.ledger_rows import row
 from tests.support.patience import patient
+from tests.support.samples.ledger_rows import row
 from tests.twins.audit import MemoryAudit
 from tests.twins.ledger import MemoryLedger
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from penstock.control.capacity.memory import DEFAULT_KV_BYTES, worker_bytes
 from penstock.domain.models.model import AdapterSettings, Artifact, EngineSettings, HandlerSettings
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 
 PLAIN = replace(things.manifest(), engine=EngineSettings(kv_cache_bytes=100))
 

@@ -8,8 +8,8 @@ from penstock.control.fleet.heartbeats import Heartbeats, Memory
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerEnd, WorkerReport, WorkerState
-from tests.support import control_things as things
 from tests.support.clock import ManualClock
+from tests.support.samples import control_plane as things
 from tests.twins.leases import MemoryLeases
 
 

@@ -5,8 +5,8 @@ from penstock.domain.fleet.versions import FleetPlan, Running
 from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from tests.support.clock import ManualClock
-from tests.support.control_room import PaperHost
-from tests.support.control_things import TINY
+from tests.support.controllers.in_memory import PaperHost
+from tests.support.samples.control_plane import TINY
 
 
 async def test_who_was_told_to_go_is_remembered(clock: ManualClock) -> None:

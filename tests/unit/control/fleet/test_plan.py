@@ -9,8 +9,8 @@ from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.domain.fleet.versions import Catalogue, Death, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from tests.support import control_things as things
-from tests.support.control_things import NOW, TINY
+from tests.support.samples import control_plane as things
+from tests.support.samples.control_plane import NOW, TINY
 
 POLICY = FleetPolicy(lease_s=5.0, silence_s=15.0, start_timeout_s=60.0)
 step = partial(plan, policy=POLICY)

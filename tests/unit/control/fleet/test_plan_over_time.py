@@ -9,8 +9,8 @@ from penstock.control.fleet.plan import SURGE, FleetPolicy, plan
 from penstock.domain.fleet.versions import Catalogue, Death, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from tests.support import control_things as things
-from tests.support.control_things import NOW, TINY
+from tests.support.samples import control_plane as things
+from tests.support.samples.control_plane import NOW, TINY
 
 POLICY = FleetPolicy()
 TICK_S = 0.5

@@ -9,7 +9,7 @@ from penstock.control.fleet.shown import FleetMetrics
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.fleet.worker import WorkerEnd, WorkerState
 from penstock.telemetry.metrics import Metrics
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 
 
 class Shown:

@@ -10,8 +10,8 @@ from penstock.control.fleet.versions import plan_versions
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import WorkerId
-from tests.support import control_things as things
-from tests.support.control_things import NOW
+from tests.support.samples import control_plane as things
+from tests.support.samples.control_plane import NOW
 
 TINY = things.version("tiny")
 POLICY = FleetPolicy(lease_s=5.0, silence_s=15.0)

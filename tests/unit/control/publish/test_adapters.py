@@ -13,9 +13,9 @@ from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.tenancy.owners import Owned
 from penstock.gateway.routing import CurrentTable
-from tests.support import adapter_things as made
-from tests.support import control_things as things
-from tests.support.control_things import NOW
+from tests.support.samples import adapter_versions as made
+from tests.support.samples import control_plane as things
+from tests.support.samples.control_plane import NOW
 
 BASE, PIRATE, JSON = made.BASE, made.version(), made.version("json", seed="d")
 STARTED = (PhaseTiming(phase=WorkerState.WARMING, seconds=7.0),)

@@ -15,8 +15,8 @@ from penstock.domain.ids import Alias, TenantId
 from penstock.domain.models.model import ModelVersion, Task, digest_of, version_id
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.owners import Owned
-from tests.support import control_things as things
-from tests.support.control_things import NOW
+from tests.support.samples import control_plane as things
+from tests.support.samples.control_plane import NOW
 
 LEASE_S = 5.0
 make = partial(build, lease_s=LEASE_S)

@@ -6,8 +6,8 @@ from penstock.control.publish.changes import changes
 from penstock.domain.fleet.table import EMPTY, RoutingTable, WorkerEntry
 from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import WorkerId
-from tests.support.calls import VERSION
-from tests.support.control_things import route
+from tests.support.samples.calls import VERSION
+from tests.support.samples.control_plane import route
 
 
 def table(*workers: WorkerEntry, alias: str = "toy") -> RoutingTable:

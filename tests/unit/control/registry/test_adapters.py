@@ -17,8 +17,8 @@ from penstock.domain.models.model import (
     Task,
     digest_of,
 )
-from tests.support import adapter_things as made
-from tests.support import control_things as things
+from tests.support.samples import adapter_versions as made
+from tests.support.samples import control_plane as things
 
 BASE, PIRATE = made.BASE, made.version()
 GOOD = made.manifest()

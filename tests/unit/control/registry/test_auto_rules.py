@@ -11,7 +11,7 @@ from penstock.domain.models.model import Manifest, ModelVersion, Task, digest_of
 from penstock.domain.money import MicroUsd
 from penstock.domain.serving.auto import MOST_AUTOS, Auto, Rule
 from penstock.domain.serving.request import Api
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 
 
 def of(manifest: Manifest) -> ModelVersion:

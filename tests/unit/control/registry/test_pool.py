@@ -8,8 +8,8 @@ from penstock.control.capacity.memory import worker_bytes
 from penstock.control.registry.pool import check
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.versions import Catalogue, Deployment
-from tests.support import adapter_things
-from tests.support import control_things as things
+from tests.support.samples import adapter_versions
+from tests.support.samples import control_plane as things
 
 A, B = things.version("a"), things.version("b")
 SIZE = worker_bytes(A.manifest)
@@ -41,7 +41,7 @@ def test_nothing_is_refused_without_a_pool_or_without_workers() -> None:
 
 def test_a_pinned_adapter_keeps_its_bases_workers() -> None:
     """Their memory counts, once, whether the base is pinned beside it or not."""
-    base, lora = adapter_things.BASE, adapter_things.version()
+    base, lora = adapter_versions.BASE, adapter_versions.version()
     size = worker_bytes(base.manifest)
     on = (Deployment(version=base.id, replicas=2), Deployment(version=lora.id, replicas=1))
     known = Catalogue(versions=(base, lora), deployments=on)

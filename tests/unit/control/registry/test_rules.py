@@ -10,7 +10,7 @@ from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import ModelName, VersionId
 from penstock.domain.models.model import EngineSettings, Manifest, digest_of
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 
 GOOD = things.manifest()
 FILE = GOOD.files[1]

@@ -21,9 +21,9 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.rollout import STAGES, Change, Rollout, State, Step, Stored
 from penstock.domain.tenancy.audit import Act
 from penstock.telemetry.metrics import Metrics
-from tests.support import adapter_things
-from tests.support import control_things as things
-from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
+from tests.support.samples import adapter_versions
+from tests.support.samples import control_plane as things
 from tests.twins.audit import MemoryAudit
 from tests.twins.registry import MemoryRegistry
 from tests.twins.rollouts import MemoryRollouts
@@ -207,8 +207,8 @@ async def test_workers_that_would_not_fit_stop_no_tick(house: House) -> None:
 
 async def test_an_adapter_goes_on_with_its_bases_workers(house: House) -> None:
     """They serve both versions, so nobody is asked for; with none of them it goes nowhere."""
-    base = adapter_things.BASE
-    both = tuple(replace(adapter_things.version(seed=seed), id=version) for version, seed in ((OLD, "e"), (NEW, "d")))
+    base = adapter_versions.BASE
+    both = tuple(replace(adapter_versions.version(seed=seed), id=version) for version, seed in ((OLD, "e"), (NEW, "d")))
     on = tuple(Deployment(version=one.id, replicas=1) for one in (base, *both))
     known = Catalogue(versions=(base, *both), deployments=on)
     house.versions = {base.id, OLD, NEW}

@@ -15,8 +15,8 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, Cell, Times, fault
 from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import STAGES, Rollout
-from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 from tests.support.clock import ManualClock
+from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 from tests.twins.arms import MemoryArms
 
 THIRD = VersionId("chat@third")

@@ -13,7 +13,7 @@ from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times, Worse
 from penstock.domain.rollout.judgement import Judgement, Metric, Verdict
-from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 
 
 def judge() -> Judge:

@@ -14,7 +14,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind, Rollout, Stage
 from penstock.domain.serving.shadow import ShadowCaps
-from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 
 GATES = slos.gates(Tier.CHAT)
 HALF = (Stage(name="half", weight=5000), *STAGES[-1:])

@@ -13,7 +13,7 @@ from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, Priced
 from penstock.domain.rollout.judgement import Finding, Metric, Verdict
-from tests.support.arms_world import ALIAS, LENGTHS, NEW, OLD, Regression, World, histograms
+from tests.support.gateways.simulated_arms import ALIAS, LENGTHS, NEW, OLD, Regression, World, histograms
 
 
 def price_of(seconds: Iterable[ArmSecond]) -> Finding:

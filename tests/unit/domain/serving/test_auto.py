@@ -11,7 +11,7 @@ from penstock.domain.ids import Alias
 from penstock.domain.money import MicroUsd
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES, Auto, Caller, Rule, caller_of, fault, sound
 from penstock.domain.tenancy.standing import Standing
-from tests.support.calls import VERSION
+from tests.support.samples.calls import VERSION
 
 SMALL = Rule(name="small", to=Alias("toy"))
 TARGETS = frozenset({"toy", VERSION.id})

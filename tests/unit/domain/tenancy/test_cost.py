@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.serving.request import Prepared
 from penstock.domain.tenancy.cost import MOST_WORK_TOKENS, UNBOUNDED, Cost, most_sequences
-from tests.support import calls
+from tests.support.samples import calls
 
 CONTEXT = 2048
 

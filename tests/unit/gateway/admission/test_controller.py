@@ -21,8 +21,8 @@ from penstock.gateway.admission.controller import AdmissionController, bounded
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.pipeline import Admission
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 CHAT = SloTier(
     tier=Tier.CHAT, says="A person reads.", window_days=28, deadline_s=60.0, queue_timeout_s=15.0, objectives=()

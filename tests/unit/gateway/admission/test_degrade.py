@@ -21,8 +21,8 @@ from penstock.gateway.admission.degrade import OUTPUT_FIELD, capped, may_move
 from penstock.gateway.admission.degrader import PressureDegrader
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
 from penstock.gateway.calls.call import Call
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 CAP = Plan(degrade_output_tokens=20)
 BIG = calls.VERSION

@@ -14,7 +14,7 @@ from penstock.gateway.admission.outage import Reach, WhenAway
 from penstock.gateway.admission.unsynced import NOTHING
 from penstock.telemetry import logs, names
 from tests.support.clock import ManualClock
-from tests.support.limits_room import GATEWAYS, Room, money, rate, slot
+from tests.support.gateways.failing_limits import GATEWAYS, Room, money, rate, slot
 
 
 async def test_each_gateway_gives_its_part_while_the_store_is_away(clock: ManualClock) -> None:

@@ -13,8 +13,8 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.plain import PlainReply
 from penstock.gateway.listener.types import Message
-from tests.support.calls import VERSION
-from tests.support.toy_gateway import SECRET, Serve, Toy, edge, hello
+from tests.support.gateways.toy import SECRET, Serve, Toy, edge, hello
+from tests.support.samples.calls import VERSION
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 AUTH = {"authorization": f"Bearer {SECRET}"}

@@ -17,10 +17,10 @@ from penstock.gateway.app.openapi import document
 from penstock.gateway.app.routes import visible
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.facts import Facts
-from tests.support import adapter_things
-from tests.support.calls import VERSION
-from tests.support.routes import GATEWAY, OPEN_INFERENCE
-from tests.support.toy_gateway import SECRET, Toy, edge, hello
+from tests.support.gateways.toy import SECRET, Toy, edge, hello
+from tests.support.samples import adapter_versions
+from tests.support.samples.calls import VERSION
+from tests.support.samples.routes import GATEWAY, OPEN_INFERENCE
 
 OLD = replace(VERSION, id=VersionId("toy@old"), workers=())
 NEW = replace(VERSION, workers=(WorkerEntry(id=WorkerId("w"), url="http://127.0.0.1:1", state=WorkerState.READY),))
@@ -76,7 +76,7 @@ def test_a_key_sees_what_it_may_use(scope: tuple[str, ...], names: list[str]) ->
 
 def test_an_adapter_is_listed_with_its_bases_workers() -> None:
     """It is a model to callers, as ready as its base, and unknown to a key that may use the base alone."""
-    adapter = adapter_things.entry(base=NEW)
+    adapter = adapter_versions.entry(base=NEW)
     table = replace(TABLE, versions=(*TABLE.versions, adapter))
     assert visible(table, caller())[adapter.id]["ready_workers"] == 1
     assert list(visible(table, caller(NEW.id))) == [NEW.id]

@@ -11,7 +11,7 @@ from penstock.domain.serving.used import Used
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.billing import bill
 from penstock.gateway.calls.call import Answer, Call
-from tests.support import calls
+from tests.support.samples import calls
 
 USED = Used(prompt_tokens=30, cached_tokens=16, output_tokens=400, sequences=8, prompts=1)
 

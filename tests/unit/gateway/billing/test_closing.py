@@ -23,8 +23,8 @@ from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 USED = Used(prompt_tokens=30, output_tokens=400, sequences=8, prompts=1)
 WORKER = WorkerEntry(id=WorkerId("w"), url="http://w", state=WorkerState.READY)

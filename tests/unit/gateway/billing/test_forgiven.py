@@ -13,8 +13,8 @@ from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.billing import ForgivenEnds
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.doubt import Doubt
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 from tests.unit.gateway.billing.test_closing import Desk
 
 HOUR = 3600.0

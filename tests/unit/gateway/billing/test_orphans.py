@@ -13,8 +13,8 @@ from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import Usage
 from penstock.gateway.billing import Orphans
 from penstock.gateway.routing.roster import staffed
-from tests.support import adapter_things
-from tests.support.calls import VERSION
+from tests.support.samples import adapter_versions
+from tests.support.samples.calls import VERSION
 
 
 class Gates:
@@ -83,7 +83,7 @@ async def test_nobody_claims_a_dead_gateways_request_for_more_than_it_could_cost
 
 async def test_an_adapters_requests_are_asked_for_at_its_bases_workers() -> None:
     """A gateway reads an adapter with its base's workers: whoever finishes a dead one's rows finds them there."""
-    base, adapter = version("w0"), adapter_things.entry()
+    base, adapter = version("w0"), adapter_versions.entry()
     table = staffed(RoutingTable(number=1, made_at=0.0, versions=(base, adapter)))
     ran = Used(prompt_tokens=9, output_tokens=30, sequences=1, prompts=1)
     orphans = Orphans(lambda: table.versions, Gates({"w0": {"a": ran}}))

@@ -12,7 +12,7 @@ from penstock.domain.serving.slo import Pace
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.calls.call import Call
-from tests.support import calls
+from tests.support.samples import calls
 
 CHAT = Pace(first_s=1.0, each_s=0.1)
 WHOLE = Pace(first_s=0.25)

@@ -12,8 +12,8 @@ from penstock.domain.serving.report import Report
 from penstock.domain.serving.waited import Waited
 from penstock.formats.report import HEADER, encode
 from penstock.gateway.dispatch.attempt import Attempt
-from tests.support import adapter_things
-from tests.support.calls import VERSION, call
+from tests.support.samples import adapter_versions
+from tests.support.samples.calls import VERSION, call
 
 
 class Deaf:
@@ -36,7 +36,7 @@ async def test_the_wait_for_an_adapter_is_a_stage(adapted: Adapted | None, stage
     """It is a part of the wait at the gate, never more; it is no stage of a request without an adapter."""
     report = Report(waited=Waited(waited_s=2.0), adapted=adapted)
     headers = [(HEADER, encode(report))]
-    asked, deaf = call(version=adapter_things.entry()), Deaf()
+    asked, deaf = call(version=adapter_versions.entry()), Deaf()
     Attempt(deaf, WorkerId("w"), deaf, asked).on_head(200, headers)
     assert asked.timings.seconds == pytest.approx(stages)
     assert asked.report == report

@@ -13,11 +13,11 @@ from penstock.gateway.dispatch import Evidence, Finding, Origin
 from penstock.gateway.dispatch.blame import Blame, BlameSettings
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import names
-from tests.support.breakers import Room, all_pass, origin, version
-from tests.support.calls import VERSION
-from tests.support.corridor import Corridor, FakeReply, corridor, stream_request, unary_request, until
-from tests.support.stub_engine import Behaviour
-from tests.support.stub_wire import Mode
+from tests.support.engines.stub import Behaviour
+from tests.support.engines.wire import Mode
+from tests.support.gateways.breakers import Room, all_pass, origin, version
+from tests.support.gateways.dispatch import Corridor, FakeReply, corridor, stream_request, unary_request, until
+from tests.support.samples.calls import VERSION
 
 WORKER = "t-a0"
 

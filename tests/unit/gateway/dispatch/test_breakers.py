@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.gateway.dispatch import Change, Evidence, Finding, Level, Why
-from tests.support.breakers import STEADY, Room, origin, version
-from tests.support.calls import VERSION
+from tests.support.gateways.breakers import STEADY, Room, origin, version
+from tests.support.samples.calls import VERSION
 
 MANY = ("acme", "shop", "forum", "bank")
 

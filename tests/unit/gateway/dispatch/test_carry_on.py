@@ -16,8 +16,8 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.dispatch import RetryBudget
 from penstock.gateway.streaming import RelaySettings
 from penstock.telemetry import names
-from tests.support.corridor import Corridor, FakeReply, corridor, stream_request, until
-from tests.support.stub_engine import Behaviour, Mode
+from tests.support.engines.stub import Behaviour, Mode
+from tests.support.gateways.dispatch import Corridor, FakeReply, corridor, stream_request, until
 
 TOKENS = 20
 

@@ -27,9 +27,9 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import binding_of, unseal
 from penstock.gateway.dispatch import RetryBudget, dispatcher, verdict
 from penstock.gateway.listener.errors import row_of
-from tests.support.calls import VERSION
-from tests.support.corridor import FakeReply, corridor, stream_request, ticket_key, unary_request, until
-from tests.support.stub_engine import Behaviour, Mode
+from tests.support.engines.stub import Behaviour, Mode
+from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, ticket_key, unary_request, until
+from tests.support.samples.calls import VERSION
 
 
 async def test_wire_carries_what_the_gate_needs() -> None:

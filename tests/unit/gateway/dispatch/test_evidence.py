@@ -12,8 +12,8 @@ from penstock.domain.fleet.worker import Load
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import InferenceRequest
 from penstock.telemetry import names
-from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
-from tests.support.stub_engine import Behaviour
+from tests.support.engines.stub import Behaviour
+from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, unary_request, until
 
 
 async def test_frozen_worker_ends_with_the_deadline_and_is_found_by_the_platform() -> None:

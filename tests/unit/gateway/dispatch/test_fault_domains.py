@@ -2,8 +2,8 @@
 
 from penstock.domain.ids import WorkerId
 from penstock.gateway.dispatch import Change, Evidence, Finding, Level
-from tests.support.breakers import OTHER, Room, origin, version
-from tests.support.calls import VERSION
+from tests.support.gateways.breakers import OTHER, Room, origin, version
+from tests.support.samples.calls import VERSION
 
 MANY = ("acme", "shop", "forum", "bank")
 

@@ -10,8 +10,8 @@ from penstock.domain.outcome import Outcome
 from penstock.gateway.dispatch import Poison, PoisonSettings
 from penstock.gateway.dispatch.poison import MOST_EVER, MOST_LOST, is_enough
 from penstock.gateway.listener.errors import row_of
-from tests.support.corridor import Corridor, FakeReply, corridor, stream_request, unary_request
-from tests.support.stub_engine import Behaviour
+from tests.support.engines.stub import Behaviour
+from tests.support.gateways.dispatch import Corridor, FakeReply, corridor, stream_request, unary_request
 from tests.unit.gateway.dispatch.test_carry_on import StubReader
 
 A, B = TenantId("a"), TenantId("b")

@@ -12,9 +12,9 @@ from penstock.domain.serving.ticket import unseal
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.gateway.dispatch import Evidence
 from penstock.telemetry import names
-from tests.support.breakers import origin
-from tests.support.corridor import Corridor, corridor, ticket_key, until
-from tests.support.stub_engine import Behaviour, Mode
+from tests.support.engines.stub import Behaviour, Mode
+from tests.support.gateways.breakers import origin
+from tests.support.gateways.dispatch import Corridor, corridor, ticket_key, until
 
 
 def suspect(way: Corridor, evidence: Evidence = Evidence.ANSWERED) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.domain.serving.request import Api
 from penstock.gateway.dispatch import wire
-from tests.support import calls
+from tests.support.samples import calls
 
 TOLD = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}, "stream_interval": 20}
 

@@ -20,8 +20,8 @@ from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.evidence.counting import MOST_EXPOSED
 from penstock.gateway.routing import sticky_key
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 WORKER = WorkerEntry(id=WorkerId("w1"), url="http://w1", state=WorkerState.READY, load=Load(running=3))
 OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=100, cached_tokens=36, output_tokens=5), itl_s=(0.02, 0.04))

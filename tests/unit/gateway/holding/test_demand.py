@@ -8,7 +8,7 @@ from penstock.domain.ids import VersionId
 from penstock.gateway.holding import Demand
 from penstock.gateway.holding import demand as telling
 from penstock.gateway.holding.demand import Want
-from tests.support.corridor import until
+from tests.support.gateways.dispatch import until
 from tests.twins.wanted import MemoryWanted
 
 A, B = VersionId("a@1"), VersionId("b@1")

@@ -30,7 +30,7 @@ from penstock.gateway.holding import Demand, Holding, HoldSettings
 from penstock.gateway.holding.holding import Held
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from tests.support.calls import VERSION, call, principal
+from tests.support.samples.calls import VERSION, call, principal
 
 SLEEPING, WAKING, READY = WorkerState.SLEEPING, WorkerState.WAKING, WorkerState.READY
 V = VERSION.id

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from penstock.gateway.listener.addresses import PATIENCE_S, Addresses
 from penstock.gateway.listener.limits import Limits
-from tests.support.edge_client import Client, on_uvloop
-from tests.support.toy_gateway import REQUEST, head, running
+from tests.support.gateways.server import Client, on_uvloop
+from tests.support.gateways.toy import REQUEST, head, running
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=60), st.sets(st.sampled_from("abc")))

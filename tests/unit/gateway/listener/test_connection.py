@@ -9,8 +9,8 @@ import pytest
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
-from tests.support.edge_client import CHUNKED, Client, code, on_uvloop, stream
-from tests.support.toy_gateway import REQUEST, head, running
+from tests.support.gateways.server import CHUNKED, Client, code, on_uvloop, stream
+from tests.support.gateways.toy import REQUEST, head, running
 
 
 @on_uvloop

@@ -15,9 +15,9 @@ from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.share import SharedRoom
 from penstock.gateway.openai.looks import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, Looks
 from penstock.gateway.openai.reading import INLINE_BYTES
-from tests.support.corridor import until
-from tests.support.edge_client import Client, code, on_uvloop
-from tests.support.toy_gateway import REQUEST, head, running
+from tests.support.gateways.dispatch import until
+from tests.support.gateways.server import Client, code, on_uvloop
+from tests.support.gateways.toy import REQUEST, head, running
 
 ACME, BOB = TenantId("acme"), TenantId("bob")
 

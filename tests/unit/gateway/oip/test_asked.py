@@ -17,8 +17,8 @@ from penstock.gateway.oip.asked import packed
 from penstock.gateway.oip.forms import body_of
 from penstock.gateway.oip.handled import form_of
 from penstock.gateway.oip.nouns import InferRequest, Wanted, spec
-from tests.support.oip import HANDLER, answer
-from tests.support.oip_rest import PIXELS, TEXT, get, post
+from tests.support.gateways.oip import HANDLER, answer
+from tests.support.gateways.oip_rest import PIXELS, TEXT, get, post
 
 
 @pytest.mark.parametrize(

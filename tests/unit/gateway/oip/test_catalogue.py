@@ -8,8 +8,8 @@ from penstock.domain.errors import UnknownModel, UnsupportedByModel
 from penstock.domain.ids import Alias
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.gateway.oip.catalogue import find
-from tests.support.calls import principal
-from tests.support.oip import TABLE, WRITER
+from tests.support.gateways.oip import TABLE, WRITER
+from tests.support.samples.calls import principal
 
 
 def test_names_that_stand_for_rules_are_not_offered() -> None:

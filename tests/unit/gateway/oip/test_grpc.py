@@ -20,8 +20,8 @@ from penstock.domain.serving.request import Api
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
-from tests.support.oip import EMBEDDER, VECTOR, WRITER
-from tests.support.oip_grpc import AUTH, PLAIN, TEXT, Site, message, raw_call, site, text, until
+from tests.support.gateways.oip import EMBEDDER, VECTOR, WRITER
+from tests.support.gateways.oip_grpc import AUTH, PLAIN, TEXT, Site, message, raw_call, site, text, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
 

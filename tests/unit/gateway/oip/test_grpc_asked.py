@@ -15,8 +15,8 @@ from tritonclient.utils import InferenceServerException
 from penstock.domain.serving.used import Used
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
-from tests.support.oip import answer
-from tests.support.oip_grpc import AUTH, PLAIN, TEXT, message, raw_call, site, text
+from tests.support.gateways.oip import answer
+from tests.support.gateways.oip_grpc import AUTH, PLAIN, TEXT, message, raw_call, site, text
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
 

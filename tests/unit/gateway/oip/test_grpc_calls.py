@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from penstock.gateway.listener.limits import Limits
-from tests.support.oip_grpc import AUTH, PLAIN, message, raw_call, site, until
+from tests.support.gateways.oip_grpc import AUTH, PLAIN, message, raw_call, site, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
 FEW = Limits(connections=16, drain_grace_s=0.1)

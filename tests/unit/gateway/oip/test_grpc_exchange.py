@@ -12,9 +12,9 @@ from penstock.domain.tenancy.tenant import Principal, Role
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.pipeline import Identity
-from tests.support.oip import oip_edge
-from tests.support.oip_grpc import PLAIN, message
-from tests.support.toy_gateway import SECRET, Toy
+from tests.support.gateways.oip import oip_edge
+from tests.support.gateways.oip_grpc import PLAIN, message
+from tests.support.gateways.toy import SECRET, Toy
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
 HEADERS = [(b"authorization", f"Bearer {SECRET}".encode())]

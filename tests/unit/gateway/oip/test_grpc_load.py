@@ -8,8 +8,8 @@ from tritonclient.grpc import aio as triton
 
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
-from tests.support.oip import answer
-from tests.support.oip_grpc import AUTH, site, text
+from tests.support.gateways.oip import answer
+from tests.support.gateways.oip_grpc import AUTH, site, text
 from tests.support.patience import patient
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")

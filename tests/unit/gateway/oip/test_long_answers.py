@@ -8,8 +8,8 @@ from typing import Any
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.oip.json_answers import AT_ONCE
-from tests.support.oip import CLASSIFIER
-from tests.support.oip_rest import PIXELS, post
+from tests.support.gateways.oip import CLASSIFIER
+from tests.support.gateways.oip_rest import PIXELS, post
 
 
 def tensor(name: str, shape: list[int], data: bytes) -> dict[str, Any]:

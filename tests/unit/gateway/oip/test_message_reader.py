@@ -13,7 +13,7 @@ from penstock.gateway.oip.grpc.message_reader import MAX_LISTED_BYTES, received_
 from penstock.gateway.oip.grpc.messages import LARGE_BYTES, MAX_TOLD_BYTES, Received
 from penstock.gateway.oip.nouns import InferRequest
 from penstock.gateway.openai.reading import BodyReader
-from tests.support.elsewhere import Here
+from tests.support.gateways.inline_pool import Here
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
 THEIRS: Any = triton.service_pb2

@@ -19,8 +19,8 @@ from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.dispatch import wire
 from penstock.gateway.openai.idempotent import Once, fingerprint
-from tests.support.oip import CLASSIFIER, EMBEDDER, VECTOR, WRITER, answer, oip_edge
-from tests.support.oip_rest import AUTH, PIXELS, TEXT, get, post
+from tests.support.gateways.oip import CLASSIFIER, EMBEDDER, VECTOR, WRITER, answer, oip_edge
+from tests.support.gateways.oip_rest import AUTH, PIXELS, TEXT, get, post
 
 HEAT = {"name": "temperature", "shape": [1], "datatype": "FP32", "data": [0.5]}
 

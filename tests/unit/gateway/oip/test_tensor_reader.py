@@ -14,7 +14,7 @@ from penstock.gateway.oip import json_wire, tensor_reader
 from penstock.gateway.oip.nouns import InferRequest
 from penstock.gateway.oip.tensor_reader import asked_by
 from penstock.gateway.openai.reading import INLINE_BYTES, BodyReader
-from tests.support.elsewhere import Here
+from tests.support.gateways.inline_pool import Here
 
 SPACE = b" " * INLINE_BYTES
 

@@ -19,9 +19,9 @@ from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.idempotent import Once, Use
-from tests.support.calls import call as a_call
-from tests.support.calls import principal
-from tests.support.toy_gateway import SECRET, Toy, edge
+from tests.support.gateways.toy import SECRET, Toy, edge
+from tests.support.samples.calls import call as a_call
+from tests.support.samples.calls import principal
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 HEADERS = {"authorization": f"Bearer {SECRET}", "idempotency-key": "order-17"}

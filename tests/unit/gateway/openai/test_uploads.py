@@ -9,7 +9,7 @@ from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.types import Message
 from penstock.gateway.oip.grpc.exchange import UnaryExchange
 from tests.support.clock import ManualClock
-from tests.support.toy_gateway import REQUEST, SECRET, Toy, edge, hello
+from tests.support.gateways.toy import REQUEST, SECRET, Toy, edge, hello
 
 HEADERS = [(b"authorization", f"Bearer {SECRET}".encode())]
 SCOPE = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": HEADERS}

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import real_tokenizers
-from tests.support.counter import Counter, counter_of
+from tests.support.models import tokenizers
+from tests.support.models.prompt_counter import Counter, counter_of
 
 
 @pytest.fixture(scope="module", params=["small", "smollm2"])
 def counter(request: pytest.FixtureRequest) -> Iterator[Counter]:
     """Yield a counter with a small tokenizer, and one with SmolLM2's."""
-    blob = real_tokenizers.small() if request.param == "small" else real_tokenizers.demo("<|im_start|>")
+    blob = tokenizers.small() if request.param == "small" else tokenizers.demo("<|im_start|>")
     if blob is None:
         pytest.skip("SmolLM2 is not prepared here (make models)")
     made = counter_of(blob)

@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.ids import VersionId
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, blocks
-from tests.support import calls, real_tokenizers
 from tests.support.clock import ManualClock
+from tests.support.models import tokenizers
+from tests.support.samples import calls
 
-SMALL = real_tokenizers.small()
+SMALL = tokenizers.small()
 DIGEST = hashlib.sha256(SMALL).hexdigest()
 
 
 async def test_tokenizer_is_loaded_once() -> None:
     """However many ask at the same time, the file is read once."""
-    source = real_tokenizers.MemoryBlobs(SMALL)
+    source = tokenizers.MemoryBlobs(SMALL)
     cache = TokenizerCache(source)
     got = await asyncio.gather(*(cache.get(DIGEST) for _ in range(10)))
     assert source.reads == 1
@@ -28,7 +29,7 @@ async def test_tokenizer_is_loaded_once() -> None:
 async def test_failed_load_is_tried_again() -> None:
     """A store that was away for a moment is asked again."""
 
-    class Flaky(real_tokenizers.MemoryBlobs):
+    class Flaky(tokenizers.MemoryBlobs):
         async def read(self, sha256: str) -> bytes:
             if not self.reads:
                 self.reads += 1
@@ -44,7 +45,7 @@ async def test_failed_load_is_tried_again() -> None:
 
 async def test_one_callers_cancellation_spares_the_others() -> None:
     """A client that leaves does not stop the load for those who wait beside it."""
-    cache = TokenizerCache(real_tokenizers.MemoryBlobs(SMALL))
+    cache = TokenizerCache(tokenizers.MemoryBlobs(SMALL))
     first, second = (asyncio.create_task(cache.get(DIGEST)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
@@ -53,7 +54,7 @@ async def test_one_callers_cancellation_spares_the_others() -> None:
 
 async def test_other_file_is_refused() -> None:
     """A blob that is not what its name says never tokenises anything."""
-    source = real_tokenizers.MemoryBlobs(SMALL)
+    source = tokenizers.MemoryBlobs(SMALL)
     source.blobs["0" * 64] = SMALL
     with pytest.raises(ArtifactRefused):
         await TokenizerCache(source).get("0" * 64)
@@ -61,7 +62,7 @@ async def test_other_file_is_refused() -> None:
 
 async def test_a_table_warms_what_its_requests_will_need() -> None:
     """Tokenizers are there before the first request; one that can't be read now spoils nothing."""
-    source = real_tokenizers.MemoryBlobs(SMALL)
+    source = tokenizers.MemoryBlobs(SMALL)
     source.blobs["0" * 64] = SMALL
     cache = TokenizerCache(source)
     preprocessor = PromptPreprocessor(cache, ManualClock())
@@ -74,7 +75,7 @@ async def test_a_table_warms_what_its_requests_will_need() -> None:
 async def test_cache_is_bounded() -> None:
     """The least recently used tokenizer makes room."""
     others = [SMALL + b" " * n for n in range(4)]
-    cache = TokenizerCache(real_tokenizers.MemoryBlobs(*others), most=2)
+    cache = TokenizerCache(tokenizers.MemoryBlobs(*others), most=2)
     for blob in others:
         await cache.get(hashlib.sha256(blob).hexdigest())
         await asyncio.sleep(0)
@@ -110,7 +111,7 @@ def test_depth_is_bounded() -> None:
 
 async def test_base_and_adapter_have_no_block_in_common() -> None:
     """The engine keeps their caches apart by the adapter's name, and so does routing."""
-    preprocessor = PromptPreprocessor(TokenizerCache(real_tokenizers.MemoryBlobs(SMALL)), ManualClock())
+    preprocessor = PromptPreprocessor(TokenizerCache(tokenizers.MemoryBlobs(SMALL)), ManualClock())
     base = replace(calls.VERSION, tokenizer_sha256=DIGEST, block_size=2, chat_template="{{ messages[0].content }}")
     adapter = replace(base, id=VersionId("pirate@eeeeeeeeeeee"), base=base.id)
     body = {"messages": [{"role": "user", "content": "one two three four five six seven eight"}]}

@@ -12,9 +12,9 @@ from penstock.domain.models.model import Task
 from penstock.domain.serving.request import Api, Prepared
 from penstock.gateway.preprocess import PreprocessSettings, PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer
-from tests.support import real_tokenizers
-from tests.support.calls import VERSION, principal, request
-from tests.support.counter import Counter, counter_of
+from tests.support.models import tokenizers
+from tests.support.models.prompt_counter import Counter, counter_of
+from tests.support.samples.calls import VERSION, principal, request
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 USER = {"role": "user", "content": "What is the capital of France?"}
@@ -327,7 +327,7 @@ async def test_many_short_inputs_are_not_tokenised_on_the_loop(
 
 def test_words_that_are_tried_piece_by_piece_count_more() -> None:
     """4,096 characters in words of 99 held up the loop for 67 ms where an encoder's tokenizer splits them."""
-    blob = real_tokenizers.demo("[CLS]")
+    blob = tokenizers.demo("[CLS]")
     if blob is None:
         pytest.skip("no real tokenizer here")
     assert LoadedTokenizer(blob).work(["x" * 256]) > PreprocessSettings().inline_chars
@@ -335,7 +335,7 @@ def test_words_that_are_tried_piece_by_piece_count_more() -> None:
 
 async def test_encoder_counts_its_special_tokens() -> None:
     """MiniLM's file truncates and pads to 128; the engine does neither, so its count is the whole text's."""
-    blob = real_tokenizers.demo("[CLS]")
+    blob = tokenizers.demo("[CLS]")
     if blob is None:
         pytest.skip("MiniLM is not prepared here (make models)")
     counter = counter_of(blob)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from penstock.domain.errors import StoreUnavailable
 from penstock.gateway.preprocess import Detokenizer, TokenizerCache
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer
-from tests.support import calls, real_tokenizers
+from tests.support.models import tokenizers
+from tests.support.samples import calls
 
-SMALL = real_tokenizers.small()
+SMALL = tokenizers.small()
 LOADED = LoadedTokenizer(SMALL)
 VERSION = replace(calls.VERSION, tokenizer_sha256=hashlib.sha256(SMALL).hexdigest())
 
@@ -42,11 +43,11 @@ def test_special_tokens_are_shown_where_asked(skip_special: bool, text: str) -> 
 
 async def test_it_reads_with_the_versions_tokenizer() -> None:
     """The version names the file; one that can't be read is told as such."""
-    blobs = real_tokenizers.MemoryBlobs(SMALL)
+    blobs = tokenizers.MemoryBlobs(SMALL)
     found = await Detokenizer(TokenizerCache(blobs)).pieces(VERSION, ids("a"), ids("hello"), skip_special=True)
     assert "".join(found) == "hello"
 
-    class Away(real_tokenizers.MemoryBlobs):
+    class Away(tokenizers.MemoryBlobs):
         async def read(self, sha256: str) -> bytes:
             raise StoreUnavailable
 

@@ -11,8 +11,8 @@ from penstock.domain.serving.request import Api, InferenceRequest, Prepared, Sea
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.preprocess import OffloadedPreprocessor
 from penstock.gateway.preprocess.offload import DONE
-from tests.support.calls import VERSION, principal, request
-from tests.support.elsewhere import Here
+from tests.support.gateways.inline_pool import Here
+from tests.support.samples.calls import VERSION, principal, request
 
 IMAGES = HandlerSettings(
     name="toy",

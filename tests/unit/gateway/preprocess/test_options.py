@@ -7,8 +7,8 @@ import pytest
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import Api
-from tests.support import real_tokenizers
-from tests.support.counter import Counter, counter_of
+from tests.support.models import tokenizers
+from tests.support.models.prompt_counter import Counter, counter_of
 
 TEXT = "word " * 1_200
 SAID = [{"role": "user", "content": TEXT}]
@@ -102,7 +102,7 @@ async def test_embedded_conversations_open_no_turn(counter: Counter) -> None:
 
 async def test_special_tokens_come_on_top_of_responses() -> None:
     """The engine tokenises a rendered response with special tokens, a rendered message without, whatever is asked."""
-    blob = real_tokenizers.demo("[CLS]")
+    blob = tokenizers.demo("[CLS]")
     if blob is None:
         pytest.skip("MiniLM is not prepared here (make models)")
     counter = counter_of(blob)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.domain.serving.request import Api
-from tests.support.counter import Counter
+from tests.support.models.prompt_counter import Counter
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 USER = {"role": "user", "content": "What is the capital of France?"}

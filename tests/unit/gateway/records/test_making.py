@@ -21,8 +21,8 @@ from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records import Early, Records
 from penstock.gateway.records.quota import AT_ONCE, RefusalQuota
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 SECRET = "the-prompt-of-acme"
 DRAW = Draw(key="tenant:acme:toy@1:rpm", kind=MeterKind.BUCKET, measure=Measure.REQUESTS, amount=1, capacity=60)

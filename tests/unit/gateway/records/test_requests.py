@@ -24,8 +24,8 @@ from penstock.gateway.records.requests import UNKNOWN, RequestLedger
 from penstock.gateway.records.traces import RequestTraces
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, Observed, observe_many
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 SAMPLED = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 OK = Answer(

@@ -16,8 +16,8 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records.traces import RequestTraces
 from penstock.telemetry.w3c import is_sampled, own_span, trace_of
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 CALLER = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 OWN = "00-" + "a" * 32 + "-" + "c" * 16 + "-01"

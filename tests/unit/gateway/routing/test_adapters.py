@@ -21,11 +21,12 @@ from penstock.gateway.routing import (
     turned_away,
 )
 from penstock.telemetry.metrics import Metrics
-from tests.support import adapter_things, breakers
-from tests.support.calls import VERSION, principal, request
 from tests.support.clock import ManualClock
+from tests.support.gateways import breakers
+from tests.support.samples import adapter_versions
+from tests.support.samples.calls import VERSION, principal, request
 
-PIRATE = adapter_things.entry()
+PIRATE = adapter_versions.entry()
 WHILE_S = 60.0
 NOBODY: frozenset[WorkerId] = frozenset()
 

@@ -15,7 +15,7 @@ from penstock.domain.serving.request import Api, Sealed
 from penstock.domain.tenancy.tenant import Plan, Priority
 from penstock.gateway.routing.asked import asked
 from penstock.gateway.routing.auto import Misfit, first_of, misfit, nothing_fits, of_error, unable
-from tests.support.calls import VERSION, principal, request
+from tests.support.samples.calls import VERSION, principal, request
 
 RULE = Rule(name="rule", to=Alias("toy"))
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}

@@ -12,8 +12,8 @@ from penstock.domain.models.model import Task
 from penstock.domain.serving.request import Api
 from penstock.gateway.dispatch import Finding
 from penstock.gateway.routing import CurrentTable, TableResolver
-from tests.support.breakers import Room, version
-from tests.support.calls import VERSION, principal, request
+from tests.support.gateways.breakers import Room, version
+from tests.support.samples.calls import VERSION, principal, request
 
 OLD = version({"a": 2})
 NEW = replace(version({"b": 1}, VersionId("new@ba9876543210")), digest="ba9876543210" + "0" * 52)

@@ -12,7 +12,7 @@ from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.serving.request import Api
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.resolve import choose, reachable, sticky_key
-from tests.support.calls import VERSION, principal, request
+from tests.support.samples.calls import VERSION, principal, request
 
 OTHER = replace(VERSION, id=VersionId("toy@ba9876543210"), digest="ba9876543210" + "0" * 52)
 ONE = Route(alias=Alias("toy"), shares=(Share(version=VERSION.id, weight=10_000),))

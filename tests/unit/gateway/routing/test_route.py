@@ -17,9 +17,9 @@ from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, Wo
 from penstock.gateway.routing.load_board import BELIEVED_S
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry.metrics import Metrics
-from tests.support.breakers import origin
-from tests.support.calls import VERSION
 from tests.support.clock import ManualClock
+from tests.support.gateways.breakers import origin
+from tests.support.samples.calls import VERSION
 
 W0, W1, W2 = (WorkerId(f"w{n}") for n in range(3))
 SHORT = Prepared(prompt_tokens=20)

@@ -20,9 +20,9 @@ from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSetting
 from penstock.gateway.routing.load_board import LoadBoard, Seen
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS
 from penstock.telemetry.metrics import Metrics
-from tests.support.breakers import origin
-from tests.support.calls import VERSION
 from tests.support.clock import ManualClock
+from tests.support.gateways.breakers import origin
+from tests.support.samples.calls import VERSION
 
 MOST_WAITING = 4
 EVERYBODY = SampleSettings(choices=10**6)

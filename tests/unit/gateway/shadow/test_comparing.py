@@ -27,8 +27,8 @@ from penstock.gateway.shadow import Asking, Comparing, asking, comparing
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 CHEAP = Price(prompt_per_mtok=MicroUsd(1), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(2))
 BIG = calls.VERSION

@@ -22,8 +22,8 @@ from penstock.gateway.shadow import Asking, Shadows, asking
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 
 OLD, NEW = calls.VERSION, replace(calls.VERSION, id=VersionId("toy@ba9876543210"))
 OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=5))

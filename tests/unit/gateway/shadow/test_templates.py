@@ -12,8 +12,9 @@ from penstock.domain.serving.shadow import TokenIds
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.preprocess.template import ChatTemplate
-from tests.support import calls, real_tokenizers
 from tests.support.clock import ManualClock
+from tests.support.models import tokenizers as real_tokenizers
+from tests.support.samples import calls
 from tests.unit.gateway.shadow.test_shadows import NEW, OLD, House
 
 LOST = "{% for message in messages %}{{ message['content'] }}{% endfor %}"

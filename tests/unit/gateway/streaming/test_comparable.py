@@ -10,8 +10,8 @@ import pytest
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.gateway.streaming import comparable
-from tests.support.calls import call
-from tests.support.corridor import FakeReply, corridor, stream_request, unary_request
+from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, unary_request
+from tests.support.samples.calls import call
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
 

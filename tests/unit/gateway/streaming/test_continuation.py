@@ -15,8 +15,8 @@ from penstock.gateway.streaming import continuation
 from penstock.gateway.streaming.continuation import Cut, Obstacle, cut, obstacle
 from penstock.gateway.streaming.continuity import Continuity, End
 from penstock.gateway.streaming.dialects import DIALECTS
-from tests.support import calls
-from tests.support.word_engine import FIRST_ID, PROMPT, WordEngine
+from tests.support.engines.token_stream import FIRST_ID, PROMPT, WordEngine
+from tests.support.samples import calls
 
 LOST = StreamBroken()
 

@@ -8,8 +8,8 @@ from penstock.domain.errors import BudgetReached, LimitReached, OverBudget, Over
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.used import Used
-from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
-from tests.support.stub_engine import Behaviour
+from tests.support.engines.stub import Behaviour
+from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, unary_request, until
 
 USED = Used(prompt_tokens=11, output_tokens=5, sequences=1, prompts=1)
 

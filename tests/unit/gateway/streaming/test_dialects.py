@@ -13,9 +13,9 @@ from penstock.gateway.calls.call import Answer, Call, Timings
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
-from tests.support.calls import VERSION, principal
-from tests.support.corridor import FakeReply, render, stream_request
+from tests.support.gateways.dispatch import FakeReply, render, stream_request
 from tests.support.patience import patient
+from tests.support.samples.calls import VERSION, principal
 
 MESSAGES = [
     b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[],"usage":{"input_tokens":9,"output_tokens":0}}}\n\n',  # noqa: E501

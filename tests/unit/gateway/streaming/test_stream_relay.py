@@ -11,8 +11,8 @@ from penstock.domain.outcome import FinishReason, Outcome
 from penstock.domain.serving.request import Api
 from penstock.domain.tokens import Usage
 from penstock.gateway.streaming import RelaySettings
-from tests.support.corridor import FakeReply, corridor, stream_request, until
-from tests.support.stub_engine import Behaviour
+from tests.support.engines.stub import Behaviour
+from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, until
 
 
 def chunks(reply: FakeReply) -> list[dict[str, object]]:

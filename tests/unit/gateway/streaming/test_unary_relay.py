@@ -17,9 +17,9 @@ from penstock.gateway.streaming import RelaySettings, stages
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stages import spliced
 from penstock.gateway.streaming.unary_relay import UnaryRelay
-from tests.support.calls import VERSION, principal
-from tests.support.corridor import FakeReply, corridor, unary_request
-from tests.support.stub_engine import Behaviour
+from tests.support.engines.stub import Behaviour
+from tests.support.gateways.dispatch import FakeReply, corridor, unary_request
+from tests.support.samples.calls import VERSION, principal
 
 
 @pytest.mark.parametrize("api", [Api.CHAT, Api.COMPLETIONS, Api.EMBEDDINGS])

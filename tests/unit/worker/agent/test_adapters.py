@@ -31,7 +31,7 @@ from penstock.worker.agent.running import EngineLost
 from penstock.worker.agent.warmup.ask import EngineRefused
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
-from tests.support.corridor import until
+from tests.support.gateways.dispatch import until
 
 A, B = VersionId("a@000000000000"), VersionId("b@000000000000")
 FREE = MicroUsd(0)

@@ -31,9 +31,9 @@ from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import EngineProcess, Files
 from penstock.worker.engines.translate import EngineNumbers
-from tests.support import control_things as things
-from tests.support.corridor import until
-from tests.support.worker_process import Controller
+from tests.support.gateways.dispatch import until
+from tests.support.samples import control_plane as things
+from tests.support.workers.process import Controller
 
 pytestmark = pytest.mark.integration
 

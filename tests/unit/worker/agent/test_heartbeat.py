@@ -15,7 +15,7 @@ from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.log_tail import LogTail
 from penstock.worker.agent.phases import PhaseMemory
 from tests.support.patience import until
-from tests.support.worker_process import Controller
+from tests.support.workers.process import Controller
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,7 @@ from penstock.domain.models.model import Artifact
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.progress import Meter, Progress
 from tests.support.clock import ManualClock
-from tests.support.versions import sha256
+from tests.support.models.versions import sha256
 
 DATA = bytes(range(256)) * 4
 

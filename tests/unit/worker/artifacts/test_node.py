@@ -16,7 +16,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import ModelName
 from penstock.packaging.packing import Packed
 from penstock.worker.artifacts.node import Watch
-from tests.support.versions import CHOICES, Home, home_with_model, model_folder, safetensors
+from tests.support.models.versions import CHOICES, Home, home_with_model, model_folder, safetensors
 
 FETCHED = [WorkerState.FETCHING, WorkerState.VERIFYING]
 

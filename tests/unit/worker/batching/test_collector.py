@@ -17,8 +17,8 @@ from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import ComputeLost, OutOfMemory, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left
 from penstock.worker.batching.settings import BatchSettings, Caps, Prior
-from tests.support.batches import item
 from tests.support.patience import patient
+from tests.support.samples.batches import item
 
 SETTINGS = BatchSettings(max_items=8, prior=Prior(fixed_s=0.001, per_item_s=0.0001))
 

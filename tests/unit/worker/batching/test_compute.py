@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.worker.batching.compute import LEAST_RATIOS, MOST_KEYS, MOST_RATIOS, Computes
 from penstock.worker.batching.settings import Prior
-from tests.support.batches import KEY, affine
+from tests.support.samples.batches import KEY, affine
 
 PRIOR = Prior(fixed_s=0.004, per_item_s=0.001)
 MOST = 32

@@ -6,7 +6,7 @@ from penstock.domain.ids import VersionId
 from penstock.domain.serving.batched import Trigger
 from penstock.worker.batching.items import Fired, Left
 from penstock.worker.batching.meters import BatchMeters
-from tests.support.batches import KEY
+from tests.support.samples.batches import KEY
 
 MOST_SERIES = 110
 """Of one worker, which has one version."""

@@ -17,7 +17,7 @@ from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Device, Policy
 from penstock.worker.batching.settings import BatchSettings, Caps, Prior
-from tests.support.batches import KEY, affine, item
+from tests.support.samples.batches import KEY, affine, item
 
 IDLE, BUSY = Device(0, 0.0, 0.0), Device(1, 0.0, 1.0)
 DEVICE = affine()

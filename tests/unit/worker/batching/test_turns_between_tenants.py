@@ -12,7 +12,7 @@ from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Batch, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
 from penstock.worker.batching.tenants import ABOUT_S, Tenants
-from tests.support.batches import KEY, item
+from tests.support.samples.batches import KEY, item
 
 IDLE = Device(0, 0.0, 0.0)
 SHORT, LONG = replace(KEY, bucket=16), replace(KEY, bucket=256)

@@ -17,8 +17,8 @@ from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.engines.torch.handler import Features, Given, Handler, Model, Prepared
 from penstock.worker.gate_config import TICKET
 from penstock.worker.share import Share
+from tests.support.engines.torch_handler import SETTINGS, Toy, asked, model, running, ticket, told_by
 from tests.support.patience import until
-from tests.support.torch_engine import SETTINGS, Toy, asked, model, running, ticket, told_by
 
 TEXTS = ["one", "a b c", ""]
 

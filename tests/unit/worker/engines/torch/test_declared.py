@@ -13,7 +13,7 @@ from penstock.domain.models.tensors import Datatype, TensorSpec
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.engines.torch.handler import Features
-from tests.support.torch_engine import SETTINGS, Toy, asked, model, running, told_by
+from tests.support.engines.torch_handler import SETTINGS, Toy, asked, model, running, told_by
 
 X = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": struct.pack("<2f", 1, 2)}
 

@@ -6,8 +6,8 @@ import threading
 from penstock.domain.serving.request import Api
 from penstock.worker.engines.torch.handler import Features, Model
 from penstock.worker.engines.translate import parse
+from tests.support.engines.torch_handler import Toy, model, running
 from tests.support.patience import patient, until
-from tests.support.torch_engine import Toy, model, running
 
 
 async def test_the_agent_reads_its_numbers() -> None:

@@ -8,7 +8,7 @@ import pytest
 from penstock.domain.serving.request import Api
 from penstock.worker.engines import log_lines
 from penstock.worker.engines.torch.handler import Features, Given, Prepared
-from tests.support.torch_engine import Toy, model, running
+from tests.support.engines.torch_handler import Toy, model, running
 
 
 @pytest.fixture(autouse=True)

@@ -17,9 +17,9 @@ from penstock.worker.engines.torch.handler import Given, Prepared
 from penstock.worker.engines.torch.prepare_meters import PrepareMeters
 from penstock.worker.engines.torch.preparing import Preparing
 from penstock.worker.engines.torch.turns import Turns, Waiting
-from tests.support import torch_engine
 from tests.support.clock import ManualClock
-from tests.support.torch_engine import Toy, model, running
+from tests.support.engines import torch_handler
+from tests.support.engines.torch_handler import Toy, model, running
 
 MOST = 2
 
@@ -74,7 +74,7 @@ class Room:
         return Prepared(features={}, tokens=len(name))
 
     def ticket(self, name: str, weight: int, within_s: float) -> Ticket:
-        ticket = torch_engine.ticket(name[0])
+        ticket = torch_handler.ticket(name[0])
         return replace(ticket, weight=weight, deadline_at=self.clock.now() + within_s)
 
     async def end(self, index: int = 0, seconds: float = 0.0) -> None:

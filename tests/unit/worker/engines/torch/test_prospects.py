@@ -14,7 +14,7 @@ from penstock.gateway.dispatch import verdict
 from penstock.worker.engines.torch.handler import Features, Model
 from penstock.worker.engines.torch.prospects import Prospect, Prospects
 from penstock.worker.share import Share
-from tests.support.torch_engine import Toy, model, running
+from tests.support.engines.torch_handler import Toy, model, running
 
 ANN, BOB = TenantId("ann"), TenantId("bob")
 TIME_S = 10.0

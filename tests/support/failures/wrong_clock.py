@@ -1,0 +1,28 @@
+"""Processes whose clock is wrong: a real gateway or controller with the time of day off by so many seconds.
+
+Run as ``python -m tests.support.failures.wrong_clock gateway``. Monotonic clocks are right: they have no origin.
+"""
+
+import os
+import time
+
+AHEAD = "TEST_CLOCK_AHEAD_S"
+
+
+def wrong_by(ahead_s: float) -> dict[str, str]:
+    """Return the environment of a process whose clock is so far ahead."""
+    return {AHEAD: str(ahead_s)} if ahead_s else {}
+
+
+def be_wrong() -> None:
+    """Put this process's clock off, where its environment says so."""
+    ahead_s, right = float(os.environ.get(AHEAD, "0")), time.time
+    if ahead_s:
+        time.time = lambda: right() + ahead_s
+
+
+if __name__ == "__main__":
+    be_wrong()
+    from penstock.cli import app
+
+    app()

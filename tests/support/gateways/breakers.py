@@ -1,0 +1,90 @@
+"""Breakers against a table of workers in zones, with a platform whose probes find what the test says."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.gateway.dispatch import (
+    Breakers,
+    BreakerSettings,
+    Change,
+    CircuitSettings,
+    Evidence,
+    Finding,
+    Level,
+    Origin,
+    Probe,
+    Shape,
+)
+from tests.support.samples.calls import VERSION
+
+STEADY = BreakerSettings(circuit=CircuitSettings(open_s=1.0, most_open_s=8.0, jitter_ratio=0.0))
+OTHER = VersionId("other@0123456789ab")
+Find = Callable[[WorkerId], Finding]
+
+
+def origin(tenant: str = "acme", shape: str = "chat") -> Origin:
+    """Return whose request it was."""
+    return Origin(TenantId(tenant), Shape(shape))
+
+
+def all_pass(_: WorkerId) -> Finding:
+    """Every worker is well."""
+    return Finding.PASSED
+
+
+def version(
+    zones: dict[str, int], name: VersionId = VERSION.id, *, state: WorkerState = WorkerState.READY
+) -> VersionEntry:
+    """Return a version with so many workers in each zone, named by version, zone and number."""
+    workers = tuple(
+        WorkerEntry(id=WorkerId(f"{name[0]}-{zone}{n}"), url="http://x", state=state, zone=zone)
+        for zone, count in zones.items()
+        for n in range(count)
+    )
+    return replace(VERSION, id=name, workers=workers)
+
+
+class Room:
+    """Breakers that know these versions, and what they told."""
+
+    def __init__(self, *versions: VersionEntry, settings: BreakerSettings = STEADY) -> None:
+        self.told: list[Change] = []
+        self.breakers = Breakers(random.Random(0), settings, self.told.append)
+        self.breakers.learn(versions, 0.0)
+        self.ids = [worker.id for one in versions for worker in one.workers]
+        self.asked: list[Probe] = []
+
+    def of(self, prefix: str) -> list[WorkerId]:
+        """Return the workers whose names begin so."""
+        return [one for one in self.ids if one.startswith(prefix)]
+
+    def lose(self, prefix: str, now: float = 0.0) -> None:
+        """Refuse a connection at each of these."""
+        for worker in self.of(prefix):
+            self.fail(worker, now, Evidence.CLOSED)
+
+    def fail(
+        self, worker: WorkerId, now: float, evidence: Evidence = Evidence.ANSWERED, who: Origin | None = None
+    ) -> None:
+        """Let a request fail there."""
+        self.breakers.failed(worker, evidence, who or origin(), now)
+
+    def probe(self, now: float, find: Find = all_pass) -> list[WorkerId]:
+        """Ask whoever is due, and return whom."""
+        probes = self.breakers.due(now)
+        self.asked += probes
+        for probe in probes:
+            self.breakers.judged(probe, find(probe.worker), now)
+        return [probe.worker for probe in probes]
+
+    def out(self, now: float, prefix: str = "t-") -> set[WorkerId]:
+        """Return which of these are left alone."""
+        return set(self.breakers.ejected(self.of(prefix), now))
+
+    def opened(self, level: Level) -> list[str]:
+        """Return what has opened, in order."""
+        return [change.name for change in self.told if change.level is level and change.is_open]

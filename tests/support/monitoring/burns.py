@@ -1,0 +1,237 @@
+"""Stories of a burning error budget: for each rule of a promise, the smallest in which one fault of it would be seen.
+
+A wrong threshold, a window too long or too short, a comparison or a label that reads the wrong thing.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.slo import recorded
+from penstock.slo.indicators import Measure
+from penstock.slo.promise import Promise
+from penstock.slo.rule import Alert
+from penstock.slo.windows import Pair, seconds
+from tests.support.monitoring.traffic import BASE_S, Stretch, base_rate, input_series, pace, step_s
+
+MARGIN = 0.12
+"""So far beside a threshold a story stands: nearer than any mutant."""
+Test = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """What happens, how often rules are evaluated, and when an alert must speak and when not, in seconds."""
+
+    name: str
+    stretches: tuple[Stretch, ...]
+    every_s: int
+    fires_at: float | None = None
+    silent_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One test of promtool, and how often its rules are evaluated."""
+
+    every_s: int
+    test: Test
+
+
+def stories(promise: Promise, pair: Pair, least_bad_events: int) -> list[Story]:
+    """Return what tells a right alert of this pair of windows from a wrong one."""
+    return [
+        *_threshold(promise, pair),
+        _begins(promise, pair),
+        _ends(promise, pair),
+        *_quiet(pair, least_bad_events),
+        *_young(least_bad_events),
+    ]
+
+
+def _threshold(promise: Promise, pair: Pair) -> list[Story]:
+    long, bound = seconds(pair.long), promise.threshold(pair)
+    lasts = 1.25 * long
+
+    def always(bad_ratio: float) -> tuple[Stretch, ...]:
+        return (Stretch(length_s=lasts, bad_ratio=bad_ratio),)
+
+    return [
+        Story(
+            name="a little too fast", stretches=always((1 + MARGIN) * bound), every_s=pace(long / 12), fires_at=lasts
+        ),
+        Story(name="almost too fast", stretches=always((1 - MARGIN) * bound), every_s=pace(long / 12), silent_at=lasts),
+    ]
+
+
+def _begins(promise: Promise, pair: Pair) -> Story:
+    """Twice too fast since a moment ago: the long window must wait until it has seen half of itself burn."""
+    long, bound = seconds(pair.long), promise.threshold(pair)
+    before, fierce = 1.3 * long, _fierce(bound)
+    crossed = long * bound / fierce
+    return Story(
+        name="much too fast, since a moment ago",
+        stretches=(Stretch(length_s=before), Stretch(length_s=1.4 * crossed, bad_ratio=fierce)),
+        every_s=pace(long / 48),
+        silent_at=before + 0.9 * crossed + BASE_S / 2,
+        fires_at=before + 1.25 * crossed,
+    )
+
+
+def _ends(promise: Promise, pair: Pair) -> Story:
+    """Twice too fast, and over: the short window must let go when half of itself is well again."""
+    short, bound = seconds(pair.short), promise.threshold(pair)
+    until, fierce = 2.2 * short, _fierce(bound)
+    lag = 0 if pair.short == recorded.BASE_WINDOW else BASE_S / 2
+    crossed, near = short * (1 - bound / fierce) + lag, 0.15 * short * bound / fierce
+    return Story(
+        name="much too fast, and over",
+        stretches=(Stretch(length_s=until, bad_ratio=fierce), Stretch(length_s=1.5 * short)),
+        every_s=pace(short / 20),
+        fires_at=until + crossed - near,
+        silent_at=until + crossed + near,
+    )
+
+
+def _quiet(pair: Pair, least_bad_events: int) -> list[Story]:
+    """All of a few requests are bad, now and then one: one too few in the long window to speak of, and enough."""
+    long = seconds(pair.long)
+
+    def few(share: float, lasts: float) -> tuple[Stretch, ...]:
+        return (Stretch(length_s=lasts, per_s=share * least_bad_events / long, bad_ratio=1),)
+
+    enough, too_few, every_s = 1.3 * long, 2.2 * long, pace(long / 36)
+    return [
+        Story(name="a few bad requests", stretches=few(1.15, enough), every_s=every_s, fires_at=enough),
+        Story(name="too few bad requests", stretches=few(0.9, too_few), every_s=every_s, silent_at=too_few),
+    ]
+
+
+def _young(least_bad_events: int) -> list[Story]:
+    """All of the first requests that Prometheus ever saw are bad: one too few to speak of, and enough."""
+
+    def first(count: float) -> tuple[Stretch, ...]:
+        return Stretch(length_s=BASE_S, per_s=count / BASE_S, bad_ratio=1), Stretch(length_s=BASE_S, per_s=0)
+
+    enough, too_few = (first(share * least_bad_events) for share in (1.15, 0.9))
+    at = 1.8 * BASE_S
+    return [
+        Story(name="few bad requests, the first of all", stretches=enough, every_s=30, fires_at=at),
+        Story(name="too few bad requests, the first of all", stretches=too_few, every_s=30, silent_at=at),
+    ]
+
+
+def _fierce(bound: float) -> float:
+    return min(1.0, 2 * bound)
+
+
+def told(measure: Measure, story: Story, alert: Alert) -> Case:
+    """Return the story as a test of when this alert speaks."""
+    checks = [(story.fires_at, True), (story.silent_at, False)]
+    return _case(
+        measure, story, promql_expr_test=[speaks(alert, story, at, fires) for at, fires in checks if at is not None]
+    )
+
+
+def said(measure: Measure, story: Story, alert: Alert, value: str = "", spent: str = "") -> Case:
+    """Return the story as a test of what this alert says: its labels, and its annotations with these in words."""
+    assert story.fires_at is not None
+    return _case(measure, story, alert_rule_test=[_saying(alert, _on_grid(story, story.fires_at), value, spent)])
+
+
+def _saying(alert: Alert, at: str, value: str = "", spent: str = "") -> Test:
+    plain = alert.plain()
+    annotations: Any = plain["annotations"]
+    summary = annotations["summary"].replace("{{ $value | humanizePercentage }}", value)
+    effect = re.sub(r"\{\{ with .*\{\{ end \}\}", spent, annotations["effect"])
+    expected = {"exp_labels": plain["labels"], "exp_annotations": annotations | {"summary": summary, "effect": effect}}
+    return {"eval_time": at, "alertname": alert.name, "exp_alerts": [expected]}
+
+
+def steps_up(promise: Promise, measure: Measure) -> Case:
+    """Return a test of what is read from the counters: half of the base window is old, half is new."""
+    old, new = Stretch(length_s=5 * BASE_S, bad_ratio=0.1), Stretch(length_s=BASE_S / 2, per_s=30, bad_ratio=0.5)
+    story = Story(name="traffic grows", stretches=(old, new), every_s=30)
+    at = f"{old.length_s + new.length_s:g}s"
+    seen = (
+        about(promise.series(recorded.EVENTS), (old.per_s + new.per_s) / 2, at),
+        about(promise.series(recorded.BAD_EVENTS), (old.bad_per_s + new.bad_per_s) / 2, at),
+    )
+    return _case(measure, story, promql_expr_test=list(seen))
+
+
+def grows(promise: Promise, measure: Measure, window: str, mean: float = 0.2) -> Case:
+    """Return a test of the share of bad events over a window, ``mean`` or so; each other window would tell another.
+
+    What is left of the budget is looked at too, where the rules record it.
+    """
+    width = seconds(window)
+    every_s = pace(width / 24)
+    parts = ((1.5, 0.25), (0.5, 0.5), (0.25, 1.0), (0.25, 2.0))
+    stretches = tuple(Stretch(length_s=part * width, per_s=0.002, bad_ratio=bad * mean) for part, bad in parts)
+    end = int(2.5 * width) // every_s * every_s
+    seen = (end,) if window == recorded.BASE_WINDOW else range(end - width, end + 1, every_s)
+    bad = sum(base_rate(stretches, lambda s: s.bad_per_s, at) for at in seen)
+    share = bad / sum(base_rate(stretches, lambda s: s.per_s, at) for at in seen)
+    checks = [about(promise.series(recorded.error_ratio(window)), share, f"{end}s")]
+    if window == f"{promise.period_days}d":
+        checks += [
+            about(promise.series(recorded.BUDGET), promise.budget_ratio, f"{end}s"),
+            about(promise.series(recorded.BUDGET_LEFT), 1 - share / promise.budget_ratio, f"{end}s"),
+        ]
+    story = Story(name=f"trouble grows, over {window}", stretches=stretches, every_s=every_s)
+    return _case(measure, story, promql_expr_test=checks)
+
+
+def falls_silent(measure: Measure, alert: Alert) -> list[Case]:
+    """Return tests of an alert of lost data: not while there is some, after a quarter of an hour, for about a day."""
+    lived, hold, day = 7200, 900, 86_400
+    lost = lived + BASE_S
+    story = Story(name="data is lost", stretches=(Stretch(length_s=lived),), every_s=BASE_S)
+    times = {lived: False, lost + hold * 0.9: False, lost + hold * 1.6: True, lost + 0.9 * day: True}
+    checks = [speaks(alert, story, at, fires) for at, fires in (times | {lost + 1.1 * day: False}).items()]
+    saying = Story(name="data was lost", stretches=story.stretches, every_s=BASE_S, fires_at=lost + 2 * hold)
+    return [_case(measure, story, promql_expr_test=checks), said(measure, saying, alert)]
+
+
+def gateways_go(alert: Alert) -> list[Case]:
+    """Return tests of an alert of a Prometheus that loses sight of all gateways; one forgets them after 5 minutes."""
+    gone = 600 + BASE_S
+    story = Story(name="no gateway is seen", stretches=(), every_s=15)
+    times = {600: False, gone + 0.9 * 120: False, gone + 1.3 * 120: True}
+    checks = [speaks(alert, story, at, fires) for at, fires in times.items()]
+    series = [{"series": "penstock_routing_table_number", "values": "7x40"}]
+    test = {"name": story.name, "interval": "15s", "input_series": series}
+    return [
+        Case(every_s=15, test=test | {"promql_expr_test": checks}),
+        Case(every_s=15, test=test | {"alert_rule_test": [_saying(alert, f"{gone + 180}s")]}),
+    ]
+
+
+def about(expr: str, value: float, at: str) -> Test:
+    """Return a check that an expression is about this."""
+    return {
+        "expr": f"sum(abs({expr} - ({value:.9g})) < bool {abs(value) * 0.04:.9g})",
+        "eval_time": at,
+        "exp_samples": [{"labels": "{}", "value": 1}],
+    }
+
+
+def speaks(alert: Alert, story: Story, at: float, fires: bool) -> Test:
+    """Return a check of whether an alert fires at a time."""
+    return {
+        "expr": f'count(ALERTS{{alertname="{alert.name}",alertstate="firing"}})',
+        "eval_time": _on_grid(story, at),
+        "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
+    }
+
+
+def _case(measure: Measure, story: Story, **checks: list[Test]) -> Case:
+    series = input_series(measure, story.stretches, story.every_s)
+    test = {"name": story.name, "interval": f"{step_s(story.every_s)}s", "input_series": series, **checks}
+    return Case(every_s=story.every_s, test=test)
+
+
+def _on_grid(story: Story, at: float) -> str:
+    """Return the time of the last evaluation until then: between two nobody looks."""
+    return f"{int(at) // story.every_s * story.every_s}s"

@@ -1,0 +1,347 @@
+"""Situations that a diagnosis must name, and for each its neighbours: what looks alike and is something else.
+
+A neighbour lies within a factor of two of the threshold that sets it apart, so that a moved threshold is noticed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.diagnosis.evidence import Case
+from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.outcome import Outcome, Stage
+from tests.support.monitoring.measurements import EVERYDAY, Site, Tenant, Worker
+
+Look = Callable[[Site], Snapshot]
+"""Makes a snapshot of a described platform."""
+LATE = {0.4: 60, 2.0: 60}
+"""First tokens, half of them after their promise."""
+HEALTHY = Site()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """A situation in which this case does not hold: ``rules_out`` names it, for the evidence that it lacks."""
+
+    case: Case
+    because: str
+    site: Site
+
+
+def evenly(wait_s: float, **fields: int) -> Mapping[str, Tenant]:
+    """Return three tenants with the same load."""
+    return {name: Tenant(wait_s=wait_s, **fields) for name in "abc"}
+
+
+FULL = Worker(running=63, waiting=12, saturation=1.0, kv_used_ratio=0.6)
+SATURATED = Site(workers=(FULL,), tenants=evenly(1.5), ttft_s=LATE, device=97.0)
+HALF = Worker(running=30, waiting=12, saturation=0.5, kv_used_ratio=0.45)
+HALF_FULL = Site(workers=(HALF,), tenants=evenly(1.5), ttft_s=LATE)
+"""Requests wait while half the slots are used, and the GPUs say nothing."""
+KV_FULL = Worker(running=20, waiting=12, saturation=1.0, kv_used_ratio=0.97, preemptions=3)
+KV_BOUND = Site(workers=(KV_FULL,), tenants=evenly(1.5), ttft_s=LATE, device=60.0)
+SMALL = Worker(running=8, slots=8, waiting=12, saturation=1.0, kv_used_ratio=0.15)
+BATCH_TOO_SMALL = Site(workers=(SMALL,), tenants=evenly(1.5), ttft_s=LATE, device=35.0)
+PREFILLING = Site(
+    tenants=evenly(0.002, prompt=1500, output=100),
+    itl_s={0.03: 8_000, 0.3: 4_000},
+    workers=(Worker(running=20),),
+)
+LOUD = {"loud": Tenant(requests=400, wait_s=1.0), "quiet": Tenant(requests=20, wait_s=2.0)}
+NOISY = Site(tenants=LOUD, workers=(FULL,), ttft_s=LATE)
+GATEWAY_BOUND = Site(loop_busy_ratio=0.97, lag_s={0.08: 240}, ttft_s=LATE)
+SLOW_STORE = {**EVERYDAY, Stage.ADMISSION: 0.6}
+LIMITS_SLOW = Site(stages=SLOW_STORE, ttft_s=LATE)
+SLOW_CLIENTS = Site(paused_s=120.0, itl_s={0.02: 10_000, 1.5: 2_000})
+VERSION, SISTER = "m@000000000001", "m@000000000002"
+STARTING = Worker(starting={WorkerState.FETCHING: 0.2, WorkerState.LOADING: 0.8})
+COLD_START = Site(workers=(Worker(starts=1),), failed={Outcome.NO_CAPACITY: 60})
+SCALED_TO_NOTHING = Site(tenants={}, workers=(), ttft_s={}, wanted={VERSION: 0}, failed={Outcome.NO_CAPACITY: 30})
+ZONED = tuple(Worker(zone=zone, prefill_s=0.6 if zone == "z2" else 0.15) for zone in ("z1", "z1", "z2", "z2"))
+SLOW_ZONE = Site(workers=ZONED, zones={"z1": 0.2, "z2": 1.6}, ttft_s=LATE)
+LOST = Worker(restarts=3)
+UNHEALTHY = Site(workers=(LOST, LOST), failed={Outcome.BROKEN_STREAM: 20})
+
+SITUATIONS: dict[Case, Site] = {
+    Case.UNHEALTHY_VERSION: UNHEALTHY,
+    Case.SLOW_ZONE: SLOW_ZONE,
+    Case.NO_WORKER: SCALED_TO_NOTHING,
+    Case.COLD_START: COLD_START,
+    Case.GATEWAY_BOUND: GATEWAY_BOUND,
+    Case.LIMITS_SLOW: LIMITS_SLOW,
+    Case.SLOW_CLIENTS: SLOW_CLIENTS,
+    Case.STARVED_TENANTS: NOISY,
+    Case.KV_BOUND: KV_BOUND,
+    Case.BATCH_TOO_SMALL: BATCH_TOO_SMALL,
+    Case.PREFILL_INTERFERENCE: PREFILLING,
+    Case.ENGINE_SATURATED: SATURATED,
+}
+
+ALSO: tuple[tuple[Case, Site], ...] = (
+    (Case.UNHEALTHY_VERSION, Site(workers=(Worker(restarts=2), Worker()), failed={Outcome.BROKEN_STREAM: 20})),
+    (Case.UNHEALTHY_VERSION, Site(failed={Outcome.ENGINE_ERROR: 7})),
+    (Case.UNHEALTHY_VERSION, Site(ejections=3)),
+    (Case.UNHEALTHY_VERSION, Site(open_circuits={"version": 0.15})),
+    (Case.SLOW_ZONE, Site(workers=ZONED, open_circuits={"zone": 0.15})),
+    (Case.SLOW_CLIENTS, Site(failed={Outcome.SLOW_READER: 1})),
+    (Case.KV_BOUND, Site(workers=(replace(KV_FULL, waiting=1.5, preemptions=0, kv_used_ratio=0.5, saturation=0.95),))),
+    (Case.KV_BOUND, Site(workers=(replace(KV_FULL, running=38),))),
+    (Case.KV_BOUND, Site(workers=(replace(KV_FULL, waiting=0.0, preemptions=1),))),
+    (Case.BATCH_TOO_SMALL, replace(BATCH_TOO_SMALL, workers=(replace(SMALL, kv_used_ratio=0.5),))),
+    (Case.COLD_START, replace(COLD_START, failed={Outcome.NO_CAPACITY: 2})),
+    (Case.ENGINE_SATURATED, replace(SATURATED, workers=(replace(FULL, running=58, waiting=1.5),), device=None)),
+    (Case.COLD_START, replace(COLD_START, workers=(STARTING,))),
+    (Case.NO_WORKER, replace(COLD_START, workers=(STARTING,))),
+    (Case.NO_WORKER, Site(workers=(), wanted={VERSION: 2}, failed={Outcome.NO_CAPACITY: 2})),
+    (Case.NO_WORKER, Site(workers=(Worker(starting={WorkerState.LOADING: 0.4}),), failed={Outcome.NO_CAPACITY: 60})),
+    (Case.ENGINE_SATURATED, replace(SATURATED, loop_busy_ratio=0.5)),
+    (Case.ENGINE_SATURATED, replace(HALF_FULL, failed={Outcome.NO_CAPACITY: 2}, overloaded=2)),
+    (Case.ENGINE_SATURATED, replace(HALF_FULL, workers=(replace(HALF, queue_s=1.5),))),
+    (Case.GATEWAY_BOUND, replace(GATEWAY_BOUND, loop_busy_ratio=0.3, loop_starved_ratio=0.65)),
+    (Case.GATEWAY_BOUND, replace(GATEWAY_BOUND, lag_s={0.008: 220, 0.02: 20})),
+    (Case.LIMITS_SLOW, replace(LIMITS_SLOW, stages={**EVERYDAY, Stage.ADMISSION: 0.04})),
+    (Case.LIMITS_SLOW, replace(LIMITS_SLOW, lag_s={0.0008: 220, 0.008: 20})),
+    (Case.STARVED_TENANTS, replace(NOISY, tenants={name: replace(LOUD[name], wait_s=0.8) for name in LOUD})),
+    (Case.STARVED_TENANTS, replace(NOISY, tenants={"loud": replace(LOUD["loud"], wait_s=2.6), "quiet": LOUD["quiet"]})),
+    (Case.PREFILL_INTERFERENCE, replace(PREFILLING, workers=(Worker(waiting=0.7),))),
+    (Case.PREFILL_INTERFERENCE, replace(PREFILLING, ttft_s=LATE, stages={**EVERYDAY, Stage.QUEUE: 0.1})),
+    (Case.SLOW_CLIENTS, replace(SLOW_CLIENTS, paused_s=72.0)),
+    (Case.SLOW_ZONE, replace(SLOW_ZONE, zones={"z1": 0.2, "z2": 0.6})),
+    (Case.SLOW_ZONE, replace(SLOW_ZONE, workers=(*ZONED[:3], replace(ZONED[3], prefill_s=0.3)))),
+)
+"""The same cases, shown by other evidence, or by as little of it as is enough."""
+
+LEFT_OPEN: tuple[tuple[Case, Site], ...] = (
+    (Case.ENGINE_SATURATED, replace(SATURATED, workers=(replace(FULL, running=40),), device=None)),
+    (Case.ENGINE_SATURATED, HALF_FULL),
+    (Case.ENGINE_SATURATED, replace(HALF_FULL, failed={Outcome.NO_CAPACITY: 1}, overloaded=1)),
+    (Case.ENGINE_SATURATED, replace(HALF_FULL, failed={Outcome.NO_CAPACITY: 60})),
+    (Case.ENGINE_SATURATED, replace(HALF_FULL, workers=(replace(HALF, queue_s=0.7),))),
+    (Case.NO_WORKER, Site(wanted={VERSION: 1, SISTER: 0}, failed={Outcome.NO_CAPACITY: 60})),
+    (Case.BATCH_TOO_SMALL, replace(BATCH_TOO_SMALL, device=None)),
+    (Case.LIMITS_SLOW, replace(LIMITS_SLOW, shares_limits=False)),
+)
+"""What only figures would decide that nobody has: the GPUs' own account, whether limits are shared, and to which of a
+model's versions callers are sent."""
+
+
+def with_worker(site: Site, **fields: Any) -> Site:  # noqa: ANN401  any field of a worker
+    """Return the same with other workers."""
+    return replace(site, workers=tuple(replace(one, **fields) for one in site.workers))
+
+
+def with_tenants(site: Site, **changes: Tenant) -> Site:
+    """Return the same with other tenants."""
+    return replace(site, tenants={**site.tenants, **changes})
+
+
+NEIGHBOURS: tuple[Neighbour, ...] = (
+    Neighbour(
+        case=Case.ENGINE_SATURATED,
+        because="a full batch for which nobody waits is a well used engine",
+        site=with_worker(SATURATED, waiting=0.6),
+    ),
+    Neighbour(
+        case=Case.ENGINE_SATURATED,
+        because="what waits before a half empty batch waits for something else",
+        site=replace(with_worker(SATURATED, running=40), device=70.0),
+    ),
+    Neighbour(
+        case=Case.ENGINE_SATURATED,
+        because="where the gateway computes all the time, its CPU is not idle",
+        site=replace(SATURATED, loop_busy_ratio=0.78),
+    ),
+    Neighbour(
+        case=Case.ENGINE_SATURATED,
+        because="a full KV cache is the scarcer thing",
+        site=with_worker(SATURATED, kv_used_ratio=0.95),
+    ),
+    Neighbour(
+        case=Case.ENGINE_SATURATED,
+        because="GPUs that idle are not saturated, however full the batch",
+        site=replace(SATURATED, device=70.0),
+    ),
+    Neighbour(
+        case=Case.KV_BOUND,
+        because="a batch that is full, too, is the scarcer thing",
+        site=with_worker(KV_BOUND, running=55),
+    ),
+    Neighbour(
+        case=Case.KV_BOUND,
+        because="a full KV cache that nobody waits for is well used",
+        site=with_worker(KV_BOUND, waiting=0.6, preemptions=0),
+    ),
+    Neighbour(
+        case=Case.KV_BOUND,
+        because="what waits before free blocks waits for something else",
+        site=with_worker(KV_BOUND, kv_used_ratio=0.7, saturation=0.7, preemptions=0),
+    ),
+    Neighbour(
+        case=Case.BATCH_TOO_SMALL,
+        because="busy GPUs would not serve a larger batch sooner",
+        site=replace(BATCH_TOO_SMALL, device=75.0),
+    ),
+    Neighbour(
+        case=Case.BATCH_TOO_SMALL,
+        because="free slots are no lack of slots",
+        site=with_worker(BATCH_TOO_SMALL, running=5),
+    ),
+    Neighbour(
+        case=Case.BATCH_TOO_SMALL,
+        because="without KV blocks more slots stay empty",
+        site=with_worker(BATCH_TOO_SMALL, kv_used_ratio=0.85),
+    ),
+    Neighbour(
+        case=Case.BATCH_TOO_SMALL,
+        because="a small batch for which nobody waits is large enough",
+        site=with_worker(BATCH_TOO_SMALL, waiting=0.6),
+    ),
+    Neighbour(
+        case=Case.PREFILL_INTERFERENCE,
+        because="an engine that decodes most of the time has a large batch, and few prompts in it",
+        site=replace(PREFILLING, tenants=evenly(0.002, prompt=100, output=100)),
+    ),
+    Neighbour(
+        case=Case.PREFILL_INTERFERENCE,
+        because="first tokens that mostly wait for a place are a queue",
+        site=replace(PREFILLING, ttft_s=LATE, stages={**EVERYDAY, Stage.QUEUE: 0.25}),
+    ),
+    Neighbour(
+        case=Case.PREFILL_INTERFERENCE,
+        because="gaps that keep the promise are nobody's harm",
+        site=replace(PREFILLING, itl_s={0.03: 11_500, 0.3: 500}),
+    ),
+    Neighbour(
+        case=Case.PREFILL_INTERFERENCE,
+        because="where requests wait for a place, the batch is full",
+        site=with_worker(PREFILLING, waiting=1.8),
+    ),
+    Neighbour(
+        case=Case.STARVED_TENANTS,
+        because="in fair order the others pass, and only the one who floods waits",
+        site=with_tenants(NOISY, loud=Tenant(requests=400, wait_s=6.0)),
+    ),
+    Neighbour(
+        case=Case.STARVED_TENANTS,
+        because="others who hardly wait are not starved",
+        site=with_tenants(NOISY, quiet=Tenant(requests=20, wait_s=0.3), loud=Tenant(requests=400, wait_s=0.3)),
+    ),
+    Neighbour(
+        case=Case.STARVED_TENANTS,
+        because="where nobody has most of the service, all of them are too many",
+        site=replace(NOISY, tenants={name: Tenant(wait_s=2.0) for name in ("loud", "quiet", "third")}),
+    ),
+    Neighbour(
+        case=Case.STARVED_TENANTS,
+        because="one whom its own limits refuse is bounded already",
+        site=with_tenants(NOISY, loud=Tenant(requests=400, wait_s=1.0, over_limit=1)),
+    ),
+    Neighbour(
+        case=Case.STARVED_TENANTS,
+        because="where nobody waits at a door, others' waits have another reason",
+        site=with_worker(NOISY, waiting=0.6),
+    ),
+    Neighbour(
+        case=Case.GATEWAY_BOUND,
+        because="a loop that is late and computes little waits for something else",
+        site=replace(GATEWAY_BOUND, loop_busy_ratio=0.6),
+    ),
+    Neighbour(
+        case=Case.GATEWAY_BOUND,
+        because="a loop that computes much and is in time holds nobody up",
+        site=replace(GATEWAY_BOUND, lag_s={0.0049: 220, 0.008: 20}),
+    ),
+    Neighbour(
+        case=Case.LIMITS_SLOW,
+        because="a loop that is late makes every store look slow",
+        site=replace(LIMITS_SLOW, lag_s={0.008: 220, 0.02: 20}),
+    ),
+    Neighbour(
+        case=Case.LIMITS_SLOW,
+        because="an admission of twenty milliseconds is what a store far away takes",
+        site=replace(LIMITS_SLOW, stages={**EVERYDAY, Stage.ADMISSION: 0.02}),
+    ),
+    Neighbour(
+        case=Case.LIMITS_SLOW,
+        because="where reading prompts takes as long, admission is not the bottleneck",
+        site=replace(LIMITS_SLOW, stages={**SLOW_STORE, Stage.PREPROCESS: 0.9}),
+    ),
+    Neighbour(
+        case=Case.SLOW_CLIENTS,
+        because="a slow engine makes the same gaps, and its readers wait for it",
+        site=replace(SLOW_CLIENTS, paused_s=30.0),
+    ),
+    Neighbour(
+        case=Case.NO_WORKER,
+        because="full workers are there",
+        site=Site(workers=(), wanted={VERSION: 0}, failed={Outcome.NO_CAPACITY: 60}, overloaded=60),
+    ),
+    Neighbour(
+        case=Case.NO_WORKER,
+        because="a version that nobody asks for needs no worker",
+        site=Site(workers=(), wanted={VERSION: 0}, failed={Outcome.NO_CAPACITY: 1}),
+    ),
+    Neighbour(
+        case=Case.NO_WORKER,
+        because="where a worker is ready all the time, who is refused is refused for another reason",
+        site=replace(COLD_START, workers=(Worker(), Worker(starting={WorkerState.LOADING: 0.4}))),
+    ),
+    Neighbour(
+        case=Case.COLD_START,
+        because="requests that found no worker while none started have another reason",
+        site=with_worker(COLD_START, starts=0),
+    ),
+    Neighbour(
+        case=Case.COLD_START,
+        because="a worker that starts and is not missed costs nobody anything",
+        site=replace(COLD_START, failed={Outcome.NO_CAPACITY: 1}),
+    ),
+    Neighbour(
+        case=Case.COLD_START,
+        because="an engine that was lost starts again for a reason of its own",
+        site=with_worker(COLD_START, restarts=1),
+    ),
+    Neighbour(
+        case=Case.SLOW_ZONE,
+        because="zones differ a little by their distance",
+        site=replace(SLOW_ZONE, zones={"z1": 0.2, "z2": 0.35}),
+    ),
+    Neighbour(
+        case=Case.SLOW_ZONE,
+        because="one slow worker drags the mean of its zone",
+        site=replace(
+            SLOW_ZONE, workers=(*ZONED[:3], replace(ZONED[3], prefill_s=0.2), replace(ZONED[3], prefill_s=2.0))
+        ),
+    ),
+    Neighbour(
+        case=Case.SLOW_ZONE,
+        because="one zone alone has nothing to be slower than",
+        site=replace(SLOW_ZONE, zones={"z2": 1.6}, workers=ZONED[2:]),
+    ),
+    Neighbour(
+        case=Case.UNHEALTHY_VERSION,
+        because="one lost engine is an accident",
+        site=Site(workers=(Worker(restarts=1),), failed={Outcome.BROKEN_STREAM: 4}),
+    ),
+    Neighbour(
+        case=Case.UNHEALTHY_VERSION,
+        because="one worker of three that is lost again and again is that worker's machine",
+        site=replace(UNHEALTHY, workers=(LOST, Worker(), Worker())),
+    ),
+    Neighbour(
+        case=Case.UNHEALTHY_VERSION,
+        because="a few failures in a hundred may be those of one request",
+        site=Site(failed={Outcome.ENGINE_ERROR: 4}),
+    ),
+    Neighbour(
+        case=Case.UNHEALTHY_VERSION,
+        because="a circuit that opens for a moment has worked",
+        site=Site(open_circuits={"version": 0.06}),
+    ),
+    Neighbour(
+        case=Case.SLOW_ZONE,
+        because="a zone left alone for a moment is no slow one",
+        site=Site(workers=ZONED, zones={"z1": 0.2, "z2": 0.2}, open_circuits={"zone": 0.06}),
+    ),
+)
