@@ -67,7 +67,7 @@ class Meter:
         self.steps = self.beside = 0
         self.engine_s = 0.0
         self.waited_s: float | None = None
-        """How long it waited at the door; None while it does, and for what never comes there."""
+        """How long it waited at the queue; None while it does, and for what never comes there."""
         self.batched: Batched | None = None
         """The batch of its last item, if the engine makes batches by our rules."""
         self.is_over = self.has_grammar = False

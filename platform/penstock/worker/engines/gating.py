@@ -1,8 +1,8 @@
 """What the gate before an engine holds for given, by what runs the model. Pure.
 
-vLLM reads prompts in steps of so many tokens, and where tenants share its steps it takes seats back. A torch engine
+vLLM reads prompts in steps of so many tokens, and where tenants share its steps it takes slots back. A torch engine
 has no such step: its batches are bounded in seconds and tenants take turns in them (ADR 0078), so whoever comes needn't
-wait at the door for what others have in its batcher.
+wait at the queue for what others have in its batcher.
 """
 
 from dataclasses import replace

@@ -95,7 +95,7 @@ class _BySteps(Scheduler):
         return taken
 
     def _make_room(self, running: list[Any], still: frozenset[str]) -> None:
-        """Preempt of those who stand still what is in the way of the first prompt: seats, and KV blocks.
+        """Preempt of those who stand still what is in the way of the first prompt: slots, and KV blocks.
 
         Whoever was preempted least goes first, then the newest. What it has made stays in the prefix cache, as long as
         nobody needs the blocks.

@@ -1,7 +1,7 @@
 """Who takes part in an engine's next step: whoever holds more than its share stands still while the prompt of somebody
 smaller is read.
 
-A sequence that decodes makes each step longer, and a prompt takes all that is left of one. The gate's door decides who
+A sequence that decodes makes each step longer, and a prompt takes all that is left of one. The gate's queue decides who
 comes in; what is inside shares the steps here, tenant by tenant. Pure: it imports no engine and reads no clock.
 
 Trade-off: who stands still makes no token meanwhile. So it lasts ``MOST_STILL`` steps in a row at most, only tenants

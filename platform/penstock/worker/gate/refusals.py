@@ -8,9 +8,9 @@ from penstock.domain.ids import VersionId
 from penstock.domain.serving.report import SILENT, Report
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from penstock.worker.gate.admission.door import Shed
 from penstock.worker.gate.asgi import Headers, Send, answer
 from penstock.worker.gate.queue_wait import FOR_GOOD, Rejection
+from penstock.worker.gate.queueing.admission import Shed
 
 
 class Refusal(StrEnum):

@@ -33,7 +33,7 @@ from penstock.worker.meter import Meter, current
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
 """What torch's allocator of a CPU says; it has no error of its own for it."""
 BATCHES = 2
-"""One that is computed, one that waits to be formed: so many does the door have seats for."""
+"""One that is computed, one that waits to be formed: so many does the queue have slots for."""
 WORD_S, WORD_PART = 0.1, 0.05
 """So long before its deadline, and no larger a part of its time, a request is given up: whoever asked is told why."""
 _Done = tuple[Features, int, Batched | None]

@@ -1,8 +1,8 @@
 """How much of each list is under way at once: two full batches while its tenant is alone here, else its own share.
 
 A list's share (``meter.share``) is made for neighbours; where there are none it would only leave batches empty. What is
-under way when somebody comes is at most what the door's seats could hold anyway, and is through within two batches;
-until then the list adds nothing. The door knows nothing of this: seats, charges and weights are as they were.
+under way when somebody comes is at most what the queue's slots could hold anyway, and is through within two batches;
+until then the list adds nothing. The queue knows nothing of this: slots, charges and weights are as they were.
 """
 
 from collections import Counter
