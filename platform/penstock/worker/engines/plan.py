@@ -1,6 +1,6 @@
-"""What one engine process is to run, as a private file that the agent writes and the engine reads.
+"""An engine process's launch plan: a private file written by the agent, read by the engine.
 
-A file, because arguments and environments of processes can be read by others, and it holds the ticket key.
+A file, since other users can read arguments and environments, and it holds the ticket key.
 """
 
 import json
@@ -14,7 +14,7 @@ from penstock.worker.gate_config import GateConfig, QueueOrder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Where the engine's listener has its certificate, key and authorities from; read again when they change."""
+    """Paths of the listener's certificate, key and authorities; read again when they change."""
 
     certificate: str
     key: str
@@ -23,9 +23,9 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """The engine's arguments, its environment beyond the inherited one, and its gate's settings.
+    """Engine arguments, additional environment, gate settings.
 
-    ``forkable`` tells whether a pre-imported parent may fork it (CPU only: a device context does not survive a fork).
+    ``forkable``: a pre-imported parent may fork it (CPU only: a device context does not survive a fork).
     """
 
     argv: tuple[str, ...]
@@ -45,7 +45,6 @@ def write(plan: LaunchPlan, path: Path) -> None:
 
 
 def read(path: Path) -> LaunchPlan:
-    """Return the plan in this file."""
     raw = json.loads(path.read_text())
     return LaunchPlan(
         argv=tuple(raw["argv"]),
