@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.serving.adapted import Adapted
 from penstock.domain.serving.batched import Batched
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import SILENT, Report
 from penstock.domain.serving.used import Used
 from penstock.domain.serving.waited import Waited

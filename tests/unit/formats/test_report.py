@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.serving.adapted import Adapted, Met
 from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import SILENT, Report
 from penstock.domain.serving.used import Used
 from penstock.domain.serving.waited import Ahead, Waited

@@ -5,9 +5,9 @@ One JSON value on the wire (``formats.report``); a part that is unknown is left 
 
 from dataclasses import dataclass
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.serving.adapted import Adapted
 from penstock.domain.serving.batched import Batched
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.used import Used
 from penstock.domain.serving.waited import Waited
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Stage
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Report
 from penstock.formats.report import HEADER, encode
 from penstock.telemetry import names

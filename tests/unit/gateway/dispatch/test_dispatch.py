@@ -19,10 +19,10 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import binding_of, unseal
 from penstock.gateway.dispatch import RetryBudget, dispatcher, verdict

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import DeadlineExceeded, EngineError, EngineRefused
-from penstock.domain.fleet.worker import Load
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import InferenceRequest
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour

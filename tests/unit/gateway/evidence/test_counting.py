@@ -7,11 +7,12 @@ import pytest
 
 from penstock.domain.errors import ContextTooLong, Overloaded
 from penstock.domain.fleet.table import WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, bucket, cell, price_bucket
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Report
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Send
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Report
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
 from penstock.domain.serving.waited import Waited
