@@ -10,9 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
-from types import MappingProxyType
 from typing import Any, Self, cast
 
 import httptools
@@ -93,9 +91,6 @@ class StubEngine:
 
 
 MOST_REMEMBERED = 10_000
-
-
-NO_PARTS: Mapping[str, object] = MappingProxyType({})
 
 
 class _Connection(asyncio.Protocol):
@@ -226,22 +221,20 @@ class _Connection(asyncio.Protocol):
     def _whole(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
         self.timer, self.step_s = None, 0.0
         answer = self._complete(path, body)
-        self._unary(200, answer, behaviour, parts={"used": self._used()} if behaviour.counts else {})
+        self._unary(200, answer, behaviour, **({"used": self._used()} if behaviour.counts else {}))
 
     def _used(self) -> dict[str, object]:
         counts = {"prompt_tokens": self.stub.prompt_tokens, "output_tokens": self.sent}
         return {**counts, "cached_tokens": 0, "sequences": 1, "prompts": 1}
 
-    def _head(self, status: int, headers: bytes, behaviour: Behaviour, parts: Mapping[str, object] = NO_PARTS) -> bytes:
+    def _head(self, status: int, headers: bytes, behaviour: Behaviour, **parts: object) -> bytes:
         report = msgspec.json.encode({"load": behaviour.load, **behaviour.report, **parts})
         own = b"x-penstock-report: %b\r\nx-penstock-worker: %b" % (report, self.stub.worker.encode())
         return b"HTTP/1.1 %d Stub\r\n%b%b\r\n\r\n" % (status, headers, own)
 
-    def _unary(
-        self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"", parts: Mapping[str, object] = NO_PARTS
-    ) -> None:
+    def _unary(self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"", **parts: object) -> None:
         head = b"content-type: application/json\r\ncontent-length: %d\r\n%b" % (len(body), extra)
-        self._write(self._head(status, head, behaviour, parts) + body)
+        self._write(self._head(status, head, behaviour, **parts) + body)
         self._over()
 
     def _complete(self, path: str, body: dict[str, Any]) -> bytes:

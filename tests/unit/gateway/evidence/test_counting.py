@@ -393,10 +393,8 @@ def test_nobody_judges_the_answers_of_one_version_alone(house: House) -> None:
     assert not house.arms.judges(a_call(model="other"))
 
 
-@pytest.mark.parametrize(("company", "beside"), [(None, 3), (5, 4), (1, 0), (0, 0)])
-def test_company_is_the_workers_own_word_where_it_has_told(house: House, company: int | None, beside: int) -> None:
+@pytest.mark.parametrize(("company", "beside"), [(None, 3), (Load(running=5), 4), (Load(running=1), 0), (Load(), 0)])
+def test_company_is_the_workers_own_word_where_it_has_told(house: House, company: Load | None, beside: int) -> None:
     """The table's load is old: of requests that come in lots it says that each was alone."""
-    call = a_call()
-    call.report = Report(load=None if company is None else Load(running=company))
-    house.arms.ended(call, OK)
+    house.arms.ended(replace(a_call(), report=Report(load=company)), OK)
     assert [one.cell for one in house.arm().ttft] == [cell(64, beside)]
