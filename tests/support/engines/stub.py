@@ -221,7 +221,7 @@ class _Connection(asyncio.Protocol):
     def _whole(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
         self.timer, self.step_s = None, 0.0
         answer = self._complete(path, body)
-        self._unary(200, answer, behaviour, **({"used": self._used()} if behaviour.counts else {}))
+        self._unary(200, answer, behaviour, b"", **({"used": self._used()} if behaviour.counts else {}))
 
     def _used(self) -> dict[str, object]:
         counts = {"prompt_tokens": self.stub.prompt_tokens, "output_tokens": self.sent}

@@ -8,11 +8,11 @@ import asyncio
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.report import SILENT, Report
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
 from penstock.formats.report import HEADER, decode
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.ports import Loads
@@ -41,10 +41,10 @@ class Attempt:
         "_worker",
     )
 
-    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Call) -> None:
+    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Admitted) -> None:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
         self._call = call
-        call.used, call.report = None, SILENT
+        call.attempts.begin()
         self._is_unasked = False
         self._relay = relay
         self._worker = worker
@@ -68,7 +68,7 @@ class Attempt:
 
     def unreachable(self) -> None:
         """No connection could be had."""
-        self._call.used = NOTHING
+        self._call.attempts.used = NOTHING
         self._settle(verdict.unreachable())
 
     async def begun(self) -> Verdict | None:
@@ -104,11 +104,10 @@ class Attempt:
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Take what the gate says of its load; let the relay see good news only."""
-        report = decode(wire.header(headers, HEADER))
+        call, report = self._call, decode(wire.header(headers, HEADER))
         if report.load is not None:
             self._loads.heard(self._worker, report.load)
-        call, self._status = self._call, status
-        call.report = report
+        self._status, call.attempts.report = status, report
         waited_s = self._for_adapter(report)
         if status == _OK or waited_s:  # who was refused at once did not wait
             call.timings.spent(Stage.QUEUE, waited_s)
@@ -117,12 +116,12 @@ class Attempt:
             self._relay.on_head(status, headers)
         else:
             self._refused = wire.header(headers, wire.REFUSED_HEADER)
-        call.used = NOTHING if self._refused else report.used
+        call.attempts.used = NOTHING if self._refused else report.used
 
     def _for_adapter(self, report: Report) -> float:
         """Return its wait at the gate without the wait for its adapter, which is a stage of its own."""
         call, waited_s = self._call, report.waited.waited_s if report.waited is not None else 0.0
-        if report.adapted is None or call.version is None or not call.version.base:
+        if report.adapted is None or not call.version.base:
             return waited_s
         spent_s = min(waited_s, report.adapted.waited_s)
         if spent_s:

@@ -39,7 +39,7 @@ async def test_the_wait_for_an_adapter_is_a_stage(adapted: Adapted | None, stage
     asked, deaf = call(version=adapter_versions.entry()), Deaf()
     Attempt(deaf, WorkerId("w"), deaf, asked).on_head(200, headers)
     assert asked.timings.seconds == pytest.approx(stages)
-    assert asked.report == report
+    assert asked.attempts.report == report
     plain = call(version=replace(VERSION))
     Attempt(deaf, WorkerId("w"), deaf, plain).on_head(200, headers)
     assert plain.timings.seconds == {Stage.QUEUE: 2.0}

@@ -74,10 +74,12 @@ async def test_what_a_worker_tells_of_its_batch_is_kept_with_the_attempt() -> No
         way.stubs[0].behaviour = Behaviour(report={"batched": {"size": 4, "trigger": "size", "waited_s": 0.0025}})
         await way.ask(unary_request(), FakeReply())
         assert way.call is not None
-        assert [one.batch for one in way.call.trail] == [Batched(size=4, trigger=Trigger.SIZE, waited_s=0.0025)]
+        assert [one.batch for one in way.call.attempts.trail] == [
+            Batched(size=4, trigger=Trigger.SIZE, waited_s=0.0025)
+        ]
         way.stubs[0].behaviour = Behaviour()
         await way.ask(unary_request(), FakeReply())
-        assert [one.batch for one in way.call.trail] == [None]
+        assert [one.batch for one in way.call.attempts.trail] == [None]
 
 
 async def test_the_wait_at_the_door_of_who_is_refused_there_is_a_stage() -> None:
@@ -105,9 +107,9 @@ async def test_another_worker_answers_before_the_first_token(mode: Mode, stream:
         answer = await way.ask(stream_request() if stream else unary_request(), reply)
         assert (answer.outcome, reply.status, way.picked) == (Outcome.OK, 200, [0, 1])
         assert way.call is not None
-        assert way.call.attempts == 2
-        assert way.call.worker is not None
-        assert way.call.worker.id == "w1"
+        assert way.call.attempts.count == 2
+        assert way.call.attempts.worker is not None
+        assert way.call.attempts.worker.id == "w1"
         assert reply.body.count(b"data: [DONE]") == int(stream)
 
 

@@ -139,4 +139,4 @@ async def test_a_call_knows_how_many_ran_at_its_worker(request_of: Callable[[], 
         way.stubs[1].behaviour = Behaviour(load={"running": 7})
         await way.ask(request_of(), FakeReply())
         assert way.call is not None
-        assert way.call.report.load == Load(running=7)
+        assert way.call.attempts.report.load == Load(running=7)

@@ -121,7 +121,7 @@ async def test_an_answer_of_tensors_tells_what_was_used() -> None:
     """Items and tokens as they are billed stand beside the tensors, and what nobody counted is left out."""
 
     async def counting(call: Call, reply: Reply) -> None:
-        call.used = Used(prompt_tokens=14, prompts=2, sequences=2)
+        call.attempts.used = Used(prompt_tokens=14, prompts=2, sequences=2)
         await answer(call, reply)
 
     response, _ = await post({"inputs": [PIXELS]}, "labels", serve=counting)
