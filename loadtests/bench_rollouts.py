@@ -16,12 +16,13 @@ from penstock.apps import slos
 from penstock.connectors.postgres.arms import body_of
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.rollout import Rollout, route_of
+from penstock.domain.serving.load import Load
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.evidence import Arms, Shared

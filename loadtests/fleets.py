@@ -6,11 +6,12 @@ from dataclasses import replace
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry, WorkerEntry
 from penstock.domain.fleet.versions import Catalogue, Deployment, Seen
-from penstock.domain.fleet.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import Alias, ModelName, VersionId, WorkerId
 from penstock.domain.models.model import Manifest, ModelVersion, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.choosing import Choosing
