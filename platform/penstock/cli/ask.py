@@ -1,4 +1,4 @@
-"""`penstock ask`: one question to the running platform, as any client would ask it."""
+"""`penstock ask`: one question to the running platform, as a client asks it."""
 
 import sys
 from pathlib import Path
@@ -46,7 +46,6 @@ def ask(
 
 
 def _classify(question: str, image: Path, model: str, key: str, *, stages: bool) -> None:
-    """Show what is on an image."""
     from penstock.apps.settings import load
     from penstock.cli.classify import show
     from penstock.clients import classic

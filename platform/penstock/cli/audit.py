@@ -1,4 +1,4 @@
-"""`penstock audit`: who did what to what, and when; a tenant's own keys see what concerns their tenant."""
+"""`penstock audit`: administrative acts; a tenant's own keys see those of their tenant."""
 
 import json
 from typing import Annotated
@@ -30,7 +30,7 @@ def audit(
 ) -> None:
     """List administrative acts, newest first.
 
-    A tenant's admins and auditors see those that concern their tenant, operators all.
+    A tenant's admins and auditors see those of their tenant, operators all.
 
     For example:
 

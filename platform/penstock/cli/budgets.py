@@ -1,4 +1,4 @@
-"""`penstock budgets …`: what may be spent a day and a month, and what was."""
+"""`penstock budgets …`: spend caps of a day and a month, and the spend."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ app = typer.Typer(
 def show_budgets(
     scope: Annotated[str, typer.Argument(help="Only this one's, as tenant:shop.", show_default="all")] = "",
 ) -> None:
-    """Show what was spent of each budget in the present day and month, the fullest first.
+    """Show the spend of each budget in the present day and month, the fullest first.
 
     For example: `penstock budgets show`, or `penstock budgets show org:retail`.
     """
@@ -40,7 +40,7 @@ def set_budget(
     per_day: Annotated[str, typer.Option(help="Dollars a day; 0 takes the cap away.", show_default="as it is")] = "",
     per_month: Annotated[str, typer.Option(help="Dollars a month; 0 likewise.", show_default="as it is")] = "",
 ) -> None:
-    """Cap what somebody may spend. What was already spent in the present day or month counts.
+    """Cap the spend of a key, tenant or organisation. Earlier spend of the present day or month counts.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""`penstock diagnose`: what holds the platform up, by evidence, and what helps."""
+"""`penstock diagnose`: the bottleneck by evidence, and the remedies."""
 
 import json
 from dataclasses import dataclass
@@ -55,13 +55,14 @@ def diagnose(
     record: Annotated[Path | None, typer.Option(help="Write what was measured to this file, for a colleague.")] = None,
     replay: Annotated[Path | None, typer.Option(help="Judge what such a file holds, without a platform.")] = None,
 ) -> None:
-    """Name the bottleneck from evidence: where requests' time went, which promise is broken, by what, and what helps.
+    """Name the bottleneck from evidence: the time of each stage, the broken promise, its cause, and the remedies.
 
-    Each known cause is found, ruled out, or left open because something is unknown; what is unknown rules nothing out.
+    Each known cause is found, ruled out, or left open because something is unknown; unknown values rule nothing out.
     Remedies come cheapest first.
 
-    Ends with 0 where nothing is wrong, 3 where a bottleneck is found, and 4 where a promise is broken without a known
-    cause or too little was measured.
+    Ends with 0 if nothing is wrong, 3 if a bottleneck is found, and 4 if a promise is broken without a known cause or
+    too
+    little was measured.
 
     For example:
 
@@ -124,7 +125,6 @@ def _of_prometheus(prometheus: "Prometheus", asked: Asked) -> "Recording":
 
 
 def write(recording: "Recording", file: Path) -> None:
-    """Write a recording; raises ``CommandError``."""
     from penstock.diagnosis.recording import as_json
 
     try:
@@ -134,7 +134,6 @@ def write(recording: "Recording", file: Path) -> None:
 
 
 def read(file: Path) -> "Recording":
-    """Read a recording; raises ``CommandError``."""
     from penstock.diagnosis.recording import of_json
 
     try:

@@ -1,4 +1,4 @@
-"""`penstock explain`: why a request was as it was, and why the controller did what it did."""
+"""`penstock explain`: the life of a request, and the controller's decisions."""
 
 import json
 from typing import Annotated
@@ -30,10 +30,11 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything that is kept, as JSON.")] = False,
 ) -> None:
-    """Tell the life of a request that has ended: waits, limits, workers, tokens, price, promises.
+    """Tell the life of an ended request: waits, limits, workers, tokens, price, promises.
 
-    A key sees its own requests, a tenant's admins and auditors the tenant's, operators all. With `--decisions` tell
-    operators what the controller changed, from which signal, against which objective.
+    A key sees its own requests, a tenant's admins and auditors the tenant's, operators all. With `--decisions`
+    operators
+    see the controller's changes, each with its signal and objective.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""`penstock keys …`: who may call."""
+"""`penstock keys …`: API keys."""
 
 from typing import Annotated
 
@@ -42,7 +42,7 @@ def create_key(
 
     * `penstock keys create shop --plan requests_per_min=60 --plan spend_per_day=2.50`
 
-    * `penstock keys create shop --role auditor` - reads of shop alone
+    * `penstock keys create shop --role auditor` - reads the affairs of shop alone
 
     * `penstock keys create operators --role admin` - for another operator of the platform
     """
@@ -71,7 +71,7 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", 
 def change_plan(
     key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.CAPS_HELP}")]
 ) -> None:
-    """Change a key's own bounds; the tenant's hold beside them.
+    """Change a key's own bounds; its tenant's bounds hold as well.
 
     For example: `penstock keys plan 1a2B3c4D5e6F requests_per_min=60 max_streams=4`
     """
@@ -84,7 +84,7 @@ def change_plan(
 @app.command("revoke")
 @as_caller
 def revoke_key(key_id: Id) -> None:
-    """Make a key worthless within seconds, on every gateway."""
+    """Revoke a key; every gateway refuses it within seconds."""
     with explained():
         operator(load()).post(f"/keys/{key_id}/revoke")
         out.print(f"{key_id} is revoked.")
@@ -96,12 +96,12 @@ def rotate_key(
     key_id: Id,
     overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key works on.")] = 3600.0,
 ) -> None:
-    """Make a key's successor and show it; the old one works on for a while, so that callers can change over."""
+    """Make a key's successor and show it; the old key stays valid for the overlap."""
     with explained():
         _show_secret(operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s}))
 
 
 def _show_secret(answer: dict[str, object]) -> None:
-    """The secret alone goes to the standard output, so that a script can take it."""
+    """Print the secret alone on the standard output, for scripts."""
     out.print(str(answer["secret"]), markup=False, highlight=False, soft_wrap=True)
     err.print("This is the only time the key is shown.", style="dim")

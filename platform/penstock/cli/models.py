@@ -1,4 +1,4 @@
-"""`penstock models …`: the versions that may be served."""
+"""`penstock models …`: model versions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +46,7 @@ def show_model(version: Annotated[str, typer.Argument(help="A version as name@di
 
 @app.command("prepare")
 def prepare_models() -> None:
-    """Fetch, convert and sign the demo models, without starting anything; quick where that is done already."""
+    """Fetch, convert and sign the demo models without starting anything; quick if that is done already."""
     import asyncio
 
     from penstock.apps.models import ensure_demo
@@ -125,7 +125,7 @@ def scale_model(
     version: Annotated[str, typer.Argument(help="A version as name@digest.")],
     workers: Annotated[int, typer.Argument(min=0, help="How many; 0 ends all of them, once their answers are whole.")],
 ) -> None:
-    """Say how many workers of a version there should be; in a cluster, how few there may be.
+    """Set the number of workers of a version; in a cluster, the least number.
 
     For example: `penstock models scale my-model@0123456789ab 3`
     """
@@ -142,10 +142,10 @@ def own_model(
     *,
     everybody: Annotated[bool, typer.Option("--everybody", help="It is for everybody again.")] = False,
 ) -> None:
-    """Say for which tenants a version is; for everybody else there is none of that name, wherever they look.
+    """Restrict a version to some tenants, or open it to everybody; to other tenants the name does not exist.
 
-    An alias that leads to it is there for whoever may have one of its versions. An adapter is for those that have its
-    base as well. Requests that run go on to their end. Refused while the version takes part in a rollout.
+    An alias that leads to it stays for the tenants that may use one of its versions. An adapter is for tenants that may
+    use its base as well. Running requests end normally. Refused while the version takes part in a rollout.
 
     For example: `penstock models tenants my-lora@0123456789ab acme,beta`, or `… --everybody`
     """
@@ -163,12 +163,13 @@ def own_model(
 @app.command("pin")
 @as_caller
 def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as name@digest.")]) -> None:
-    """Have a version's workers never sleep, whoever else needs their memory, and wake those that do.
+    """Keep a version's workers awake whichever versions need their memory, and wake those that sleep.
 
-    An adapter's workers are its base's: they never sleep either, load it before all others and never let go of it.
+    An adapter is served by its base's workers: they stay awake too, load the adapter first and never unload it.
 
-    Refused where more would be pinned than the machine has memory for (PENSTOCK_POOL_BYTES), or more adapters of one
-    base than its engine has slots for (adapter_slots), less one, which stays free for all others.
+    Refused if the machine lacks memory for all pinned versions (PENSTOCK_POOL_BYTES), or if the base's engine would
+    have
+    no adapter slot left for other adapters (adapter_slots).
     """
     with explained():
         operator(load()).put(f"/deployments/{version}/pin", {})
@@ -178,7 +179,7 @@ def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as
 @app.command("unpin")
 @as_caller
 def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as name@digest.")]) -> None:
-    """Let a version's workers sleep again, or let go of an adapter, while nobody uses it and others need its memory."""
+    """Let a version's workers sleep, or unload an adapter, when it is unused and other versions need the memory."""
     with explained():
         operator(load()).delete(f"/deployments/{version}/pin")
         out.print(f"{version} is pinned no more", highlight=False)

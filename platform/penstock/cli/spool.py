@@ -1,4 +1,4 @@
-"""`penstock spool`: what gateways owe the ledger, where a gateway itself won't bring it."""
+"""`penstock spool`: ledger rows on disk of gateways that do not come back."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,10 +16,10 @@ def deliver(
         str, typer.Argument(help="The folder `spool` of a gateway's home.", show_default="that of this home")
     ] = "",
 ) -> None:
-    """Bring the rows of gateways that have ended to the ledger, as the next gateway in their home would.
+    """Deliver the rows of ended gateways to the ledger, as the next gateway in their home would.
 
-    For a volume whose gateway never comes back. It may run beside gateways that live there: theirs is left alone. It
-    needs the database alone, and may be run again: a row that is there already is not counted twice.
+    For a volume whose gateway never comes back. It may run beside living gateways, whose rows it leaves alone. It needs
+    only the database, and may run again: no row is counted twice.
 
     For example: `penstock spool deliver /mnt/home-gateway-7/spool`
     """

@@ -1,4 +1,4 @@
-"""`penstock tenants …` and `penstock orgs …`: whose keys, limits and budgets there are."""
+"""`penstock tenants …` and `penstock orgs …`: tenants and organisations with their plans."""
 
 from typing import Annotated
 
@@ -64,7 +64,7 @@ def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
 @app.command("plan")
 @as_caller
 def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes: Changes) -> None:
-    """Change a tenant's plan; what is not named stays. Gateways have it within a second.
+    """Change a tenant's plan; other fields stay. Gateways have it within a second.
 
     For example: `penstock tenants plan shop requests_per_min=600 max_streams=20 deadline_s=30`
     """
@@ -79,9 +79,9 @@ def move_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id.")],
     org: Annotated[str, typer.Argument(help="The organisation that it shall belong to.")],
 ) -> None:
-    """Let a tenant belong to another organisation.
+    """Move a tenant to another organisation.
 
-    The new one's bounds hold within a second, and the tenant's spend of this day and month counts for its budgets.
+    The new organisation's bounds hold within a second, and its budgets count the tenant's spend of this day and month.
 
     For example: `penstock tenants move shop retail`
     """
@@ -118,7 +118,7 @@ def list_orgs() -> None:
 @orgs.command("plan")
 @as_caller
 def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Caps) -> None:
-    """Change an organisation's bounds; what is not named stays.
+    """Change an organisation's bounds; other fields stay.
 
     For example: `penstock orgs plan retail tokens_per_min=1000000`
     """

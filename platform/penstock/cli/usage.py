@@ -1,4 +1,4 @@
-"""`penstock usage …`: what was asked and spent, row by row too; and whether counters agree with the ledger."""
+"""`penstock usage …`: usage as sums or rows, and the reconciliation of counters with the ledger."""
 
 import csv
 import json
@@ -31,8 +31,6 @@ Until = Annotated[str, typer.Option(help="Before this UTC day or moment.", show_
 
 
 class Form(StrEnum):
-    """How rows are written."""
-
     CSV = "csv"
     JSON = "json"
 
@@ -61,7 +59,7 @@ def export_usage(
     until: Until = "",
     output: Annotated[Path | None, typer.Option(help="The file to write.", show_default="standard output")] = None,
 ) -> None:
-    """Write the ledger's rows, in the order in which the requests ended. Money is in micro-dollars, times in Unix s.
+    """Write the ledger's rows in the order of the requests' ends. Money is in micro-dollars, times in Unix seconds.
 
     For example:
 
@@ -83,9 +81,9 @@ def reconcile(
         bool, typer.Option("--rebuild", help="Make the counters what the ledger says; for a platform at rest.")
     ] = False,
 ) -> None:
-    """Compare what the shared limits store counts with the ledger, and end with code 1 where they differ.
+    """Compare the counters of the shared limits store with the ledger; end with code 1 if they differ.
 
-    At rest there is no difference. While requests run, counters are ahead by what is not written to the ledger yet.
+    At rest there is no difference. While requests run, counters are ahead by the rows that are not in the ledger yet.
 
     For example: `penstock usage reconcile`, and after a loss of the limits store `penstock usage reconcile --rebuild`.
     """
@@ -114,7 +112,7 @@ def _rows(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict
 
 
 def _write(rows: Iterable[dict[str, Any]], form: Form, file: TextIO) -> int:
-    """Write rows and return how many there were; CSV has its line of names also where there are none."""
+    """Write rows and return their number; CSV has its header even without rows."""
     count, writer = 0, csv.DictWriter(file, COLUMNS)
     if form is Form.CSV:
         writer.writeheader()
