@@ -79,7 +79,7 @@ async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
             yield database
     except PenstockError as error:
         raise CommandError(
-            f"The database did not do what the first start needs: {error.message}.",
+            f"The database refused the first start: {error.message}.",
             do="Check the role and the name in PENSTOCK_DATABASE_URL, the password in PENSTOCK_DATABASE_PASSWORD_FILE, "
             "and that this role may create tables and roles.",
         ) from error

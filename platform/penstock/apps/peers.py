@@ -14,7 +14,7 @@ from penstock.tls.stores import unverified
 FIELDS = ("tls_cert_file", "tls_key_file", "tls_ca_file")
 MOUNTED = ("platform_key_file", "worker_key_file")
 STORES = ("database", "limits", "answers")
-_OFF = f"say {PREFIX}TLS=off where nobody else is on that network."
+_OFF = f"set {PREFIX}TLS=off if the network is private."
 
 
 def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
@@ -23,7 +23,7 @@ def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
     files = files_of(settings, role)
     if files is None and _is_strict(settings):
         raise CommandError(
-            "This process has its keys from mounted files and no certificate: others could read what it says.",
+            "This process has mounted keys and no certificate: its traffic could be read.",
             do=f"Mount one for {', '.join(map(_variable, FIELDS))}, or {_OFF}",
         )
     return Mutual(files, role, clock) if files else None
@@ -67,7 +67,7 @@ def check_stores(settings: Told) -> None:
     for store in STORES:
         if why := unverified(str(getattr(settings, f"{store}_address", ""))):
             raise CommandError(
-                f"{_variable(f'{store}_url')} leads to another machine, {why}: anybody there could be it.",
+                f"{_variable(f'{store}_url')} leads to another machine, {why}: the store is not verified.",
                 do=f"{_remedy(store)}, or {_OFF}",
             )
 
@@ -83,7 +83,7 @@ def _has_certificate(settings: Told) -> bool:
 
 def _remedy(store: str) -> str:
     name = "Name the authority of its certificate in " + _variable(f"{store}_ca_file")
-    return name if store == "database" else f"Use rediss:// ({name[0].lower()}{name[1:]}, where it is no public one)"
+    return name if store == "database" else f"Use rediss:// ({name[0].lower()}{name[1:]}, if it is not public)"
 
 
 def _variable(field: str) -> str:

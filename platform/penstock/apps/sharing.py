@@ -21,8 +21,8 @@ def check_shared(settings: GatewaySettings) -> None:
     """Raise ``CommandError`` if several gateways lack a shared store, or both stores are one database."""
     if settings.gateways > 1 and not settings.limits_url:
         raise CommandError(
-            f"Without a shared store each of {settings.gateways} gateways gives every limit and budget whole:"
-            f" {settings.gateways} times what was agreed.",
+            f"Without a shared store each of {settings.gateways} gateways grants every limit and budget in full:"
+            f" {settings.gateways} times the agreed amount.",
             do=REMEDY,
         )
     if settings.gateways > 1 and not settings.answers_url:
@@ -33,7 +33,7 @@ def check_shared(settings: GatewaySettings) -> None:
         )
     is_shared = settings.answers_url and settings.limits_url
     if is_shared and _database(settings.answers_url) == _database(settings.limits_url):
-        raise CommandError("A day of answers would fill the store that decides on limits.", do=ANSWERS_REMEDY)
+        raise CommandError("Kept answers would fill the store of limits.", do=ANSWERS_REMEDY)
 
 
 def doubts_on_answers(settings: GatewaySettings) -> str:
@@ -43,7 +43,7 @@ def doubts_on_answers(settings: GatewaySettings) -> str:
     if not settings.answers_url:
         return "in this process: at another gateway a repeated request runs again (PENSTOCK_ANSWERS_URL)"
     if _server(settings.answers_url) == _server(settings.limits_url):
-        return "on the limits' server, whose memory they share (PENSTOCK_ANSWERS_URL)"
+        return "on the limits' server, in the same memory (PENSTOCK_ANSWERS_URL)"
     return ""
 
 
@@ -73,8 +73,8 @@ def limits_of_this_home(settings: GatewaySettings, *, is_supervised: bool) -> It
             stack.enter_context(lock.held(file, shared=is_supervised))
         except BlockingIOError as error:
             raise CommandError(
-                f"Another gateway of {settings.paths.root} ({lock.holders(file)}) counts limits and budgets: with two,"
-                " both would be given twice.",
+                f"Another gateway of {settings.paths.root} ({lock.holders(file)}) counts limits and budgets: two would"
+                " grant them twice.",
                 do=f"End that one. {REMEDY}",
             ) from error
         yield

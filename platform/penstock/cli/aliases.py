@@ -24,9 +24,9 @@ def set_alias(
     shares: Annotated[list[str], typer.Argument(help="VERSION, or several as VERSION=PERCENT that add up to 100.")],
     *,
     override: Annotated[
-        list[str] | None, typer.Option(help="TENANT=VERSION: this tenant has that one of the versions; repeat it.")
+        list[str] | None, typer.Option(help="TENANT=VERSION: this tenant gets that version; may be repeated.")
     ] = None,
-    no_overrides: Annotated[bool, typer.Option("--no-overrides", help="Take all tenants' overrides away.")] = False,
+    no_overrides: Annotated[bool, typer.Option("--no-overrides", help="Remove all tenants' overrides.")] = False,
 ) -> None:
     """Point an alias at a version, or share it among several.
 
@@ -50,7 +50,7 @@ def set_alias(
 
 @app.command("remove")
 @as_caller
-def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take away.")]) -> None:
+def remove_alias(alias: Annotated[str, typer.Argument(help="The alias to remove.")]) -> None:
     """Remove an alias; requests that name it are refused from then on."""
     with explained():
         operator(load()).delete(f"/aliases/{alias}")
@@ -71,10 +71,12 @@ def list_aliases() -> None:
 def auto_alias(
     alias: Annotated[str, typer.Argument(help="The name that callers use, for example `auto`.")],
     *,
-    file: Annotated[Path | None, typer.Option(help="A YAML file with its rules; without it they are shown.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
+    file: Annotated[
+        Path | None, typer.Option(help="A YAML file with its rules; without it the present rules are shown.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the name.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Show how often the models of two rules agree.")] = False,
-    hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report is of so many hours.")] = 24.0,
+    hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report covers these last hours.")] = 24.0,
 ) -> None:
     """Make a name choose the model by rules: the first rule that fits the request answers it.
 
@@ -107,7 +109,7 @@ def auto_alias(
     """
     with explained():
         if (file is not None) + remove + report > 1:
-            raise CommandError("--file, --remove and --report are three acts.", do="Give one of them.")
+            raise CommandError("--file, --remove and --report exclude each other.", do="Give one of them.")
         caller = operator(load())
         if remove:
             caller.delete(f"/autos/{alias}")

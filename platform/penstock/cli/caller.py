@@ -16,7 +16,7 @@ Key = Annotated[
     typer.Option(
         "--key",
         envvar="PENSTOCK_KEY",
-        help="An admin's API key; an auditor's where nothing is changed.",
+        help="An admin's API key; for reading, an auditor's.",
         show_default="the operators' of this home",
         rich_help_panel="Caller",
     ),

@@ -18,7 +18,7 @@ def classify(
     ] = None,
     model: Annotated[str, typer.Option(help="An alias, or a version as name@digest.")] = "topics",
     key: Annotated[str, typer.Option(help="An API key; default: the demo tenant's.", show_default=False)] = "",
-    stages: Annotated[bool, typer.Option(help="Show where the time went.")] = True,
+    stages: Annotated[bool, typer.Option(help="Show the time of each stage.")] = True,
 ) -> None:
     """Print the best label of each text with its score, a line for each.
 

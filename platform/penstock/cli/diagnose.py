@@ -39,9 +39,9 @@ class Asked:
 def diagnose(
     window: Annotated[
         str,
-        typer.Option(help="Of how long: 90s, 5m, 1h.", show_default="5m of a Prometheus, else 15s from now on"),
+        typer.Option(help="The length of time: 90s, 5m, 1h.", show_default="5m of a Prometheus, else 15s from now on"),
     ] = "",
-    until: Annotated[str, typer.Option(help="Ending at this UTC moment; of a Prometheus.", show_default="now")] = "",
+    until: Annotated[str, typer.Option(help="Its end as a UTC moment; needs a Prometheus.", show_default="now")] = "",
     prometheus: Annotated[
         str,
         typer.Option(
@@ -52,8 +52,10 @@ def diagnose(
     ] = "",
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Write what was measured to this file, for a colleague.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Judge what such a file holds, without a platform.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Write the measurements to this file, for a colleague.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Judge the measurements of such a file, without a platform.")
+    ] = None,
 ) -> None:
     """Name the bottleneck from evidence: the time of each stage, the broken promise, its cause, and the remedies.
 
@@ -118,9 +120,7 @@ def _of_prometheus(prometheus: "Prometheus", asked: Asked) -> "Recording":
     window = PrometheusWindow(prometheus, asked.seconds or LOOK_BACK_S, asked.until or None)
     says = f"the last {window.seconds:.0f} s, from {prometheus.url}"
     if window.seconds - window.seen_s > window.seconds * UNSEEN_RATIO:
-        says += (
-            f", which has seen only {window.seen_s:.0f} s of it (what is unknown may be known of a shorter --window)"
-        )
+        says += f", which has data for only {window.seen_s:.0f} s of it (a shorter --window may leave less unknown)"
     return record(window, says)
 
 

@@ -14,9 +14,9 @@ from penstock.views import tenants as views
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
 ROLES = (
-    "infer asks models. auditor reads its tenant's usage, keys, budgets and audit log. admin reads the same and keeps "
-    "its tenant's keys: makes, changes, rotates, revokes. Both do so by these commands with `--key` and `--url`. "
-    "Of the tenant operators, an auditor reads all tenants' and an admin does everything."
+    "infer calls models. auditor reads its tenant's usage, keys, budgets and audit log. admin reads the same and "
+    "manages its tenant's keys. Both use these commands with `--key` and `--url`. "
+    "In the tenant operators, an auditor reads all tenants' data and an admin may do everything."
 )
 Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
 
@@ -24,10 +24,10 @@ Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and
 @app.command("create")
 @as_caller
 def create_key(
-    tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
+    tenant: Annotated[str, typer.Argument(help="The tenant that the key belongs to.")],
     role: Annotated[Role, typer.Option(help=ROLES)] = Role.INFER,
-    model: Annotated[list[str] | None, typer.Option(help="Only for this alias; may be repeated.")] = None,
-    expires_in_s: Annotated[float, typer.Option(help="End by itself after so many seconds; 0 never.")] = 0.0,
+    model: Annotated[list[str] | None, typer.Option(help="Restrict the key to this alias; may be repeated.")] = None,
+    expires_in_s: Annotated[float, typer.Option(help="Seconds until the key expires; 0 never.")] = 0.0,
     plan: Annotated[
         list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {bounds.CAPS_HELP}")
     ] = None,
@@ -59,7 +59,9 @@ def create_key(
 
 @app.command("list")
 @as_caller
-def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", show_default="all")] = "") -> None:
+def list_keys(
+    tenant: Annotated[str, typer.Argument(help="Only keys of this tenant.", show_default="all")] = "",
+) -> None:
     """List keys, never their secrets."""
     with explained():
         found = operator(load()).get("/keys")["keys"]
@@ -94,7 +96,7 @@ def revoke_key(key_id: Id) -> None:
 @as_caller
 def rotate_key(
     key_id: Id,
-    overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key works on.")] = 3600.0,
+    overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key stays valid.")] = 3600.0,
 ) -> None:
     """Make a key's successor and show it; the old key stays valid for the overlap."""
     with explained():

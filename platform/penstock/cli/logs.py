@@ -18,12 +18,12 @@ Line = tuple[str, str]
 
 def logs(
     what: Annotated[
-        str, typer.Argument(help="Whose: gateway, controller, worker, engine, postgres, …", show_default="all")
+        str, typer.Argument(help="The process: gateway, controller, worker, engine, postgres, …", show_default="all")
     ] = "",
     event: Annotated[
-        list[str] | None, typer.Option("--event", "-e", help="Only lines with this, such as `breaker_turned`.")
+        list[str] | None, typer.Option("--event", "-e", help="Only lines with this event, such as `breaker_turned`.")
     ] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="So many of the last.")] = 10,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="The number of lines.")] = 10,
 ) -> None:
     """Print the last log lines of this home's processes, the newest at the end.
 

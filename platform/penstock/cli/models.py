@@ -16,15 +16,15 @@ from penstock.views import versions
 
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")
 
-_ENGINE = f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(arguments.ENGINE_NUMBERS)}, dtype."
+_ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {', '.join(arguments.ENGINE_NUMBERS)}, dtype."
 
 
 Tenants = Annotated[
-    str, typer.Option(help="For whom alone it is, as A,B; for others there is no such name. Default: everybody.")
+    str, typer.Option(help="The tenants that may use it, as A,B; to others the name does not exist. Default: all.")
 ]
 Golden = Annotated[
     Path | None,
-    typer.Option(help="A JSON file of questions with known answers, which each worker must get right to be ready."),
+    typer.Option(help="A JSON file of questions with known answers; a worker must answer them correctly to be ready."),
 ]
 
 
@@ -65,12 +65,12 @@ def push_model(  # noqa: PLR0913  one for each option
         str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
     ],
     licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
-    origin: Annotated[str, typer.Option(help="Where the weights came from; default: the name of the source.")] = "",
+    origin: Annotated[str, typer.Option(help="The origin of the weights; default: the name of the source.")] = "",
     *,
-    base: Annotated[str, typer.Option(help="Of an adapter (a PEFT folder): the version or alias it is made for.")] = "",
+    base: Annotated[str, typer.Option(help="For an adapter (a PEFT folder): its base, a version or alias.")] = "",
     tenants: Tenants = "",
-    workers: Annotated[int, typer.Option(min=0, help="Workers to start of it; 1 turns an adapter on.")] = 0,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node that each worker spreads the weights over.")] = 1,
+    workers: Annotated[int, typer.Option(min=0, help="Workers to start; 1 turns an adapter on.")] = 0,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node over which each worker spreads the weights.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
 ) -> None:
@@ -123,7 +123,9 @@ def push_model(  # noqa: PLR0913  one for each option
 @as_caller
 def scale_model(
     version: Annotated[str, typer.Argument(help="A version as name@digest.")],
-    workers: Annotated[int, typer.Argument(min=0, help="How many; 0 ends all of them, once their answers are whole.")],
+    workers: Annotated[
+        int, typer.Argument(min=0, help="The number of workers; 0 ends all after their running answers.")
+    ],
 ) -> None:
     """Set the number of workers of a version; in a cluster, the least number.
 
@@ -138,9 +140,9 @@ def scale_model(
 @as_caller
 def own_model(
     version: Annotated[str, typer.Argument(help="A version as name@digest.")],
-    tenants: Annotated[str, typer.Argument(help="For whom alone it is, as A,B.")] = "",
+    tenants: Annotated[str, typer.Argument(help="The tenants that may use it, as A,B.")] = "",
     *,
-    everybody: Annotated[bool, typer.Option("--everybody", help="It is for everybody again.")] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Open it to all tenants again.")] = False,
 ) -> None:
     """Restrict a version to some tenants, or open it to everybody; to other tenants the name does not exist.
 
@@ -151,13 +153,13 @@ def own_model(
     """
     with explained():
         if bool(tenants) == everybody:
-            raise CommandError("Say for whom it is.", do="Name tenants as A,B, or give --everybody.")
+            raise CommandError("There are no tenants.", do="Name tenants as A,B, or give --everybody.")
         api = operator(load())
         own = arguments.tenants(tenants, api)
         changed = api.put(f"/models/{version}/tenants", {"tenants": own})
-        out.print(f"{version} is for {', '.join(own or ['everybody'])}", highlight=False)
+        out.print(f"{version} is open to {', '.join(own or ['everybody'])}", highlight=False)
         if own and changed["aliases"]:
-            out.print(f"For everybody else it is no more behind {', '.join(changed['aliases'])}.", highlight=False)
+            out.print(f"Other tenants no longer reach it by {', '.join(changed['aliases'])}.", highlight=False)
 
 
 @app.command("pin")
@@ -173,7 +175,7 @@ def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as
     """
     with explained():
         operator(load()).put(f"/deployments/{version}/pin", {})
-        out.print(f"{version} is pinned: its workers never sleep, and as an adapter never leaves them", highlight=False)
+        out.print(f"{version} is pinned: its workers never sleep, and an adapter stays loaded", highlight=False)
 
 
 @app.command("unpin")
@@ -182,7 +184,7 @@ def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as
     """Let a version's workers sleep, or unload an adapter, when it is unused and other versions need the memory."""
     with explained():
         operator(load()).delete(f"/deployments/{version}/pin")
-        out.print(f"{version} is pinned no more", highlight=False)
+        out.print(f"{version} is no longer pinned", highlight=False)
 
 
 def _report(text: str) -> None:

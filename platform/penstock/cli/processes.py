@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli.terminal import explained, out
 
-Parent = Annotated[int, typer.Option(hidden=True, help="End when this process ends.")]
+Parent = Annotated[int, typer.Option(hidden=True, help="End with this process.")]
 
 
 class Restartable(StrEnum):
@@ -20,7 +20,7 @@ class Restartable(StrEnum):
 
 
 def up(
-    question: Annotated[bool, typer.Option(help="Ask the platform a first question when it is ready.")] = True,
+    question: Annotated[bool, typer.Option(help="Ask a first question when the platform is ready.")] = True,
     tls: Annotated[
         bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
     ] = False,

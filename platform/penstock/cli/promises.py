@@ -13,7 +13,7 @@ app = typer.Typer(no_args_is_help=True, help="Service level objectives: their ru
 
 @app.command("rules")
 def write_rules(
-    folder: Annotated[Path, typer.Argument(help="Where Prometheus reads rules; `rule_files` names it.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of Prometheus's rules, as `rule_files` names it.")],
 ) -> None:
     """Write the rules of all promises, and the alerts on causes, as files for Prometheus.
 
@@ -30,9 +30,11 @@ def write_rules(
 
 @app.command("alertmanager")
 def write_alertmanager(
-    page: Annotated[str, typer.Option(help="Webhook that wakes somebody.", show_default="nobody")] = "",
-    ticket: Annotated[str, typer.Option(help="Webhook that opens a ticket.", show_default="nobody")] = "",
-    rollback: Annotated[str, typer.Option(help="Webhook that hears of burning promises.", show_default="nobody")] = "",
+    page: Annotated[str, typer.Option(help="Webhook of pages, which wake a person.", show_default="nobody")] = "",
+    ticket: Annotated[str, typer.Option(help="Webhook of tickets.", show_default="nobody")] = "",
+    rollback: Annotated[
+        str, typer.Option(help="Webhook of burning promises, for an automatic rollback.", show_default="nobody")
+    ] = "",
 ) -> None:
     """Print a configuration for Alertmanager: pages and tickets, and the alerts that explain others.
 

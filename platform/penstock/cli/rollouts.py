@@ -28,39 +28,46 @@ _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
-Kinds = Annotated[Kind, typer.Option("--kind", help="Whether it is the same model by other means, or another one.")]
+Kinds = Annotated[Kind, typer.Option("--kind", help="The same model by other means, or another model.")]
 Shares = Annotated[
-    str, typer.Option("--shares", help="The shares to go through, in percent: 0 first for copies alone, 100 at last.")
+    str, typer.Option("--shares", help="The candidate's shares in percent, ascending: 0 for copies alone, 100 at last.")
 ]
-Patience = Annotated[float, typer.Option("--patience-s", min=0, help="Seconds without a proof until a share is held.")]
-Copies = Annotated[
-    float, typer.Option("--copies", min=0, help="Unseen copies a second that each gateway sends it; 0 for none.")
+Patience = Annotated[
+    float, typer.Option("--patience-s", min=0, help="Seconds without a proof after which a share is held.")
 ]
-Reason = Annotated[str, typer.Option(help="Why; it stands in the history and in the audit log.")]
-Override = Annotated[bool, typer.Option("--override-budget", help="Though the error budget is spent; needs --reason.")]
+Copies = Annotated[float, typer.Option("--copies", min=0, help="Shadow copies a second from each gateway; 0 for none.")]
+Reason = Annotated[str, typer.Option(help="The reason, for the history and the audit log.")]
+Override = Annotated[
+    bool, typer.Option("--override-budget", help="Go on although the error budget is spent; needs --reason.")
+]
 
 
 @app.command("start")
 @as_caller
 def start(  # noqa: PLR0913  one for each option
-    alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
-    candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
+    alias: Annotated[str, typer.Argument(help="The alias; its present version is the incumbent.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate version, as name@digest.")],
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
-    stage_s: Annotated[float, typer.Option(min=0, help="Seconds that each share lasts at least.")] = STAGES[0].min_s,
-    watch_s: Annotated[float, typer.Option(min=0, help="Seconds that it is watched with everything.")] = (
-        STAGES[-1].min_s
-    ),
+    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each share.")] = STAGES[0].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the watch at 100 %.")] = (STAGES[-1].min_s),
     patience_s: Patience = PATIENCE_S,
-    guard: Annotated[bool, typer.Option("--guard", help="Abort also what a person has promoted.")] = False,
+    guard: Annotated[
+        bool, typer.Option("--guard", help="Let automation abort a share that a person has promoted, too.")
+    ] = False,
     stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
-    first: Annotated[list[str] | None, typer.Option("--first", help="A tenant that has the candidate at once.")] = None,
+    first: Annotated[
+        list[str] | None, typer.Option("--first", help="A tenant that gets the candidate at once.")
+    ] = None,
     most_tokens: Annotated[
-        float, typer.Option(min=0, max=100, help="Hold it where it has more percent of the tokens, until it has all.")
+        float,
+        typer.Option(
+            min=0, max=100, help="Hold the rollout if the candidate exceeds this share of all tokens, in percent."
+        ),
     ] = 100.0,
     copies: Copies = ShadowCaps().per_s,
-    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Take a dearer price list.")] = False,
+    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Accept a more expensive price list.")] = False,
     override_budget: Override = False,
     reason: Reason = "",
 ) -> None:
@@ -97,13 +104,13 @@ def start(  # noqa: PLR0913  one for each option
 @app.command("plan")
 @as_caller
 def plan(  # noqa: PLR0913  one for each option
-    alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
-    candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
+    alias: Annotated[str, typer.Argument(help="The alias; its present version is the incumbent.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate version, as name@digest.")],
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
     patience_s: Patience = PATIENCE_S,
-    hours: Annotated[float, typer.Option(min=0.01, max=168, help="Take the traffic of so many hours.")] = 1.0,
+    hours: Annotated[float, typer.Option(min=0.01, max=168, help="Plan with the traffic of these last hours.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
 ) -> None:
     """Estimate the time and the detectable faults of each share, and name the shares with too little traffic.
@@ -129,7 +136,9 @@ def plan(  # noqa: PLR0913  one for each option
 def status(
     alias: Annotated[str, typer.Argument(help="The alias, or the id of a rollout; without it all, newest first.")] = "",
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until it is over.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print further changes, until the rollout is over.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
 ) -> None:
     """Show the stage of rollouts, the judge's present verdict, and the history."""

@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.terminal import err, explained, out
 
-app = typer.Typer(no_args_is_help=True, help="What gateways owe the ledger.")
+app = typer.Typer(no_args_is_help=True, help="Ledger rows that gateways still hold on disk.")
 
 
 @app.command()
@@ -34,8 +34,8 @@ def deliver(
         place = Path(folder) if folder else settings.paths.spool
         done = asyncio.run(deliver_spool(settings, place, SystemClock()))
     for request, why in done.refused.items():
-        err.print(f"the ledger does not take request {request}: {why}", highlight=False, soft_wrap=True)
-    left = f"{len(done.left)} files are left: of gateways that run, or of what the ledger does not take"
+        err.print(f"the ledger refuses the row of request {request}: {why}", highlight=False, soft_wrap=True)
+    left = f"{len(done.left)} files are left: of running gateways, or with rows that the ledger refuses"
     told = left if done.left else "nothing is left"
     out.print(f"{done.rows} rows delivered; {told}", highlight=False, soft_wrap=True)
     if done.left:

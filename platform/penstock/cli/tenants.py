@@ -12,7 +12,7 @@ from penstock.domain.tenancy.tenant import Priority
 from penstock.local.connections import operator
 from penstock.views import tenants as views
 
-app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
+app = typer.Typer(no_args_is_help=True, help="Tenants: owners of keys, limits and prefix caches.")
 orgs = typer.Typer(no_args_is_help=True, help="Organisations: their bounds hold for all of their tenants together.")
 Changes = Annotated[list[str], typer.Argument(help=bounds.HELP)]
 Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
@@ -23,8 +23,10 @@ Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
 def create_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
-    priority: Annotated[Priority, typer.Option(help="Who is served first, and shed last.")] = Priority.STANDARD,
-    weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same class.")] = 1,
+    priority: Annotated[
+        Priority, typer.Option(help="The priority class: served first, shed last.")
+    ] = Priority.STANDARD,
+    weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same priority class.")] = 1,
     org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
     plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
 ) -> None:

@@ -38,7 +38,7 @@ class Form(StrEnum):
 @app.command("show")
 @as_caller
 def show_usage(
-    tenant: Annotated[str, typer.Argument(help="Whose usage.")], since: Since = "", until: Until = ""
+    tenant: Annotated[str, typer.Argument(help="The tenant.")], since: Since = "", until: Until = ""
 ) -> None:
     """Sum up a tenant's requests by version and outcome.
 
@@ -53,7 +53,7 @@ def show_usage(
 @app.command("export")
 @as_caller
 def export_usage(
-    tenant: Annotated[str, typer.Option(help="Only this tenant's.", show_default="all")] = "",
+    tenant: Annotated[str, typer.Option(help="Only rows of this tenant.", show_default="all")] = "",
     form: Annotated[Form, typer.Option("--format", help="CSV, or JSON with one object a line.")] = Form.CSV,
     since: Since = "",
     until: Until = "",
@@ -78,7 +78,7 @@ def export_usage(
 @as_caller
 def reconcile(
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make the counters what the ledger says; for a platform at rest.")
+        bool, typer.Option("--rebuild", help="Set the counters to the ledger's sums; for a platform at rest.")
     ] = False,
 ) -> None:
     """Compare the counters of the shared limits store with the ledger; end with code 1 if they differ.

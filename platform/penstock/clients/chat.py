@@ -13,7 +13,7 @@ from penstock.domain.command_error import CommandError
 
 DATA = "data: "
 NOTE = ": penstock "
-"""How a stream's comment begins that says where the time went."""
+"""The begin of a stream's comment with the time of each stage."""
 HEADER_VERSION = "x-penstock-version"
 
 
@@ -72,7 +72,7 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
 def breakdown(stats: Stats) -> str:
     """Return the model, the tokens and the time of each stage, in two lines."""
     rate = stats.output_tokens / (stats.total_s - stats.ttft_s) if stats.total_s > stats.ttft_s > 0 else 0.0
-    who = f"{stats.version} · request {stats.request_id}"
+    answered = f"{stats.version} · request {stats.request_id}"
     amount = f"{stats.prompt_tokens} prompt"
     if stats.ttft_s:
         amount += (
@@ -82,7 +82,7 @@ def breakdown(stats: Stats) -> str:
         amount += " tokens"
     amount += f" · {stats.total_s:.2f} s in all"
     stages = " · ".join(f"{name} {ms:.1f} ms" for name, ms in stats.stages_ms.items())
-    return "\n".join(line for line in (who, amount, stages) if line)
+    return "\n".join(line for line in (answered, amount, stages) if line)
 
 
 def refused(answer: httpx.Response) -> CommandError:
@@ -95,9 +95,9 @@ def refused(answer: httpx.Response) -> CommandError:
         return CommandError(f"Status {answer.status_code} from {answer.url}: {answer.text[:200]}")
     hints = {
         "invalid_api_key": "Is the key of this platform? Keys are made with `penstock keys create TENANT`.",
-        "model_not_found": "`penstock models list` shows what can be asked, and by which aliases.",
+        "model_not_found": "`penstock models list` shows the models and their aliases.",
         "request_not_found": "Records are kept for days, and each gateway has its own: --gateway names others.",
-        "no_capacity": "`penstock status` shows what the workers are doing.",
+        "no_capacity": "`penstock status` shows the workers.",
     }
     suffix = f" (request {request})" if request else ""
     return CommandError(f"{message} [{code}, status {answer.status_code}]{suffix}", do=hints.get(code, ""))

@@ -16,11 +16,11 @@ from penstock.domain.fleet.worker import WorkerState
 
 POLL_S = 0.25
 PATIENCE_S = 240.0
-"""A start in which nothing is new for so long goes nowhere."""
+"""A start without any progress for this time is given up."""
 MOST_FAILED = 3
-"""So many failed workers are no accident: the controller has tried others in their place."""
+"""Failed workers after which a start is given up: the controller has already replaced each."""
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
-"""They answer, or have and will when somebody asks them."""
+"""States of workers that answer, or will when they wake."""
 NOBODY = "no worker has reported yet"
 Worker = dict[str, Any]
 
@@ -97,7 +97,7 @@ class FleetWatch:
         if (seen := frozenset(self._signs(workers))) != self._seen:
             self._seen, self._moved = seen, now
         if now - self._moved > PATIENCE_S:
-            raise self._error(f"Nothing new for {PATIENCE_S:.0f} s", workers)
+            raise self._error(f"No progress for {PATIENCE_S:.0f} s", workers)
         if now - self._began > self._waiting.most_s:
             raise self._error(f"Not ready within {self._waiting.most_s:.0f} s (PENSTOCK_START_WITHIN_S)", workers)
 

@@ -18,7 +18,7 @@ LOOK_EVERY_S = 1.0
 STOP_WITHIN_S = 20.0
 STOP_POLL_S = 0.1
 NOBODY = 1 << 30
-"""A process id that nobody has."""
+"""A process id that no process has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Database:
         except (StoreUnavailable, OSError) as error:
             raise CommandError(
                 f"The embedded Postgres did not start: {error}.",
-                do="Mend what the log says, or name another server in PENSTOCK_DATABASE_URL.",
+                do="Correct the fault in the log, or name another server in PENSTOCK_DATABASE_URL.",
                 log=self.settings.paths.logs / "postgres.log",
             ) from error
 

@@ -17,7 +17,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, object]]] = {
     "minilm-torch": ("embeddings", {"input": "A kitten sleeps."}),
     "topics": ("classify", {"input": "How long should I boil an egg?"}),
 }
-"""What to ask a demo model that takes texts, the first of those that are served; an image does not fit into a line."""
+"""Example requests for demo models that take texts; an image does not fit into a line."""
 
 
 def ask(settings: Settings, screen: Screen) -> None:

@@ -38,7 +38,7 @@ async def opened(address: str) -> AsyncIterator[Database]:
             yield database
     except PenstockError as error:
         raise CommandError(
-            f"The database did not do what the start needs: {error.message}.",
+            f"The database refused the start: {error.message}.",
             do="Check PENSTOCK_DATABASE_URL, or read the log of the embedded one: logs/postgres.log.",
         ) from error
 

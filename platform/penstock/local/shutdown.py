@@ -10,7 +10,7 @@ from penstock.local import observing
 from penstock.local.parts import Parts
 
 BEYOND_GRACE_S = 10.0
-"""What a process gets on top of the drain grace to end by itself."""
+"""The time beyond the drain grace for a process to end by itself."""
 
 
 async def drain(parts: Parts, settings: Settings, report: Callable[[str], None]) -> None:

@@ -78,21 +78,21 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
     workers: int = Field(default=1, ge=0, le=64)
     """Workers per demo model."""
     start_within_s: float = Field(default=1800.0, gt=0)
-    """How long `penstock up` waits for workers that make progress; it gives up sooner where nothing is new."""
+    """How long `penstock up` waits for workers that make progress; without progress it gives up sooner."""
     observe: bool = False
     """Run a Prometheus and an Alertmanager beside the platform."""
     prometheus_port: Port = 0
-    """Where that Prometheus listens, on loopback; 0 takes 9090, or any free one where that is in use."""
+    """Port of that Prometheus, on loopback; 0 takes 9090, or any free one if that is in use."""
     alertmanager_port: Port = 0
-    """Where that Alertmanager listens, on loopback; 0 takes 9093, or any free one where that is in use."""
+    """Port of that Alertmanager, on loopback; 0 takes 9093, or any free one if that is in use."""
     scrape_s: float = Field(default=5.0, gt=0)
-    """How often that Prometheus reads every process's metrics, and judges its rules."""
+    """Interval of that Prometheus's scrapes and rule evaluations."""
     key: str = Field(default="", repr=False)
-    """Whose key commands show to the controller; empty is the operators' of this home."""
+    """The API key of commands; empty uses this home's operator key."""
     url: str = ""
-    """Where commands find the controller; empty is that of this home."""
+    """The controller's address for commands; empty uses this home's."""
     prometheus_url: str = Field(default="", repr=False)
-    """Where commands find a Prometheus that scrapes the platform; empty is the one of `penstock up --observe`."""
+    """A Prometheus that scrapes the platform, for commands; empty uses the one of `penstock up --observe`."""
 
     @property
     def demo_models(self) -> tuple[str, ...]:
@@ -100,19 +100,19 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
 
 
 OWN = frozenset(PeerSettings.model_fields) - frozenset(Told.model_fields)
-"""What says who a process is: no other one's business."""
+"""Settings of a process's own certificate, which other processes don't get."""
 CALLERS_OWN = {"key", "url", "prometheus_url"}
-"""What somebody says at one command: no setting of a platform, and nothing that its processes get."""
+"""Options of one command: no settings of a platform, and not passed to its processes."""
 _CALLERS_NAMES = frozenset(f"{PREFIX}{name.upper()}" for name in CALLERS_OWN)
 CONTROLLER_PORT = 8079
-"""Where a controller listens if it may choose."""
+"""The controller's port without a setting."""
 SECRET = named(Kind.SECRET, Settings)
 """Settings that may hold a password."""
 _KEY_FILES = named(Kind.KEY_FILE, Settings)
 
 
 _caller: dict[str, str] = {}
-"""What was said at the command that runs."""
+"""The options of the running command."""
 
 
 @lru_cache(maxsize=1)

@@ -21,7 +21,7 @@ from penstock.worker.engines.device import Device
 from penstock.worker.gate_config import QueueOrder
 
 ENDING_S = 15.0
-"""What a worker needs beside its grace: to leave the table, and to end its engine."""
+"""The time beside a worker's grace, to leave the table and end its engine."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -36,15 +36,15 @@ class ReachedSettings(ListeningSettings):
     """The address that others reach the process by."""
 
     advertise: str = ""
-    """The host name or IP address that others reach this process by, such as the pod's IP; empty means ``host``. Where
-    that is all addresses, the controller takes a worker to be where its reports come from."""
+    """The host name or IP address that others reach this process by, such as the pod's IP; empty means ``host``. If
+    that is all addresses, the controller uses the source address of a worker's reports."""
 
 
 class DrainSettings(Told):
     """The end of a process."""
 
     drain_grace_s: float = Field(default=30.0, ge=0)
-    """How long running answers may take to their end after SIGTERM."""
+    """Longest time for running answers to end after SIGTERM."""
 
 
 class GatewaySettings(
@@ -60,65 +60,64 @@ class GatewaySettings(
     """A gateway's settings."""
 
     port: Port = 8080
-    """Where clients come in; 0 takes a free port."""
+    """Port for clients; 0 takes a free one."""
     grpc_port: Port = 0
-    """Where clients of the Open Inference Protocol come in over gRPC; 0 takes the one behind ``port``, or any free one
-    where that is in use."""
+    """Port for clients of the Open Inference Protocol over gRPC; 0 takes the one after ``port``, or any free one if
+    that is in use."""
     gateways: int = Field(default=1, ge=1, le=32)
-    """How many gateways there are: `penstock up` starts so many, and each gives its part while the limits' store is
-    away."""
+    """Number of gateways: `penstock up` starts them, and each grants its part while the limits' store is away."""
     limits_when_away: str = ""
-    """What holds while that store is away, per limit: ``spend=share,tokens=open``. Silent are ``spend=closed`` and
-    ``share`` for requests, tokens, concurrency and streams: each gateway gives its part."""
+    """The rule for each limit while that store is away: ``spend=share,tokens=open``. Defaults are ``spend=closed`` and
+    ``share`` for requests, tokens, concurrency and streams: each gateway grants its part."""
     answers_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
     """Redis or Valkey for answers under idempotency keys, another one than the limits'; empty keeps them in the
-    process, where one gateway's keys mean nothing to another."""
+    process, and other gateways don't know them."""
     answers_password_file: KeyFile = ""
     """The password for it, read at each new connection."""
     answers_ca_file: File = ""
-    """The authority that its certificate must be of, PEM; empty takes the machine's own."""
+    """The authority of its certificate, PEM; empty uses the machine's own."""
     answers_tenant_bytes: int = Field(default=64 << 20, gt=0)
-    """What a tenant's kept answers take at most."""
+    """Most bytes of a tenant's kept answers."""
     answers_tenant_records: int = Field(default=50_000, gt=0)
-    """How many answers are kept for a tenant at most."""
+    """Most kept answers of a tenant."""
     max_body_bytes: int = Field(default=0, ge=0)
-    """Of one request; 0 derives it from the largest context that is served: 16 bytes a token, 1 MiB at least."""
+    """Most bytes of a request's body; 0 derives it from the largest served context: 16 a token, at least 1 MiB."""
     max_held_bytes: int = Field(default=256 << 20, gt=0)
-    """Of large requests that are being received or read, in one gateway; one tenant may fill a half of it."""
+    """Most bytes of large requests that one gateway receives or reads at a time; one tenant may use half of it."""
     read_processes: int = Field(default=2, ge=1, le=16)
-    """Child processes of each gateway that read large requests, so that they hold up nobody's stream."""
+    """Child processes of each gateway that read large requests, so that these delay no stream."""
     max_header_bytes: int = Field(default=32 << 10, gt=0)
-    """Of one request's head."""
+    """Most bytes of a request's head."""
     max_connections: int = Field(default=4096, gt=0)
-    """How many connections of clients there may be."""
+    """Most connections of clients."""
     header_timeout_s: float = Field(default=10.0, gt=0)
-    """How long a request's head may take to arrive."""
+    """Longest time for a request's head to arrive."""
     body_timeout_s: float = Field(default=30.0, gt=0)
-    """How long a request's body may take to arrive."""
+    """Longest time for a request's body to arrive."""
     keep_alive_s: float = Field(default=75.0, gt=0)
-    """How long a connection may stay without a request; longer than the load balancer's."""
+    """Longest time of a connection without a request; set it longer than the load balancer's."""
     stream_heartbeat_s: float = Field(default=20.0, gt=0)
-    """How often a silent stream shows that it lives. Above the tiers' queue timeouts: whom one refuses hears a 503."""
+    """Interval of heartbeats on a silent stream; above the tiers' queue timeouts, so that a timeout is still a 503."""
     stream_stall_s: float = Field(default=30.0, gt=0)
-    """A reader that takes nothing for so long is cut off."""
+    """Time after which a reader that takes nothing is disconnected."""
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
-    """What waits in the gateway for one slow reader at most."""
+    """Most bytes that the gateway buffers for one slow reader."""
     hold_requests: int = Field(default=256, ge=0)
-    """How many requests wait in each gateway for one version that sleeps; one tenant has half of the places."""
+    """Most requests that each gateway holds for one sleeping version; one tenant may use half of the places."""
     hold_tokens: int = Field(default=1_000_000, ge=0)
-    """How many tokens they may be together, prompts and expected answers."""
+    """Most tokens of held requests together, prompts and expected answers."""
     hold_s: float = Field(default=60.0, ge=0)
-    """How long a request waits for a version to wake at most, within its deadline."""
+    """Longest time that a request is held for a version to wake, within its deadline."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
-    """How many attempts may be repetitions."""
+    """Largest share of attempts that are retries."""
     records_bytes: int = Field(default=256 << 20, ge=1 << 20)
-    """What records of ended requests take in this home at most, for `penstock explain`."""
+    """Most bytes of the records of ended requests in this home, for `penstock explain`."""
     records_days: float = Field(default=7.0, gt=0)
-    """How old a record may become."""
+    """Longest time that a record is kept."""
     otlp_endpoint: str = ""
     """OpenTelemetry collector (HTTP); empty turns tracing off."""
     trace_ratio: float = Field(default=0.01, ge=0, le=1)
-    """How many requests are traced whose callers don't say."""
+    """Share of requests that are traced if their callers don't ask for it."""
 
     @property
     def answers_address(self) -> str:
@@ -139,26 +138,26 @@ class ControllerSettings(
     """A controller's settings."""
 
     controller_port: Port = 0
-    """Where operators and workers come in; 0 takes 8079, or any free one where that is in use."""
+    """Port for operators and workers; 0 takes 8079, or any free one if that is in use."""
     worker_addresses: str = ""
     """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
-    address that a report comes from; empty where nothing between worker and controller changes that one."""
+    source address of a report; leave it empty if no proxy changes that one."""
     lease_s: float = Field(default=5.0, gt=0)
-    """A worker silent for so long leaves the table."""
+    """Time without a report after which a worker leaves the table."""
     tick_s: float = Field(default=0.5, gt=0)
-    """How often the controller looks at everything."""
+    """Interval of the controller's ticks."""
     budgets_url: Secret = ""
     """A Prometheus that records the promises: its error budgets count for rollouts, too; empty is the one of
-    `penstock up --observe`, and where there is none, availability by the ledger alone counts."""
+    `penstock up --observe`; without any only availability counts, by the ledger."""
     fleet: FleetKind = FleetKind.LOCAL
-    """Who runs the workers: ``local``, this machine; ``kubernetes``, the cluster that this controller is in."""
+    """The host of the workers: ``local``, this machine; ``kubernetes``, this controller's cluster."""
     pool_bytes: int = Field(default=0, ge=0)
     """Memory of this machine for engines: weights, KV cache and adapters' slots of all workers that are awake. More may
-    be deployed than fits: who is not used sleeps. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
+    be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it has no effect."""
     pools_file: str = ""
-    """The pools that the infrastructure ships, as JSON: where workers may run in a cluster, and what their pods are."""
+    """The infrastructure's node pools and pod templates for workers, as JSON."""
     kubeconfig: str = ""
-    """Where the cluster is; empty means the one that this pod is in."""
+    """The kubeconfig of the cluster; empty means this pod's own cluster."""
 
     @property
     def pooled_bytes(self) -> int:
@@ -170,16 +169,16 @@ class ControllerAddress(Told):
     """The controller's address."""
 
     controller_url: str = ""
-    """Where workers and the command line find the controller; empty reads the address file in the home."""
+    """The controller's address for workers and the command line; empty reads the address file in the home."""
 
 
 class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, ControllerAddress, PeerSettings):
     """A worker's settings; its version and name are arguments."""
 
     worker_port: Port = 0
-    """Where gateways reach the engine's gate; 0 takes a free port."""
+    """Port of the engine's gate, for gateways; 0 takes a free one."""
     status_port: Port = 0
-    """Where the agent shows health and metrics, on the same address; 0 takes a free port."""
+    """Port of the agent's health and metrics, on the same address; 0 takes a free one."""
     worker_key_file: KeyFile = ""
     """The worker's own secret (`penstock worker-key`); empty looks in the home."""
     signing_key_file: File = ""
@@ -187,23 +186,23 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     node_cache: Folder = ""
     """Folder of verified copies of versions, which workers of one machine share; empty keeps it in the home."""
     node_cache_bytes: int = Field(default=20 << 30, gt=0)
-    """How much of that folder versions may take; the oldest go first."""
+    """Most bytes of versions in that folder; the oldest are removed first."""
     compile_cache: Folder = ""
-    """Folder of what engines compile, which several homes may share; empty keeps it in this home."""
+    """Folder of compiled kernels, which several homes may share; empty keeps it in this home."""
     heartbeat_s: float = Field(default=1.0, gt=0)
-    """How often a worker reports; one that sleeps, or has a pool, four times a second at least."""
+    """Interval of a worker's reports; at most a quarter of a second if it sleeps or has a pool."""
     pool_bytes: int = Field(default=0, ge=0)
-    """The memory of the pool that the engines of this machine share; 0 where there is none."""
+    """Memory of the pool that this machine's engines share; 0 without one."""
     probe_every_s: float = Field(default=2.0, gt=0)
-    """How often a worker asks its engine."""
+    """Interval of a worker's probes of its engine."""
     probe_timeout_s: float = Field(default=10.0, gt=0)
-    """An engine that does nothing for so long while it has work is replaced; one that computes gets six times as long,
-    one that compiles thirty times."""
+    """Time without progress after which an engine with work is replaced; six times as long while it computes,
+    thirty times while it compiles."""
     device: Device = Device.AUTO
-    """Where the engine runs: ``cuda``, ``cpu``, or ``auto``, the GPU that is there; a GPU that was given and is not
-    there is an error."""
+    """The engine's device: ``cuda``, ``cpu``, or ``auto``, a GPU if there is one; an assigned GPU that is missing is an
+    error."""
     notice_s: float = Field(default=0.0, ge=0)
-    """How long before it is taken away the machine is told (spot: 120); a drain takes no longer. 0 where it is not."""
+    """Notice before the machine is taken away (spot: 120), which bounds a drain; 0 without notice."""
     engine_zygote: str = "auto"
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
@@ -231,8 +230,8 @@ class InitSettings(DatabaseSettings, KeySettings):
     """The settings of a platform's first start."""
 
     gateway_database_password_file: KeyFile = ""
-    """The password that the role of gateways gets, ``penstock_gateway``; empty leaves all roles as they are."""
+    """The password of the gateways' role, ``penstock_gateway``; empty leaves all roles as they are."""
     controller_database_password_file: KeyFile = ""
-    """The password that the role of controllers gets, ``penstock_controller``."""
+    """The password of the controllers' role, ``penstock_controller``."""
     admin_key_file: str = ""
-    """Where the first operator's API key is written to; empty means ``admin.key`` in the home."""
+    """File for the first operator's API key; empty means ``admin.key`` in the home."""

@@ -18,9 +18,9 @@ class DatabaseSettings(Told):
     database_password_file: KeyFile = ""
     """The password for it, read at each new connection, so that it can be changed without a restart."""
     database_ca_file: File = ""
-    """The authority that its certificate must be of, PEM: with it nobody else is taken for it (``verify-full``)."""
+    """The authority of its certificate, PEM: the server is then verified in full (``verify-full``)."""
     database_user: str = ""
-    """The role to come in as, in place of the one in the address."""
+    """The role to connect as, in place of the one in the address."""
 
     @property
     def database_address(self) -> str:
@@ -36,7 +36,7 @@ class KeySettings(Told):
     platform_key_file: KeyFile = ""
     """The platform's key: 32 random bytes as hex; empty means ``platform.key`` in the home."""
     pepper_file: KeyFile = ""
-    """What API keys are hashed with, as hex; empty derives it from the platform's key, which then can't be exchanged
+    """The pepper of API keys' hashes, as hex; empty derives it from the platform's key, which then can't be exchanged
     without new API keys."""
 
 
@@ -46,18 +46,18 @@ class ArtifactSettings(Told):
     artifact_store: Annotated[str, AfterValidator(forms.bucket)] = ""
     """``s3://bucket/prefix``; empty means the folder ``artifacts`` in the home."""
     artifact_endpoint: str = ""
-    """The S3 endpoint where it is not AWS's."""
+    """The S3 endpoint, if it is not AWS's."""
 
 
 class LimitsSettings(Told):
     """The store of limits."""
 
     limits_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
-    """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
+    """Redis or Valkey with the limits of all gateways; empty keeps them in the process (one gateway)."""
     limits_password_file: KeyFile = ""
     """The password for it, read at each new connection."""
     limits_ca_file: File = ""
-    """The authority that its certificate must be of, PEM; empty takes the machine's own."""
+    """The authority of its certificate, PEM; empty uses the machine's own."""
 
     @property
     def limits_address(self) -> str:
@@ -75,7 +75,7 @@ class MetricsSettings(Told):
     metrics_tenants: TenantNames = TenantNames.NAMED
     """Tenants in metrics: ``named``, ``hashed``, or ``off``."""
     metrics_most_tenants: int = Field(default=50, ge=0)
-    """How many tenants metrics tell apart; all others are ``other``."""
+    """Most tenants with a name in metrics; all others are ``other``."""
 
     @property
     def tenant_names(self) -> tuple[TenantNames, int]:

@@ -14,7 +14,7 @@ _ENVIRONMENT = "the environment"
 _OF_TOOLS = frozenset({"PENSTOCK_TF_MIRROR"})
 """Variables of the repository's own tools."""
 _SERVICE_LINK = re.compile(r".*_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP)(?:_\w+)?)")
-"""What Kubernetes puts into every container for each Service of its namespace."""
+"""Variables that Kubernetes sets in every container for each Service of its namespace."""
 
 
 def check(environment: Mapping[str, str], file: Path, known: Iterable[str]) -> None:
@@ -41,7 +41,7 @@ def _keys(file: Path) -> tuple[str, ...]:
 def _refused(found: str, where: str, names: list[str]) -> CommandError:
     if _SERVICE_LINK.fullmatch(found):
         return CommandError(
-            f"{found} is no setting: Kubernetes made it for a Service whose name begins with penstock.",
+            f"{found} is no setting: Kubernetes made it for a Service named penstock….",
             do="Set enableServiceLinks: false in the pod.",
         )
     near = get_close_matches(found if where != _ENVIRONMENT else found.upper(), names, n=1, cutoff=0.5)
