@@ -1,0 +1,109 @@
+"""One lease per request: opened once, settled exactly once, however the request ends.
+
+All that a request holds (slots, reservations, budget, ledger row) hangs on this object, so that nothing leaks apart.
+Slots are released when nothing runs any more; usage may be known a moment later.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.domain.errors import OverLimit, PenstockError
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.limits import Draw
+from penstock.domain.tokens import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """End of a lease: outcome, usage, seconds until nothing ran any more."""
+
+    outcome: Outcome
+    usage: Usage
+    held_s: float
+
+
+class LeaseOwner(Protocol):
+    """Keeps what leases occupy; admission implements it."""
+
+    def released(self, lease: "Lease") -> None:
+        """Give back at once what the request occupies: nothing runs any more, its usage is still to be learned."""
+        ...
+
+    def ended(self, lease: "Lease") -> None:
+        """Nothing runs any more."""
+        ...
+
+    def settled(self, lease: "Lease", settlement: Settlement) -> None:
+        """The usage is known."""
+        ...
+
+
+class Lease:
+    """The right to run one request; ``settle`` works once, later calls change nothing."""
+
+    __slots__ = (
+        "_opened_at",
+        "_owner",
+        "deadline_at",
+        "delivered",
+        "drawn",
+        "end_early",
+        "expected_output",
+        "headers",
+        "held_s",
+        "left",
+        "over_quota",
+        "settlement",
+        "start_by",
+    )
+
+    def __init__(
+        self, *, opened_at: float, deadline_at: float, start_by: float = 0.0, owner: LeaseOwner | None = None
+    ) -> None:
+        """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
+        self._opened_at, self._owner = opened_at, owner
+        self.held_s: float | None = None
+        """How long it ran; None while it does."""
+        self.deadline_at = deadline_at
+        self.start_by = start_by
+        """Monotonic second until which it may wait for the engine; 0 if its deadline alone bounds that."""
+        self.expected_output = 0
+        """Output tokens that this answer will probably have: reserved, and told to the worker."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """The caller's limits, sent with the reply's head."""
+        self.drawn: tuple[Draw, ...] | None = None
+        """Draws on meters, or those that a refusal was about; None if no meter was asked."""
+        self.left: tuple[int, ...] = ()
+        """Amount left in each of those meters, in the same order."""
+        self.delivered = 0
+        """Output tokens generated so far, as far as known: those passed on, or those that the worker counts."""
+        self.end_early: Callable[[PenstockError], None] | None = None
+        """Ends the running answer with this error; late bound: only the relay, made after the lease, can do it."""
+        self.over_quota: OverLimit | None = None
+        """The refusal of a request that runs over its quota: its caller is told it if there is no spare capacity."""
+        self.settlement: Settlement | None = None
+
+    def release(self, now: float) -> None:
+        """Nothing runs any more, and the usage is still to be learned: free slots."""
+        if self.held_s is None and self._owner is not None:
+            self._owner.released(self)
+        self._end(now)
+
+    def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
+        """End the lease; True the first time, False after that."""
+        if self.settlement is not None:
+            return False
+        self._end(now)
+        self.settlement = Settlement(outcome=outcome, usage=usage, held_s=self.held_s or 0.0)
+        if self._owner is not None:
+            self._owner.settled(self, self.settlement)
+        return True
+
+    def _end(self, now: float) -> None:
+        if self.held_s is not None:
+            return
+        self.held_s = now - self._opened_at
+        self.end_early = None  # the relay knows the lease: no cycle is to stay
+        if self._owner is not None:
+            self._owner.ended(self)
