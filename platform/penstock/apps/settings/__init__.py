@@ -78,7 +78,7 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
     workers: int = Field(default=1, ge=0, le=64)
     """Workers per demo model."""
     start_within_s: float = Field(default=1800.0, gt=0)
-    """How long `penstock up` waits for workers that make progress; without progress it gives up sooner."""
+    """Seconds that `penstock up` waits for workers that make progress; four minutes for workers that make none."""
     observe: bool = False
     """Run a Prometheus and an Alertmanager beside the platform."""
     prometheus_port: Port = 0
@@ -86,13 +86,13 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
     alertmanager_port: Port = 0
     """Port of that Alertmanager, on loopback; 0 takes 9093, or any free one if that is in use."""
     scrape_s: float = Field(default=5.0, gt=0)
-    """Interval of that Prometheus's scrapes and rule evaluations."""
+    """Seconds between two scrapes of that Prometheus, and between evaluations of its rules."""
     key: str = Field(default="", repr=False)
-    """The API key of commands; empty uses this home's operator key."""
+    """The API key that commands use; empty is the operators' of this home."""
     url: str = ""
-    """The controller's address for commands; empty uses this home's."""
+    """The controller's address for commands; empty is that of this home."""
     prometheus_url: str = Field(default="", repr=False)
-    """A Prometheus that scrapes the platform, for commands; empty uses the one of `penstock up --observe`."""
+    """Address of a Prometheus that scrapes the platform, for commands; empty is the one of `penstock up --observe`."""
 
     @property
     def demo_models(self) -> tuple[str, ...]:

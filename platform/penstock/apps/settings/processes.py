@@ -36,15 +36,15 @@ class ReachedSettings(ListeningSettings):
     """The address that others reach the process by."""
 
     advertise: str = ""
-    """The host name or IP address that others reach this process by, such as the pod's IP; empty means ``host``. If
-    that is all addresses, the controller uses the source address of a worker's reports."""
+    """The host name or IP address that other processes reach this one by, such as the pod's IP; empty means ``host``.
+    If that is all addresses, the controller takes the address that a worker's reports come from."""
 
 
 class DrainSettings(Told):
     """The end of a process."""
 
     drain_grace_s: float = Field(default=30.0, ge=0)
-    """Longest time for running answers to end after SIGTERM."""
+    """Seconds that running answers may take to finish after SIGTERM."""
 
 
 class GatewaySettings(
@@ -60,64 +60,66 @@ class GatewaySettings(
     """A gateway's settings."""
 
     port: Port = 8080
-    """Port for clients; 0 takes a free one."""
+    """Port of the public HTTP listener; 0 takes a free one."""
     grpc_port: Port = 0
-    """Port for clients of the Open Inference Protocol over gRPC; 0 takes the one after ``port``, or any free one if
-    that is in use."""
+    """Port of the public gRPC listener (Open Inference Protocol); 0 takes ``port`` + 1, or any free one if that is in
+    use."""
     gateways: int = Field(default=1, ge=1, le=32)
-    """Number of gateways: `penstock up` starts them, and each grants its part while the limits' store is away."""
+    """Number of gateways. `penstock up` starts them; each gives its part of the limits while their store is away."""
     limits_when_away: str = ""
-    """The rule for each limit while that store is away: ``spend=share,tokens=open``. Defaults are ``spend=closed`` and
-    ``share`` for requests, tokens, concurrency and streams: each gateway grants its part."""
+    """Policy of each limit while the limits' store is away: ``closed``, ``share`` (each gateway gives its part) or
+    ``open``, as ``spend=share,tokens=open``. By default ``closed`` for spend and ``share`` for all others."""
     answers_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
-    """Redis or Valkey for answers under idempotency keys, another one than the limits'; empty keeps them in the
-    process, and other gateways don't know them."""
+    """Redis or Valkey for answers under idempotency keys, another one than the limits'. Empty keeps them in the
+    gateway's memory: they are lost at a restart and not shared between gateways."""
     answers_password_file: KeyFile = ""
-    """The password for it, read at each new connection."""
+    """File with the password of the answers' store, read at each new connection."""
     answers_ca_file: File = ""
-    """The authority of its certificate, PEM; empty uses the machine's own."""
+    """The authority of the answers' store, PEM; empty takes the machine's authorities."""
     answers_tenant_bytes: int = Field(default=64 << 20, gt=0)
-    """Most bytes of a tenant's kept answers."""
+    """The most bytes of one tenant's kept answers."""
     answers_tenant_records: int = Field(default=50_000, gt=0)
-    """Most kept answers of a tenant."""
+    """The most answers kept for one tenant."""
     max_body_bytes: int = Field(default=0, ge=0)
-    """Most bytes of a request's body; 0 derives it from the largest served context: 16 a token, at least 1 MiB."""
+    """The most bytes of one request's body; 0 derives it from the largest context served: 16 bytes a token, at least
+    1 MiB."""
     max_held_bytes: int = Field(default=256 << 20, gt=0)
-    """Most bytes of large requests that one gateway receives or reads at a time; one tenant may use half of it."""
+    """The most bytes of large requests that one gateway receives or parses at a time; one tenant may use half."""
     read_processes: int = Field(default=2, ge=1, le=16)
-    """Child processes of each gateway that read large requests, so that these delay no stream."""
+    """Child processes of each gateway that parse large requests, so that streams don't wait for them."""
     max_header_bytes: int = Field(default=32 << 10, gt=0)
-    """Most bytes of a request's head."""
+    """The most bytes of one request's headers."""
     max_connections: int = Field(default=4096, gt=0)
-    """Most connections of clients."""
+    """The most client connections of one gateway."""
     header_timeout_s: float = Field(default=10.0, gt=0)
-    """Longest time for a request's head to arrive."""
+    """Seconds that a request's headers may take to arrive."""
     body_timeout_s: float = Field(default=30.0, gt=0)
-    """Longest time for a request's body to arrive."""
+    """Seconds that a request's body may take to arrive."""
     keep_alive_s: float = Field(default=75.0, gt=0)
-    """Longest time of a connection without a request; set it longer than the load balancer's."""
+    """Seconds that a connection may be idle; set it longer than the load balancer's."""
     stream_heartbeat_s: float = Field(default=20.0, gt=0)
-    """Interval of heartbeats on a silent stream; above the tiers' queue timeouts, so that a timeout is still a 503."""
+    """Seconds between comments on a silent stream. Above the tiers' queue timeouts, so that a refusal can still be a
+    503."""
     stream_stall_s: float = Field(default=30.0, gt=0)
-    """Time after which a reader that takes nothing is disconnected."""
+    """Seconds after which a client that reads nothing is cut off."""
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
-    """Most bytes that the gateway buffers for one slow reader."""
+    """The most bytes buffered for one slow reader."""
     hold_requests: int = Field(default=256, ge=0)
-    """Most requests that each gateway holds for one sleeping version; one tenant may use half of the places."""
+    """The most requests that each gateway holds for one sleeping version; one tenant may have half of them."""
     hold_tokens: int = Field(default=1_000_000, ge=0)
-    """Most tokens of held requests together, prompts and expected answers."""
+    """The most tokens of held requests of one version, prompts and expected answers."""
     hold_s: float = Field(default=60.0, ge=0)
-    """Longest time that a request is held for a version to wake, within its deadline."""
+    """The most seconds that a request waits for a version to wake, within its deadline."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
-    """Largest share of attempts that are retries."""
+    """The part of attempts that may be retries."""
     records_bytes: int = Field(default=256 << 20, ge=1 << 20)
-    """Most bytes of the records of ended requests in this home, for `penstock explain`."""
+    """The most bytes of records of ended requests in this home, for `penstock explain`."""
     records_days: float = Field(default=7.0, gt=0)
-    """Longest time that a record is kept."""
+    """Days that a record is kept."""
     otlp_endpoint: str = ""
-    """OpenTelemetry collector (HTTP); empty turns tracing off."""
+    """Address of an OpenTelemetry collector (HTTP); empty turns tracing off."""
     trace_ratio: float = Field(default=0.01, ge=0, le=1)
-    """Share of requests that are traced if their callers don't ask for it."""
+    """The part of requests that is traced if the caller's ``traceparent`` does not say."""
 
     @property
     def answers_address(self) -> str:
@@ -138,26 +140,26 @@ class ControllerSettings(
     """A controller's settings."""
 
     controller_port: Port = 0
-    """Port for operators and workers; 0 takes 8079, or any free one if that is in use."""
+    """Port of the controller for operators and workers; 0 takes 8079, or any free one if that is in use."""
     worker_addresses: str = ""
     """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
-    source address of a report; leave it empty if no proxy changes that one."""
+    address that a report comes from; empty if nothing between worker and controller changes that address."""
     lease_s: float = Field(default=5.0, gt=0)
-    """Time without a report after which a worker leaves the table."""
+    """Seconds without a heartbeat after which a worker leaves the routing table."""
     tick_s: float = Field(default=0.5, gt=0)
-    """Interval of the controller's ticks."""
+    """Seconds between two ticks of the controller."""
     budgets_url: Secret = ""
-    """A Prometheus that records the promises: its error budgets count for rollouts, too; empty is the one of
-    `penstock up --observe`; without any only availability counts, by the ledger."""
+    """A Prometheus that records the promises: its error budgets count for rollouts, too. Empty is the one of
+    `penstock up --observe`; without any, only availability by the ledger counts."""
     fleet: FleetKind = FleetKind.LOCAL
-    """The host of the workers: ``local``, this machine; ``kubernetes``, this controller's cluster."""
+    """Where workers run: ``local``, on this machine; ``kubernetes``, in the cluster that this controller is in."""
     pool_bytes: int = Field(default=0, ge=0)
     """Memory of this machine for engines: weights, KV cache and adapters' slots of all workers that are awake. More may
-    be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it has no effect."""
+    be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
     pools_file: str = ""
-    """The infrastructure's node pools and pod templates for workers, as JSON."""
+    """File with the pools that the infrastructure ships, as JSON: nodes for workers in a cluster, and pod templates."""
     kubeconfig: str = ""
-    """The kubeconfig of the cluster; empty means this pod's own cluster."""
+    """A kubeconfig file; empty means the cluster that this pod is in."""
 
     @property
     def pooled_bytes(self) -> int:
@@ -169,7 +171,7 @@ class ControllerAddress(Told):
     """The controller's address."""
 
     controller_url: str = ""
-    """The controller's address for workers and the command line; empty reads the address file in the home."""
+    """Address of the controller for workers and the command line; empty reads the address file in the home."""
 
 
 class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, ControllerAddress, PeerSettings):
@@ -186,23 +188,24 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     node_cache: Folder = ""
     """Folder of verified copies of versions, which workers of one machine share; empty keeps it in the home."""
     node_cache_bytes: int = Field(default=20 << 30, gt=0)
-    """Most bytes of versions in that folder; the oldest are removed first."""
+    """The most bytes of versions in that folder; the least recently used go first."""
     compile_cache: Folder = ""
     """Folder of compiled kernels, which several homes may share; empty keeps it in this home."""
     heartbeat_s: float = Field(default=1.0, gt=0)
-    """Interval of a worker's reports; at most a quarter of a second if it sleeps or has a pool."""
+    """Seconds between heartbeats; at most a quarter of a second for a worker that sleeps or has a pool."""
     pool_bytes: int = Field(default=0, ge=0)
     """Memory of the pool that this machine's engines share; 0 without one."""
     probe_every_s: float = Field(default=2.0, gt=0)
-    """Interval of a worker's probes of its engine."""
+    """Seconds between the agent's probes of its engine."""
     probe_timeout_s: float = Field(default=10.0, gt=0)
-    """Time without progress after which an engine with work is replaced; six times as long while it computes,
-    thirty times while it compiles."""
+    """Seconds without progress after which an engine with work is replaced; six times as long for one that computes,
+    thirty times for one that compiles."""
     device: Device = Device.AUTO
-    """The engine's device: ``cuda``, ``cpu``, or ``auto``, a GPU if there is one; an assigned GPU that is missing is an
-    error."""
+    """Device of the engine: ``cuda``, ``cpu``, or ``auto``: the GPU if there is one. A GPU that was given to the
+    container and is missing is an error."""
     notice_s: float = Field(default=0.0, ge=0)
-    """Notice before the machine is taken away (spot: 120), which bounds a drain; 0 without notice."""
+    """Seconds between the notice and the end of this machine (spot: 120); a drain takes no longer. 0 if there is no
+    notice."""
     engine_zygote: str = "auto"
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
@@ -234,4 +237,4 @@ class InitSettings(DatabaseSettings, KeySettings):
     controller_database_password_file: KeyFile = ""
     """The password of the controllers' role, ``penstock_controller``."""
     admin_key_file: str = ""
-    """File for the first operator's API key; empty means ``admin.key`` in the home."""
+    """File that the first operator's API key is written to; empty means ``admin.key`` in the home."""

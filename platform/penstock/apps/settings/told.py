@@ -53,17 +53,17 @@ class Told(BaseSettings):
     )
 
     home: Annotated[Path, Kind.FOLDER] = Path(".penstock")
-    """The folder of the process's own data, and of files for other processes of this machine."""
+    """The data folder of the platform on this machine."""
     log_level: Annotated[str, AfterValidator(forms.level)] = "info"
-    """The least level of logs: ``debug``, ``info``, ``warning`` or ``error``."""
+    """The least level that is logged: ``debug``, ``info``, ``warning`` or ``error``."""
     region: str = "local"
-    """The region of this platform, for its logs."""
+    """The region's name in logs."""
     zone: str = "local"
     """The fault domain of this process: gateways avoid all workers of a lost zone together."""
 
     tls: Tls = Tls.AUTO
-    """Mutual TLS between processes, and verified stores: ``on``, with the home's certificates if no others are named;
-    ``off``; or ``auto``: on if certificates are named or keys are mounted as files."""
+    """Mutual TLS between processes, and verified stores: ``on`` (with the home's certificates if no others are named),
+    ``off``, or ``auto``: on if certificates are named, or if keys are mounted as files."""
 
     @classmethod
     def settings_customise_sources(
