@@ -159,11 +159,15 @@ class Site:
 
     async def live(self, *wanted: VersionId) -> EngineLost:
         """Let an engine live until all of this is settled."""
-        self.engine.wanted, until = list(wanted), len(self.engine.settled) + len(wanted)
+        self.engine.wanted, before = list(wanted), len(self.engine.settled)
+
+        def is_settled() -> bool:
+            settled = [adapter for adapter, *_ in self.engine.settled[before:]]
+            return len(settled) >= len(wanted) and set(settled) >= set(wanted)
 
         async def watch() -> EngineLost:
             for _ in range(2000):
-                if len(self.engine.settled) >= until:
+                if is_settled():
                     break
                 await asyncio.sleep(0.002)
             self.seen = self.adapters.resident
