@@ -56,7 +56,7 @@ class Truth(Meters):
 
 
 class ToyEngine:
-    """An engine's ASGI app: ``tokens`` for each sequence, several in one event now and then; it breaks on order."""
+    """An engine's ASGI app: the asked number of tokens, several in one event now and then; it breaks on order."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance

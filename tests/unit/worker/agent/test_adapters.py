@@ -3,6 +3,7 @@
 import asyncio
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -161,13 +162,9 @@ class Site:
         """Let an engine live until all of this is settled."""
         self.engine.wanted, before = list(wanted), len(self.engine.settled)
 
-        def is_settled() -> bool:
-            settled = [adapter for adapter, *_ in self.engine.settled[before:]]
-            return len(settled) >= len(wanted) and set(settled) >= set(wanted)
-
         async def watch() -> EngineLost:
             for _ in range(2000):
-                if is_settled():
+                if Counter(adapter for adapter, *_ in self.engine.settled[before:]) >= Counter(wanted):
                     break
                 await asyncio.sleep(0.002)
             self.seen = self.adapters.resident
