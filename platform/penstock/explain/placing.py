@@ -1,12 +1,11 @@
-"""Where a request was sent: the workers that were compared, failed attempts, waits at doors, its batch. Pure."""
+"""The way of a request to its worker: compared workers, failed attempts, waits at doors, its batch. Pure."""
 
 from collections.abc import Iterator
 
-from penstock.domain.serving import adapted, batched
-from penstock.domain.serving.adapted import Met
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.adapted import Adapted, Met
+from penstock.domain.serving.batched import Batched, Trigger
 from penstock.domain.serving.request_record import Choice, Considered, RequestRecord, Tried
-from penstock.domain.serving.waited import AT_ONCE, Waited, heard
+from penstock.domain.serving.waited import AT_ONCE, Waited
 from penstock.explain.words import count, listed, seconds
 
 AS_GOOD = 0.01
@@ -39,7 +38,7 @@ _STARTED = {
 
 
 def workers(record: RequestRecord) -> Iterator[str]:
-    """Tell which workers were compared, and why the others lost."""
+    """Tell the compared workers, and why the others lost."""
     if not record.choices and record.drawn is not None:
         yield "No worker was chosen."
     for number, choice in enumerate(record.choices, start=1):
@@ -78,7 +77,7 @@ def _why_lost(other: Considered, chosen: Considered) -> str:
 
 
 def attempts(record: RequestRecord) -> Iterator[str]:
-    """Tell which workers did not keep it, and who took it then."""
+    """Tell the workers that failed it, and the one that took it then."""
     failed = [one for one in record.attempts if one.failed]
     for one in failed:
         why = _FAILED.get(one.failed, one.failed)
@@ -89,10 +88,10 @@ def attempts(record: RequestRecord) -> Iterator[str]:
 
 
 def doors(record: RequestRecord) -> Iterator[str]:
-    """Tell how it fared at the door of each worker that it was sent to."""
+    """Tell its wait at the door of each worker that it was sent to."""
     for one in record.attempts:
-        waited = heard(one.door) if one.door else None
-        if waited is None:
+        waited = one.door
+        if not isinstance(waited, Waited):
             yield f"How it fared at the door of {one.worker} is unknown."
         elif waited == AT_ONCE:
             yield f"It entered the engine of {one.worker} at once: nobody was in its way."
@@ -116,10 +115,10 @@ def _waited(one: Tried, waited: Waited) -> Iterator[str]:
 
 
 def adapters(record: RequestRecord) -> Iterator[str]:
-    """Tell how it met its adapter, where it asked for one."""
+    """Tell its wait for its adapter, if it has one."""
     for one in record.attempts:
-        found = adapted.heard(one.adapter) if one.adapter else None
-        if found is None:
+        found = one.adapter
+        if not isinstance(found, Adapted):
             continue
         took = seconds(found.waited_s)
         if found.met is Met.HIT:
@@ -131,10 +130,10 @@ def adapters(record: RequestRecord) -> Iterator[str]:
 
 
 def batches(record: RequestRecord) -> Iterator[str]:
-    """Tell in which batch it was computed, where its worker makes them."""
+    """Tell its batch, on workers that make batches."""
     for one in record.attempts:
-        batch = batched.heard(one.batch) if one.batch else None
-        if batch is not None:
+        batch = one.batch
+        if isinstance(batch, Batched):
             size = "alone" if batch.size == 1 else f"in a batch of {batch.size}"
             yield (
                 f"{one.worker} computed it {size}, after a wait of {seconds(batch.waited_s)} for it:"
