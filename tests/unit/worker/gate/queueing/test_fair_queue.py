@@ -289,7 +289,7 @@ def test_memory_follows_the_busy_tenants() -> None:
     queue = FairQueue(WIDE)
     queue.push(work("always"))
     queue.pop(anything)
-    for i in range(20000):
+    for i in range(5000):
         item = work(f"t{i}")
         queue.push(item)
         assert queue.pop(anything) is item
