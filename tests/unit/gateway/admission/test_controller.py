@@ -269,7 +269,7 @@ def test_requests_within_the_bound_and_embeddings_pass_untouched() -> None:
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(UNBOUNDED, 256), (100, 100), (5000, 256)])
-async def test_the_worker_is_told_what_to_expect(clock: ManualClock, asked: int, expected: int) -> None:
-    """The ticket carries what is reserved: the wish, or what such answers usually have."""
+async def test_the_lease_holds_the_expected_output(clock: ManualClock, asked: int, expected: int) -> None:
+    """It is the requested maximum, or the usual length of such answers if that is shorter."""
     lease = (await Counted(clock).admit(calls.call(cost=Cost(output_tokens=asked)))).lease
     assert lease.expected_output == expected
