@@ -1,6 +1,5 @@
 """Evidence of versions that share an alias: counted as requests end, told to the controllers each second."""
 
-import asyncio
 import os
 import secrets
 import socket
@@ -9,43 +8,22 @@ from dataclasses import dataclass
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
 from penstock.domain.clock import Clock
-from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias
 from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.routing import CurrentTable, sticky_key
-from penstock.telemetry import logs
-
-TELL_EVERY_S = 1.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """What counts, and tells; a second that can't be told is left out, since missing evidence decides nothing."""
+    """The counts, and the way to the store."""
 
     arms: Arms
     dsn: str
-    _is_away: bool = False
 
     async def run(self) -> None:
         """Tell each second until cancelled."""
         async with Database(self.dsn, max_connections=1) as database:
-            store = PostgresArms(database)
-            while True:
-                await asyncio.sleep(TELL_EVERY_S)
-                await self._tell(store)
-
-    async def _tell(self, store: PostgresArms) -> None:
-        second = self.arms.take()
-        if second is None:
-            return
-        try:
-            await store.tell(second)
-        except PenstockError as error:
-            if not self._is_away:
-                logs.logger().warning("evidence_not_told", code=error.code, reason=error.message)
-            self._is_away = True
-        else:
-            self._is_away = False
+            await self.arms.tell(PostgresArms(database))
 
 
 def evidence(table: CurrentTable, clock: Clock, dsn: str) -> Evidence:

@@ -75,7 +75,9 @@ def paid(call: Call, answer: Answer) -> int | None:
     return version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
 
 
-def copied(call: Call, version: VersionEntry, request: RequestId, now: float) -> InferenceRequest:
+def copied(
+    call: Call, version: VersionEntry, request: RequestId, now: float, *, deadline_s: float = 0.0
+) -> InferenceRequest:
     """Return the copy as a request of the platform's own, at monotonic second ``now``."""
     return replace(
         call.request,
@@ -83,7 +85,7 @@ def copied(call: Call, version: VersionEntry, request: RequestId, now: float) ->
         model=version.id,
         include_usage=False,
         arrived_at=now,
-        deadline_s=0.0,
+        deadline_s=deadline_s,
         traceparent="",
         caller_trace="",
         idempotency_key="",
