@@ -1,7 +1,7 @@
-"""A process's work that no request waits for: what is done once, and what runs for as long as the process.
+"""A process's work that no request waits for: tasks done once, and tasks that run as long as the process.
 
-Nobody would see it fail. So what fails is logged under its name and counted, and what is to run on begins again after a
-pause. The loop holds tasks only weakly: they are held here until they end.
+A failure is logged under the task's name and counted, and a lasting task begins again after a pause. The loop holds
+tasks only weakly: they are held here until they end.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Work = Coroutine[None, None, None]
 
 
 def _uncounted(_: str) -> None:
-    """Nobody counts."""
+    """Count nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Background:
         task.add_done_callback(self._ended)
 
     def keep(self, name: str, work: Callable[[], Work]) -> None:
-        """Have it run until it returns, or until the process ends: where it fails it begins again."""
+        """Have it run until it returns, or until the process ends: if it fails it begins again."""
         self.kept.add(asyncio.get_running_loop().create_task(self._run_on(name, work), name=name))
 
     async def end(self, within_s: float) -> None:
@@ -77,7 +77,7 @@ class Background:
             self._failed(getattr(task.get_coro(), "__qualname__", task.get_name()), error)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        """Say what failed and where, not its message: that may hold what a caller wrote."""
+        """Log the error's class and place, not its message: that may hold a caller's text."""
         self.count(name)
         cause = _first(error)
         logs.logger().error("background_failed", task=name, error_type=type(cause).__name__, detail=_place(cause))

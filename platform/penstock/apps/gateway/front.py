@@ -109,7 +109,9 @@ def _answers(shared: Shared) -> AnswerStore:
 
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
-    """Return what tells the bounds that the table in force gives a caller: found once for all who see the same."""
+    """Return the function that gives a caller's bounds by the table in force, found once for all callers that see
+    the same.
+    """
     found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
@@ -124,7 +126,7 @@ def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
 
 
 def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:
-    """Return what refuses before a large body is read, where the limits refuse whatever it may hold."""
+    """Return the function that refuses before a large body is read, if the limits refuse whatever it may hold."""
 
     async def refuse(who: Principal, model: str) -> None:
         versions: frozenset[VersionId] = frozenset()

@@ -1,4 +1,4 @@
-"""What a gateway knows of its workers, put together: breakers, whom they report to, stalls, versions under pressure."""
+"""A gateway's knowledge of its workers, put together: breakers and their reports, stalls, versions under pressure."""
 
 import asyncio
 import random
@@ -45,7 +45,7 @@ def _reporter(metrics: Metrics) -> Callable[[Change], None]:
 
 
 def degrader(crowd: Crowd, clock: Clock, metrics: Metrics) -> PressureDegrader:
-    """Return what degrades requests; a version is under pressure where waiting alone breaks its tier's promise."""
+    """Return the degrader; a version is under pressure if waiting alone breaks its tier's promise."""
     gauge = metrics.gauge(names.PRESSURE)
     return PressureDegrader(
         crowd=crowd,
@@ -83,7 +83,7 @@ class HealthWatch:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
-        """Look once, and log who is newly suspected."""
+        """Look once, and log new suspects."""
         self.degrader.look(self.table.view.table.versions)
         now = self.clock.monotonic()
         suspects = self._stalls.look(map(_progress, self.running.items()), now)

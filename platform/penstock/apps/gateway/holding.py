@@ -31,7 +31,6 @@ class Telling:
     dsn: str
 
     async def run(self) -> None:
-        """Tell."""
         async with Database(self.dsn, max_connections=1) as database:
             await self.demand.run(PostgresWantedTeller(database))
 

@@ -175,7 +175,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
 
 
 def _counted() -> tuple[Metrics, Background]:
-    """Return the page of metrics, and what runs beside requests and is counted there where it fails."""
+    """Return the page of metrics, and the background tasks whose failures it counts."""
     metrics = Metrics()
     metrics.tell_start()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
@@ -195,7 +195,7 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
 
 
 def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
-    """Return the way to workers: with this gateway's certificate, where it has one."""
+    """Return the way to workers: with this gateway's certificate, if it has one."""
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
         expiry.show(mutual.now, metrics)
@@ -295,7 +295,7 @@ def _admission(shared: Shared) -> AdmissionController:
 
 
 def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
-    """Learn which key each worker was given, where there is more than one."""
+    """Learn the key that each worker was given, if there is more than one."""
     if ticket_keys.is_changing:
         ticket_keys.learn(
             {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}

@@ -76,7 +76,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
 
 
 async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:
-    """Listen for gRPC, return the socket for HTTP, and tell where both are."""
+    """Listen for gRPC, return the socket for HTTP, and log both ports."""
     listener = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
@@ -108,13 +108,13 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
 
 
 def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
-    """Raise where the database has turned out to be another platform's."""
+    """Raise if the database has turned out to be another platform's."""
     if owner.done() and not owner.cancelled():
         owner.result()
 
 
 def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    """End the process where that turns out later: the database was away at the start."""
+    """End the process if that turns out later: the database was away at the start."""
     if not owner.cancelled() and owner.exception() is not None:
         server.should_exit = True
 

@@ -31,7 +31,7 @@ def program(settings: GatewaySettings) -> Program:
 
 
 def main() -> None:
-    """Answer until the input ends. Signals are the parent's business: a child lets nobody wait who is being served."""
+    """Answer until the input ends. Signals are the parent's business: a child ends no request that is being read."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)

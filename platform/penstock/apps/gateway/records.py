@@ -1,4 +1,6 @@
-"""Records of ended requests, put together: made in the gateway, kept on its disk, told to whoever may read them."""
+"""Records of ended requests, put together: made in the gateway, kept on its disk, told to callers that may read
+them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What makes records, where they are, and who is told."""
+    """The maker of records, their folder, and access to them."""
 
     records: Records
     folder: RecordFolder
@@ -40,7 +42,7 @@ def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> Reco
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """Return who is told of a known caller's request that the corridor never saw: it is counted, and may be kept."""
+    """Return the function that counts, and may keep, a known caller's request that the pipeline never saw."""
 
     def told(error: PenstockError, early: Early) -> None:
         ledger.refused_early(early.who.tenant, error.outcome)

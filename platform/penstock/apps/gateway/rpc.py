@@ -1,4 +1,4 @@
-"""gRPC beside HTTP: where it listens, and its part in the end of the process. The library is imported at the start."""
+"""gRPC beside HTTP: its port, and its part in the end of the process. The library is imported at the start."""
 
 import asyncio
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ class Rpc:
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self, settings: GatewaySettings, http_port: int, *, is_shared: bool) -> int:
-        """Listen, and return the port; a shared one has been reserved by whoever started this process."""
+        """Listen, and return the port; a shared one has been reserved by the supervisor."""
         from penstock.gateway.oip.grpc.server import RpcServer
 
         self._server = server = RpcServer(self._services, self._facts)

@@ -42,7 +42,7 @@ class Copying:
     rules: Comparing
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy a request that was answered, for whom there is room."""
+        """Copy a request that was answered, if there is room."""
         self.candidates.ended(call, answer, ask)
         self.rules.ended(call, answer, ask)
 

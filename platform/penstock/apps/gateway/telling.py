@@ -1,4 +1,4 @@
-"""What a gateway tells of itself, put together: metrics in both formats, and traces where somebody takes them."""
+"""A gateway's telemetry, put together: metrics in both formats, and traces if there is a collector."""
 
 from collections.abc import Callable, Mapping
 
@@ -33,7 +33,7 @@ def _after(fresh: Callable[[], None], say: Exposition) -> Exposition:
 
 
 def _refreshing(metrics: Metrics, source: TableSource) -> Callable[[], None]:
-    """Return what brings up to date; it runs in the event loop's thread, whose time it tells."""
+    """Return the function that updates the metrics; it runs in the event loop's thread, whose time it counts."""
     age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
     loop, spent = metrics.counter(names.LOOP_SECONDS), dict[str, float]()
     counted = 0

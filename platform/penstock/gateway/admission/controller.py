@@ -1,14 +1,10 @@
-"""Opens the one lease of a request: deadline, the plan's bounds, the reservation (A7, B2, B3).
+"""Opens the one lease of a request: its deadline, the plan's bounds, the reservation (A7, B2, B3).
 
-deadline = min(what the client asked for, what the plan allows, what the version's SLO tier gives)
+deadline = min(the client's, the plan's, the SLO tier's). The client's counts from arrival; plan's and tier's from the
+end of the upload. A request without a deadline of its own, if it is not batch work, waits for the engine no longer than
+its tier's queue timeout.
 
-A caller counts from its arrival; plan and tier count from when the body was here, for a slow upload is not ours.
-
-Who names no deadline of its own, and is not batch work, waits for the engine no longer than its tier's queue timeout.
-
-An explicit wish beyond the plan's output bound is refused, so that nobody gets a shorter answer than asked for without
-knowing; a silent request is bounded by the plan. Whether prompt and output fit the model's context is preprocessing's
-question, and which worker takes it is routing's: neither is asked here.
+An explicit wish beyond the plan's output bound is refused, not shortened; a silent request is bounded by the plan.
 """
 
 import math
@@ -113,7 +109,7 @@ class AdmissionController:
 
     @property
     def running(self) -> Mapping[Lease, Admitted]:
-        """The open leases and whose they are; for looking, not for changing."""
+        """The open leases and their calls; for looking, not for changing."""
         return self._running
 
     def _start_by(self, call: Chosen, *, is_own: bool) -> float:
@@ -151,11 +147,11 @@ class AdmissionController:
 
 
 def gpu_s(call: Call, end: Settlement) -> float:
-    """Return the engine's seconds of a request, as its worker counted them: over all requests the time it had work.
+    """Return the engine seconds of a request as its worker counted them: over all requests, the time that the
+    engine had work.
 
-    Where nobody has told, it is a guess: its time in the engine, shared with those that it was sent beside. An answer
-    in one piece that was broken off has no stages: then all counts from dispatch to the end, less what is known of the
-    wait.
+    If its worker told nothing, it is a guess: the time in the engine, divided by the requests beside it. A whole answer
+    that was broken off has no stages: then all time from dispatch counts, less the known wait.
     """
     if call.attempts.used is not None and call.attempts.used.engine_us is not None:
         return min(call.attempts.used.engine_us / 1e6, end.held_s)
@@ -170,7 +166,7 @@ def gpu_s(call: Call, end: Settlement) -> float:
 
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
-    """Return the request within the plan's bound (0 is none), or raise ``InvalidField`` where it asks for more."""
+    """Return the request within the plan's bound (0 is none), or raise ``InvalidField`` if it asks for more."""
     if not most_tokens or not request.api.generates:
         return request
     field, cost = OUTPUT_FIELD[request.api], request.cost
@@ -185,7 +181,7 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
 
 
 def _sent(request: InferenceRequest) -> str:
-    """Return the field in which the caller named its output: the older one where only that is there."""
+    """Return the field in which the caller named its output; the older one only if it stands alone."""
     field, older = OUTPUT_FIELD[request.api], "max_tokens"
     is_older = request.body.get(field) is None and request.body.get(older) is not None
     return older if is_older and request.api is Api.CHAT else field

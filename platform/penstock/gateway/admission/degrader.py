@@ -1,7 +1,6 @@
-"""How a request is degraded: whose tenant opted in, whose version is under pressure, what may be done about it.
+"""Decides how a request is degraded: tenants that opted in, versions under pressure, the remedies of ``degrade``.
 
-It joins the policies (``pressure``, ``degrade``) and changes nothing itself: the pipeline does. Nobody who has not
-opted in is touched, or costs more than one look at a plan.
+It changes nothing itself: the pipeline does. A tenant that has not opted in costs one look at its plan.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,10 +20,12 @@ from penstock.gateway.calls.call import Chosen
 
 
 class Crowd(Protocol):
-    """Who knows how busy a version is."""
+    """Port: how busy a version is."""
 
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work that wait at its least busy worker; infinite where nobody would take a request."""
+        """Return the seconds of work that wait at its least busy worker; infinite if no worker would take a
+        request.
+        """
         ...
 
 
@@ -55,7 +56,7 @@ class PressureDegrader:
             self.report(gone, False)  # noqa: FBT003  the port's own second word
 
     def capped(self, call: Chosen) -> InferenceRequest | None:
-        """Return the request with its output capped, where its tenant opted in and its version is under pressure."""
+        """Return the request with its output capped, if its tenant opted in and its version is under pressure."""
         plan = call.principal.plan
         if not plan.degrade_output_tokens or not self._is_pressed(call.version):
             return None

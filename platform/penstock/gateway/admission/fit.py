@@ -1,8 +1,7 @@
-"""Whether a request is small enough for one engine to run it beside others: known before anything is reserved. Pure.
+"""The bound on sequences of one request, known before anything is reserved. Pure.
 
-Sequences of one request beyond a stated part of an engine's would stand in the engine's own queue, where nobody is
-fair. Vectors are through in one step each and are bounded by their tokens. The gate is the second wall: it knows the
-engine's own numbers.
+Sequences beyond a stated part of an engine's batch would stand in the engine's own queue, which is not fair. Vectors
+take one step each and are bounded by their tokens. The gate checks again with the engine's own numbers.
 """
 
 from penstock.domain.errors import ExceedsEngine
@@ -11,7 +10,7 @@ from penstock.domain.tenancy.cost import Cost, most_sequences
 
 
 def check(cost: Cost, version: VersionEntry) -> None:
-    """Raise ``ExceedsEngine`` where the request has more sequences than one may have."""
+    """Raise ``ExceedsEngine`` if the request has more sequences than one may have."""
     if not version.max_num_seqs or not cost.output_tokens:
         return
     most = most_sequences(version.max_num_seqs)

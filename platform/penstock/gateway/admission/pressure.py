@@ -1,8 +1,8 @@
-"""When a version counts as under pressure: by the wait at its least busy worker, with hysteresis. Pure.
+"""Pressure on a version: the wait at its least busy worker, with hysteresis. Pure.
 
 Trade-off: between ``enter_s`` and ``leave_s``, and for ``calm_s`` after the wait has become short, nothing changes. So
 callers don't get long and short answers in turn while the queue swings around one line, and after a rush some are
-still degraded who need not have been.
+degraded that need not have been.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Pressure:
         self.is_on = False
 
     def look(self, wait_s: float, now: float) -> bool:
-        """Take in the present wait (infinite where nobody serves) at monotonic second ``now``; tell the state."""
+        """Take in the present wait (infinite if no worker serves) at monotonic second ``now``; return the state."""
         ours = self._settings
         if wait_s >= ours.enter_s:
             self.is_on, self._calm_since = True, None

@@ -1,7 +1,7 @@
-"""What a caller is told that a limit refuses: whose limit of what size, when to come back, what is left of each.
+"""The errors of limits and budgets: the scope and its limit, when to come back, the rest of each.
 
-A budget's refusal names its window and tells apart what is spent and what running requests hold: only what is spent
-lasts until the window ends. A request that exceeds a limit all by itself is told so, and not to come back.
+A budget's refusal names its window and tells spent money from held money: only the spent part lasts until the window
+ends. A request that exceeds a limit by itself is told so, and not to come back.
 """
 
 from datetime import UTC, datetime

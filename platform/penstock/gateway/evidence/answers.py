@@ -33,7 +33,8 @@ def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, wor
 
 
 def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> None:
-    """Count what it cost: a caller's own where nobody but the model decides how long it is; a copy beside its original.
+    """Count the price of a caller's own answer if the model alone decides its length; of a copy, beside its
+    original's.
 
     As if nothing were cached: a candidate's cache is cold, whatever it is worth.
     """
@@ -50,7 +51,7 @@ def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> 
 
 
 def _worth(totals: Totals, call: Call, answer: Answer) -> None:
-    """Count what an answer is worth, where its caller left its end to the model; a bound ends no answer at once."""
+    """Count the worth of an answer, if its caller left its end to the model; a bound ends no answer at once."""
     ends, body, is_cut = totals.ends, call.request.body, answer.finish is FinishReason.LENGTH
     tenant = call.principal.tenant if call.copy is None else call.copy.tenant
     is_json = answer.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut

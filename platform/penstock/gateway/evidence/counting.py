@@ -50,10 +50,10 @@ MOST_KEYS = 50_000
 
 
 class Store(Protocol):
-    """Where seconds are told."""
+    """Port: the store of seconds."""
 
     async def tell(self, second: ArmSecond) -> None:
-        """Take it, or raise a ``PenstockError``."""
+        """Store a second, or raise a ``PenstockError``."""
         ...
 
 
@@ -77,7 +77,9 @@ class Arms:
         shared: Callable[[str], Shared | None],
         is_alias: Callable[[str], bool],
     ) -> None:
-        """Take who this is, whose requests stay together, which names several versions answer for, and any does."""
+        """Take the gateway's name and life, a request's sticky key, the aliases of several versions, and those of
+        any.
+        """
         self._clock, self._gateway, self._life = clock, gateway, life
         self._sticky, self._shared, self._is_alias = sticky, shared, is_alias
         self._asked: Counter[Alias] = Counter()
@@ -123,7 +125,7 @@ class Arms:
         return self._shared(call.request.model) is not None
 
     def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
-        """Count an answer that both versions have scored, and the part of its tokens where they differ."""
+        """Count an answer that both versions have scored, and the part of its tokens that differ."""
         self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
 
     def compared(self, pair: Pair, tenant: TenantId, counts: Counts) -> None:
@@ -131,7 +133,7 @@ class Arms:
         self._compared[pair, tenant] = self._compared.get((pair, tenant), Counts()).plus(counts)
 
     def take(self) -> ArmSecond | None:
-        """Return what was counted since the last time, None where that is nothing; Unix seconds."""
+        """Return the counts since the last time, None if there are none; Unix seconds."""
         arms, self._arms, self._seen = self._arms, {}, set()
         asked, self._asked = self._asked, Counter()
         compared, self._compared = self._compared, {}

@@ -1,7 +1,6 @@
 """The totals of one arm in one second: ends, histograms of times and prices, tokens, and the tenants behind them.
 
-An arm is a version behind an alias, at one worker. Histograms are bounded:
-events beyond that are left out, and counted.
+Histograms are bounded: events beyond that are left out, and counted.
 """
 
 from collections import Counter
@@ -17,7 +16,7 @@ MOST_EXPOSED = 50
 
 
 class Arm(NamedTuple):
-    """What is counted together."""
+    """A version behind an alias, at one worker."""
 
     alias: Alias
     version: VersionId
@@ -26,8 +25,6 @@ class Arm(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Counters and histograms of one arm."""
-
     ttft: Counter[tuple[Cell, int]] = field(default_factory=Counter)
     itl: Counter[tuple[Cell, int]] = field(default_factory=Counter)
     price: Counter[tuple[Cell, int]] = field(default_factory=Counter)
@@ -42,12 +39,12 @@ class Totals:
     left_out: int = 0
 
     def spoil(self, tenant: TenantId, what: str) -> None:
-        """Count one of the ends that a tenant alone must not decide by, and whose it was."""
+        """Count one of the ends that a tenant alone must not decide by, and its tenant."""
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
     def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> bool:
-        """Count a time, or a price; False where there is no room."""
+        """Count a time, or a price; False if there is no room."""
         key = (where, place)
         if key not in of and len(of) >= MOST_CELLS * 4:
             self.left_out += 1
@@ -56,11 +53,11 @@ class Totals:
         return True
 
     def pay(self, tenant: TenantId, what: tuple[Cell, int] | int) -> None:
-        """Note whose a price was: one of a cell and bucket, or a step of a copy's."""
+        """Note a tenant's price: a cell and bucket, or a step of a copy's."""
         self.prices.setdefault(tenant, Counter())[what] += 1
 
     def told(self, arm: Arm) -> ArmCounts:
-        """Return them as they are told."""
+        """Return the totals as the noun that the store takes."""
         ends, tokens = self.ends, self.tokens
         return ArmCounts(
             alias=arm.alias,

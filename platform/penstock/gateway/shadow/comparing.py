@@ -1,7 +1,7 @@
-"""Asks another rule's model some of what a rule has answered: an operator sees how often it would have agreed.
+"""Compares a rule's answers with those of another rule's model: an operator sees how often it would have agreed.
 
-A rule says which other one it is compared with, and how often. The copies are as those to candidates: after the answer,
-unseen, at the lowest standing, billed to the platform, of tenants in turn. They wake nobody, and no judge counts them.
+A rule names the other rule and the rate. The copies are as those to candidates: after the answer, unseen, at the lowest
+standing, billed to the platform, of tenants in turn. They wake no version, and no judge counts them.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Comparing:
     def wants_ids(self, call: Admitted) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both models may score it.
 
-        Of each one that a comparing rule answers: whose turn it is when the answer is there, nobody knows before.
+        Of each one that a comparing rule answers: whether it is its tenant's turn is known only afterwards.
         """
         if call.copy is not None:
             return call.copy.pair is not None and call.copy.is_scored
@@ -58,7 +58,7 @@ class Comparing:
         return call.copy.pair is not None if call.copy is not None else self._compared(call) is not None
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Ask the other rule's model too, where there is one and room for it."""
+        """Ask the other rule's model too, if there is one and room for it."""
         found = self._compared(call) if call.copy is None else None
         if found is None or answer.outcome is not Outcome.OK:
             return
@@ -94,7 +94,7 @@ class Comparing:
         return None if other is None else (auto.alias, rule, other)
 
     def _led(self, call: Admitted, other: Rule) -> VersionEntry | None:
-        """Return the version that the other rule would lead this caller to; None where that can't be."""
+        """Return the version that the other rule would lead this caller to; None if that can't be."""
         try:
             return self.resolve(replace(call.request, model=other.to, price_cap=FREE), call.principal)
         except BadRequest:

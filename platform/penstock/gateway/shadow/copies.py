@@ -49,7 +49,7 @@ def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
 
 
 def left_out(call: Call, shadow: Shadow, version: VersionEntry) -> Left | None:
-    """Tell why this one is not copied to this version, whatever there is room for; None where it may be."""
+    """Return the reason not to copy this one to this version, caps aside; None if it may be copied."""
     request, who = call.request, call.principal
     if not who.plan.copied or who.tenant in shadow.out or not who.sees(version.tenants):
         return Left.TENANT
@@ -68,7 +68,7 @@ def _may_act(request: InferenceRequest) -> bool:
 
 
 def paid(call: Call, answer: Answer) -> int | None:
-    """Return what a request cost as if nothing had been cached; None where its tokens are not known exactly."""
+    """Return the price of a request as if nothing had been cached; None if its tokens are not known exactly."""
     usage, version = answer.usage, call.version
     if version is None or not usage.exact:
         return None

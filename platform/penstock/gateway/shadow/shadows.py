@@ -1,10 +1,9 @@
-"""Sends copies of what was answered to a version that is tried, and has both score the answer.
+"""Sends copies of answered requests to a candidate, and has both versions score the answer.
 
-A copy goes when its caller has its answer, through the same corridor, as the platform's own request at the lowest
-standing: it has a ledger row of its own, is the first to be shed, and nobody sees what it says. It goes only where the
-candidate is no busier than the incumbent, and more than once where that one is much busier, so that both are compared
-at the same load: an idle candidate looks fast. The further ones are ballast, and no evidence.
-Nothing waits: what has no room is left out and counted.
+A copy goes when its caller has its answer, through the same pipeline, as the platform's own request at the lowest
+standing: it has a ledger row, is shed first, and no caller sees its answer. It goes only if the candidate is no busier
+than the incumbent, and more than once if the incumbent is much busier, so that both are compared at the same load. The
+further ones are ballast, and no evidence. Nothing waits: a copy without room is left out and counted.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once`` of them and none above a megabyte.
 """
@@ -72,7 +71,7 @@ class Shadows:
         return has_room and self.unseen.is_text(call)
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy a request that was answered, where its route says so and there is room."""
+        """Copy a request that was answered, if its route says so and there is room."""
         route = self.routes.route(call.request.model)
         if route is None or route.shadow is None or not copies.is_candidate(call, answer, route.shadow):
             return

@@ -69,10 +69,10 @@ class Unseen:
     async def differ(
         self, ask: Ask, call: Admitted, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
     ) -> float | None:
-        """Return at which part of the answer's tokens two versions hold another one for the likeliest.
+        """Return the part of the answer's tokens at which two versions hold different ones for the likeliest; None
+        if unknown.
 
         Each has its own prompt before it, as its engine has rendered the request: a template that was lost is seen.
-        None where one of them does not say.
         """
         found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
         # The busier one first: where it has no room, the other need not compute.
@@ -86,7 +86,7 @@ class Unseen:
     async def _likeliest(
         self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
     ) -> list[int] | None:
-        """Ask one version; a few times, for everybody else goes first at a busy one."""
+        """Ask one version, a few times: at a busy one every caller goes first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
