@@ -97,6 +97,5 @@ def test_adapters_outlive_their_engine_and_their_worker(start_worker: WorkerMake
 
 
 def _asked(worker: WorkerProcess, adapter: str) -> None:
-    """Ask, whatever comes of it."""
     with suppress(httpx.HTTPError):
         ask(worker, REVIEW, adapter, seconds=10)

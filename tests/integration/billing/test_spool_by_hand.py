@@ -47,7 +47,6 @@ def ended(folder: Path) -> None:
 
 
 def command(folder: Path, dsn: str) -> subprocess.CompletedProcess[str]:
-    """Run it as an operator does."""
     return subprocess.run(
         [sys.executable, "-m", "penstock.cli", "--home", str(folder.parent), "spool", "deliver", str(folder)],
         env={**os.environ, "PENSTOCK_DATABASE_URL": dsn, "COLUMNS": "200"},

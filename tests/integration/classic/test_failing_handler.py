@@ -42,7 +42,6 @@ WORDS = ("beside-word", "model-word", "wide-word", "none-word")
 
 @pytest.fixture
 def failing(classic_platform: Platform, tmp_path: Path) -> str:
-    """Return a served model that fails."""
     folder = tmp_path / "failing"
     folder.mkdir()
     (folder / "handler.py").write_text(HANDLER)

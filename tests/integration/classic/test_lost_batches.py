@@ -59,7 +59,6 @@ async def crowd(platform: Platform, victims: Sequence[Gate]) -> list[httpx.Respo
 
 
 def busy_one(gates: Sequence[Gate]) -> Gate:
-    """Return one that has requests."""
     found: list[Gate] = []
 
     def look() -> bool:

@@ -49,7 +49,6 @@ async def home(server: KubeApi, tmp_path: Path, database_dsn: str) -> AsyncItera
 
 
 async def admin(home: ControlledHome) -> dict[str, str]:
-    """Return the headers of an operator."""
     pepper = derive(bytes.fromhex("ab" * 32), Purpose.PEPPER)
     async with Database(home.database_url, max_connections=1) as database:
         store = PostgresTenancy(database)

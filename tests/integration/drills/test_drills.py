@@ -73,7 +73,6 @@ def zone_gone(site: Site) -> None:
 
 
 def zone_back(site: Site) -> None:
-    """Let its engines answer again."""
     for engine in site.engines.values():
         engine.behave(mode="ok")
 
@@ -128,7 +127,6 @@ QUICK = ("LimitsStoreAway", "RoutingTableStale")
 
 
 def marked(drill: Drill[Stage]) -> object:
-    """Return the drill with its mark."""
     return pytest.param(drill, id=drill.alert, marks=pytest.mark.observe if drill.alert in QUICK else pytest.mark.drill)
 
 

@@ -53,7 +53,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def faults() -> FaultTable:
-    """Return the table of observations."""
     return _table
 
 

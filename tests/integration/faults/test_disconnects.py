@@ -53,7 +53,6 @@ class Departures:
 
 
 def quantile(seconds: list[float], q: float) -> float:
-    """Return a quantile."""
     ordered = sorted(seconds)
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 

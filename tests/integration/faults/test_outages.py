@@ -72,14 +72,12 @@ class Traffic:
             self.slowest_s = max(self.slowest_s, answer.elapsed.total_seconds())
 
     def check(self) -> None:
-        """Check that nobody noticed anything."""
         assert [stream.story for stream in self.streams if not stream.is_whole] == []
         assert self.faults == []
         assert set(self.answers) == {200}
 
     @property
     def story(self) -> str:
-        """How much there was."""
         return f"{len(self.streams)} streams and {len(self.answers)} requests, all whole"
 
 

@@ -26,7 +26,6 @@ WORDY = {"logprobs": True, "top_logprobs": 20}
 
 
 def memory(fleet: Fleet) -> int:
-    """Return what the gateway holds."""
     return sum(psutil.Process(pid).memory_info().rss for pid in fleet.platform.pids("gateway"))
 
 

@@ -75,7 +75,6 @@ class Town:
         return Answer(*(told.headers.get(name, "") for name in names))
 
     def counted(self) -> dict[str, float]:
-        """Return how often each rule decided."""
         found = re.findall(
             r'^penstock_gateway_auto_choices_total\{rule="([^"]+)"\} (\S+)', self.gateway.metrics, re.MULTILINE
         )
@@ -93,7 +92,6 @@ def running(folder: Path) -> Iterator[Town]:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    """Yield a gateway before both engines."""
     with running(tmp_path_factory.mktemp("auto")) as one:
         yield one
 

@@ -52,7 +52,6 @@ class Engine:
 
 @contextmanager
 def engines() -> Iterator[tuple[Engine, Engine]]:
-    """Yield the incumbent's and the candidate's."""
     both = (Engine(), Engine())
     try:
         yield both
@@ -74,8 +73,6 @@ def share(home: Home, candidate: str) -> None:
 
 
 class End(NamedTuple):
-    """One request's, in monotonic seconds."""
-
     user: int
     sent_at: float
     at: float

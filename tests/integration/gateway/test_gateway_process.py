@@ -126,7 +126,6 @@ def litter(gateway: GatewayProcess) -> dict[str, int]:
 
 
 def leave(http: httpx.Client) -> None:
-    """Go away after the first token."""
     with http.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
         next(answer.iter_lines())
 

@@ -63,17 +63,14 @@ class Town:
         return reading(self.gateway.metrics_url, names.IN_FLIGHT.name, {})
 
     def http(self, tenant: str = "a") -> httpx.AsyncClient:
-        """Return a client of this tenant."""
         headers = {"authorization": f"Bearer {self.site.secrets[tenant]}"}
         return httpx.AsyncClient(base_url=self.gateway.url, headers=headers, timeout=patient(20), trust_env=False)
 
     async def ask(self, tenant: str = "a", **headers: str) -> httpx.Response:
-        """Ask for a whole answer."""
         async with self.http(tenant) as http:
             return await http.post("/v1/chat/completions", json=BODY, headers=headers)
 
     async def until_held(self, number: int) -> None:
-        """Wait until so many are."""
         await until(lambda: self.held == number)
 
 
@@ -115,7 +112,6 @@ async def town(place: tuple[Site, GatewayProcess]) -> AsyncIterator[Town]:
 
 @asynccontextmanager
 async def asking(town: Town, number: int = 1, tenant: str = "a") -> AsyncIterator[list[asyncio.Task[httpx.Response]]]:
-    """Have so many requests held."""
     before = town.held
     tasks = [asyncio.create_task(town.ask(tenant)) for _ in range(number)]
     await town.until_held(int(before) + number)

@@ -112,8 +112,6 @@ async def _one(site: Site, http: httpx.AsyncClient, wish: Wish, began: float) ->
 
 
 class _Seen:
-    """What one client saw so far."""
-
     def __init__(self) -> None:
         self.text = ""
         self.admitted: bool | None = None
@@ -121,7 +119,6 @@ class _Seen:
 
     @property
     def tokens(self) -> int:
-        """Tokens that came."""
         return self._unary_tokens or self.text.count(TOKEN)
 
     async def read(self, http: httpx.AsyncClient, url: str, secret: str, wish: Wish) -> End:

@@ -32,7 +32,6 @@ def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 async def told(gateways: Fleet, metric: str) -> list[float]:
-    """Return a metric of every gateway."""
     async with gateways.client() as http:
         pages = await asyncio.gather(*(http.get(one.metrics_url) for one in gateways.gateways))
     return [float(page.text.partition(f"\n{metric} ")[2].partition("\n")[0]) for page in pages]

@@ -43,8 +43,6 @@ def test_what_is_deployed_serves(cluster: Site) -> None:
 
 
 class Story:
-    """What happens, in order."""
-
     def __init__(self, site: Site) -> None:
         self.site, self.pods, self.say = site, site.cluster, site.say
         self.public = f"http://{site.services['gateway']}:8080"

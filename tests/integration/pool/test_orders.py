@@ -20,8 +20,6 @@ POOL_BYTES = 680_000_000
 
 
 class Pool:
-    """The site, and its three versions."""
-
     def __init__(self, place: Town) -> None:
         self.place = place
         self.versions = [place.version(place.site.engines[number % 2]) for number in range(3)]
@@ -46,7 +44,6 @@ class Pool:
             return await http.post(f"{url}/v1/chat/completions", json=body, headers=headers)
 
     def kill(self, version: str) -> None:
-        """Kill -9 whoever serves it."""
         for path in (self.place.home.root / "run/workers").glob("*.json"):
             record = json.loads(path.read_text())
             if record["version"] == version:
@@ -56,7 +53,6 @@ class Pool:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    """Yield the pool."""
     with town(pool_bytes=str(POOL_BYTES)) as place:
         yield Pool(place)
 

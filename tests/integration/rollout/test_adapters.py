@@ -52,7 +52,6 @@ class Place:
         return version
 
     def ask(self, model: str, tenant: str = TENANTS[0]) -> httpx.Response:
-        """Ask the first gateway."""
         gateway = next(iter(self.town.site.gateways.values()))
         body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
         headers = {"authorization": f"Bearer {self.town.site.secrets[tenant]}"}

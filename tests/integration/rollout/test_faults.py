@@ -52,7 +52,6 @@ HEARS = "grant select on routing_table to penstock_gateway"
 
 @pytest.fixture(scope="module")
 def street() -> Iterator[Street]:
-    """Yield four gateways."""
     with rollout_faults.street() as running:
         yield running
 

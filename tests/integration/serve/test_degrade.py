@@ -123,7 +123,6 @@ def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def models(two_models: Site) -> Site:
-    """Return them with both engines well."""
     for engine in two_models.engines.values():
         engine.behave(mode="ok")
     return two_models

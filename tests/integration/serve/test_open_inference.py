@@ -40,14 +40,12 @@ def auth(platform: Platform) -> dict[str, str]:
 
 @pytest.fixture
 def grpc_client(address: str) -> Iterator[Any]:
-    """Yield NVIDIA's client for gRPC."""
     with triton_grpc.InferenceServerClient(address) as client:
         yield client
 
 
 @pytest.fixture
 def http_client(platform: Platform) -> Iterator[Any]:
-    """Yield NVIDIA's client for HTTP."""
     with triton_http.InferenceServerClient(platform.url.removeprefix("http://")) as client:
         yield client
 

@@ -30,7 +30,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Return settings of a prepared home."""
     found = Settings(home=tmp_path)
     home.prepare(found.paths)
     return found
@@ -38,7 +37,6 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def database(address: str) -> AsyncIterator[Database]:
-    """Yield the database with its tables."""
     await seed.migrate(address)
     async with seed.opened(address) as opened:
         yield opened

@@ -87,7 +87,6 @@ def whole(worker: WorkerProcess, path: str, body: dict[str, Any]) -> tuple[httpx
 
 
 def stream(worker: WorkerProcess, path: str, body: dict[str, Any], name: str) -> Iterator[str]:
-    """Yield a stream's events."""
     asked = {"model": worker.version, "stream": True, **body}
     raw, headers = worker.sealed(path, asked, TicketMaker(request=name))
     url = f"{worker.report['url']}{path}"

@@ -70,7 +70,6 @@ async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Let a process stand still."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

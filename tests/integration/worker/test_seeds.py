@@ -14,7 +14,6 @@ STEPS = "word " * 700 + "Once upon a time there was"
 
 
 def drawn(worker: WorkerProcess, seed: int) -> list[str]:
-    """Return many draws by this seed."""
     body = {
         "model": worker.version,
         "prompt": STEPS,
