@@ -44,7 +44,7 @@ schema = schemathesis.openapi.from_dict(document())
 
 
 def affordable(path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Name a model that exists, mostly, and bound the work, where the body is of the shape that would be served."""
+    """Name an existing model, mostly, and bound the work of a body that would be served."""
     bounded = dict(body)
     if isinstance(body.get("model"), str):
         bounded["model"] = MODELS[len(str(body)) % len(MODELS)]

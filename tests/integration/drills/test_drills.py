@@ -1,4 +1,4 @@
-"""Each alert that wakes somebody: its fault on real processes, the alert in a real Prometheus, its runbook as written.
+"""Each alert that pages: its fault on real processes, the alert in a real Prometheus, its runbook as written.
 
 Two alerts are about engines that misbehave, which real ones don't: there a real gateway stands before stand-ins.
 """
@@ -88,7 +88,7 @@ def worker_lies(site: Site) -> None:
 
 
 def worker_ended(site: Site) -> None:
-    """Ask no more: whoever lies is gone."""
+    """Ask no more: a failed worker is gone."""
 
 
 OF_GATEWAYS: tuple[Drill[Site], ...] = (

@@ -61,7 +61,7 @@ def test_a_reader_of_one_byte_a_second(pair: Fleet, faults: FaultTable) -> None:
 
 
 def crawl(wire: Wire) -> None:
-    """Read one byte where there is one."""
+    """Read one byte if there is one."""
     wire.sock.setblocking(False)
     try:
         wire.sock.recv(1)

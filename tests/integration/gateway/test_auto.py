@@ -123,7 +123,7 @@ def test_streams_name_their_rule_too(town: Town) -> None:
 
 
 def test_a_conversation_goes_up_and_not_down(town: Town) -> None:
-    """Turn by turn it grows past the small model; with its rule sent back, a turn that was cut stays where it was."""
+    """Turn by turn it grows past the small model; with its rule sent back, a shortened turn stays at the large one."""
     said: list[dict[str, str]] = []
     rules = []
     for _ in range(8):

@@ -83,7 +83,7 @@ def explained(gateway: GatewayProcess, request: str, key: str) -> httpx.Response
 
 
 def test_a_request_is_explained_also_after_a_restart(tmp_path: Path, engine: str) -> None:
-    """Answers and refusals are told to the key that asked and to nobody else, by a gateway that was killed too."""
+    """Answers and refusals are told to the asking key alone, by a gateway that was killed too."""
     home = prepare(tmp_path, engine, Plan(requests_per_min=2))
     with started(home) as gateway:
         with gateway.http() as http:

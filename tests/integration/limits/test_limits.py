@@ -1,4 +1,4 @@
-"""Limits hold over all gateways together: none over, none lost, whoever dies."""
+"""Limits hold over all gateways together: none over, none lost, through every death of a process."""
 
 import asyncio
 import json

@@ -31,7 +31,7 @@ class Pool:
         return {version: found[version][0]["state"] for version in self.versions if found[version]}
 
     def sleeper(self) -> str:
-        """Return who sleeps, once nobody is on the way."""
+        """Return the sleeping one, once none is on the way."""
         until("one of them sleeps", lambda: sorted(self.states.values()) == ["ready", "ready", "sleeping"])
         return next(version for version, state in self.states.items() if state == "sleeping")
 
@@ -80,7 +80,9 @@ async def test_who_is_killed_while_it_wakes_is_replaced_and_its_callers_answered
 
 
 async def test_a_long_deadline_is_no_reason_to_wait_where_nobody_leads(pool: Pool) -> None:
-    """With the controller away nobody is woken: the request is refused when its time is over, and not before a wake."""
+    """With the controller away nothing is woken: the request is refused when its time is over, and not before a
+    wake.
+    """
     asked = await asyncio.to_thread(pool.sleeper)
     (controller, *_) = [one for one in pool.place.home.controllers if one.poll() is None]
     controller.send_signal(signal.SIGSTOP)

@@ -72,7 +72,7 @@ async def test_a_key_that_no_longer_works_is_replaced(settings: Settings, databa
 
 
 async def test_a_database_that_is_away_is_trouble(settings: Settings, tmp_path: Path) -> None:
-    """No database where the settings say ends in a sentence that names the setting."""
+    """A missing database ends in a sentence that names the setting."""
     with pytest.raises(CommandError) as caught:
         await seed.migrate(f"postgresql://nobody@/none?host={tmp_path}")
     assert "PENSTOCK_DATABASE_URL" in caught.value.do

@@ -1,4 +1,4 @@
-"""A seed beside a prompt of several steps, on real vLLM: whoever asked for that killed the engine for all."""
+"""A seed beside a prompt of several steps, on real vLLM: such a request killed the engine for all."""
 
 import httpx
 import pytest
