@@ -3,9 +3,8 @@
 edge → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay → settle
 
 Each stage returns the call as it has made it: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). Requests from
-inside the platform come through ``Pipeline.ask``.
-
-A request whose version sleeps is held under its lease until a worker has woken.
+inside the platform come through ``Pipeline.ask``. A request whose version sleeps is held under its lease until a worker
+has woken.
 
 A tenant that prefers it gets a lesser answer instead of a refusal: before admission if its version is known to be under
 pressure, and once more if no worker took the request.
@@ -68,8 +67,8 @@ class Chooser(Protocol):
     ) -> Chosen:
         """Return the call with its version, and the prompt in that version's tokens, or raise a ``BadRequest``.
 
-        The progress also tells which rules were passed if none fits.
-        ``first`` is awaited before anything is counted, with the first version that it is counted for.
+        The progress tells the passed rules also if none fits. ``first`` is awaited before anything is counted, with
+        the first version that it is counted for.
         """
         ...
 
@@ -219,12 +218,7 @@ class Pipeline:
     shadows: Shadows
 
     async def ask(
-        self,
-        request: InferenceRequest,
-        principal: Principal,
-        *,
-        copy: Copy | None = None,
-        reply: Reply | None = None,
+        self, request: InferenceRequest, principal: Principal, *, copy: Copy | None = None, reply: Reply | None = None
     ) -> Asked:
         """Answer a request that comes from inside the platform; it passes every stage, as a caller's does.
 

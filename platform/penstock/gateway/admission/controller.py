@@ -5,6 +5,8 @@ end of the upload. A request without a deadline of its own, if it is not batch w
 its tier's queue timeout.
 
 An explicit wish beyond the plan's output bound is refused, not shortened; a silent request is bounded by the plan.
+Sequences beyond a stated part of an engine's batch are refused: they would stand in the engine's own queue, which is
+not fair. The gate checks again with the engine's own numbers.
 """
 
 import math
@@ -13,14 +15,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import DeadlineInQueue, InvalidField
+from penstock.domain.errors import DeadlineInQueue, ExceedsEngine, InvalidField
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.slo import SloTier
+from penstock.domain.tenancy.cost import Cost, most_sequences
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.tenant import OverQuota, Priority
-from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
 from penstock.gateway.calls.call import Admitted, Call, Chosen, Due
@@ -69,7 +72,7 @@ class AdmissionController:
         start_by = self._start_by(call, is_own=due.is_own)
         lease = Lease(opened_at=now, deadline_at=due.at, start_by=start_by, owner=self)
         admitted = call.admitted(request, due, lease)
-        fit.check(admitted.cost, call.version)
+        check_sequences(admitted.cost, call.version)
         return admitted
 
     async def reserve(self, call: Admitted) -> None:
@@ -185,3 +188,16 @@ def _sent(request: InferenceRequest) -> str:
     field, older = OUTPUT_FIELD[request.api], "max_tokens"
     is_older = request.body.get(field) is None and request.body.get(older) is not None
     return older if is_older and request.api is Api.CHAT else field
+
+
+def check_sequences(cost: Cost, version: VersionEntry) -> None:
+    """Raise ``ExceedsEngine`` if the request has more sequences than one may have."""
+    if not version.max_num_seqs or not cost.output_tokens:
+        return
+    most = most_sequences(version.max_num_seqs)
+    if cost.sequences > most:
+        raise ExceedsEngine(
+            f"the request asks for {cost.sequences} sequences at once (prompts times n); this model gives one request "
+            f"at most {most}: send several smaller requests",
+            param="n" if cost.sequences > cost.prompts else "prompt",
+        )

@@ -21,12 +21,12 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tenancy.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
 from penstock.domain.tenancy.tenant import OverQuota, Principal
-from penstock.gateway.admission import exposure, ratelimits
+from penstock.gateway.admission import exposure
 from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws, least
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.exposure import Exposure
 from penstock.gateway.admission.held import MeanHeld
-from penstock.gateway.admission.refusals import Headers, over_budget, over_limit
+from penstock.gateway.admission.refusals import Headers, over_budget, over_limit, rate_headers
 from penstock.gateway.calls.lease import Lease, Settlement
 
 HOLD_S = 10.0
@@ -161,7 +161,7 @@ class Reservations:
         every = least(who.scopes, version, self._clock.now()) if who.scopes else ()
         wanted = tuple(draw for draw in every if draw.measure is Measure.REQUESTS)
         decision = await self._take(request, wanted)
-        told = ratelimits.headers(wanted, decision.remaining)
+        told = rate_headers(wanted, decision.remaining)
         if decision.refused_by is not None:
             raise self._refusal(who.tenant, decision.refused_by, decision, told)
         if wanted:
@@ -175,7 +175,7 @@ class Reservations:
         decision = await self._store.look(wanted) if wanted else FREE
         if decision.refused_by is None:
             return None
-        told = ratelimits.headers(wanted, decision.remaining)
+        told = rate_headers(wanted, decision.remaining)
         return self._refusal(who.tenant, decision.refused_by, decision, told)
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
@@ -188,7 +188,7 @@ class Reservations:
             wanted = self._exposure.hold(wanted, _worst(claim))
             wanted, decision = await self._take_what_is_left(request, wanted, need.cost)
         lease.drawn, lease.left = wanted, decision.remaining
-        lease.headers = ratelimits.headers(wanted, decision.remaining)
+        lease.headers = rate_headers(wanted, decision.remaining)
         if decision.refused_by is None:
             return wanted
         refused = self._refusal(tenant, decision.refused_by, decision, lease.headers)

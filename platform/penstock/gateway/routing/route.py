@@ -16,15 +16,15 @@ from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
-from penstock.gateway.routing import choice, filters, pickers, residency, scorers
+from penstock.gateway.routing import residency, scorers, selection
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
 from penstock.gateway.routing.refusals import Refusals
 from penstock.gateway.routing.roster import Roster, roster
 from penstock.gateway.routing.router_settings import RouterSettings
-from penstock.gateway.routing.sample import draw
 from penstock.gateway.routing.scorers import Candidate
+from penstock.gateway.routing.selection import draw
 from penstock.gateway.routing.turned_away import TurnedAway
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Counter, Metrics
@@ -119,7 +119,7 @@ class WorkerRouter:
             ask = _Ask(now, held, version.block_size, tried)
         open_ = self._few(serving, ask)
         chosen, scores = self._best(open_, ask)
-        note(choice.of(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
+        note(selection.recorded(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
         if prepared.blocks:
             self._count(version, held.get(chosen.id, 0), len(prepared.blocks))
             index.record(prepared.blocks, chosen.id)
@@ -186,7 +186,7 @@ class WorkerRouter:
         few = self._sampled(serving, ask) if len(everybody) > most else []
         if few:
             return few
-        left = filters.untried(everybody, ask.tried)
+        left = selection.untried(everybody, ask.tried)
         open_ = self._open(left, ask)
         if not open_:
             raise self._full(left, ask.now)
@@ -210,7 +210,7 @@ class WorkerRouter:
     def _open(self, workers: Sequence[WorkerEntry], ask: _Ask, among: int = 0) -> list[Candidate]:
         """Keep those that may be asked now and have room; ``among`` is the number that they are a sample of."""
         out = self._health.ejected([w.id for w in workers], ask.now, among)
-        left = filters.healthy(workers, out, may_be_none=bool(among)) if out else workers
+        left = selection.healthy(workers, out, may_be_none=bool(among)) if out else workers
         at, seen, most_waiting = self._table.view.at, self._board.seen, self._settings.max_waiting
         found = []
         for worker in left:
@@ -227,7 +227,7 @@ class WorkerRouter:
         scores = scorers.totals(open_, weights, adapter=bool(ask.adapter))
         if ask.adapter:
             scores = residency.credited(scores, open_, ask.adapter, ask.order, weights)
-        return open_[pickers.best(scores, self._chance)].entry, scores
+        return open_[selection.best(scores, self._chance)].entry, scores
 
     def _count(self, version: VersionEntry, held: int, blocks: int) -> None:
         counted = self._prefix_blocks(version.id.partition("@")[0])

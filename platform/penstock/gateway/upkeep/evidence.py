@@ -1,0 +1,32 @@
+"""Evidence of versions that share an alias: counted as requests end, told to the controllers each second."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from penstock.domain.ids import Alias
+from penstock.gateway.evidence import Arms, Shared
+from penstock.gateway.evidence.counting import Store
+from penstock.gateway.routing import CurrentTable
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The counts, and the way to the store that controllers read."""
+
+    arms: Arms
+    opened: Callable[[], AbstractAsyncContextManager[Store]]
+
+    async def run(self) -> None:
+        """Tell each second until cancelled."""
+        async with self.opened() as store:
+            await self.arms.tell(store)
+
+
+def shared_by(table: CurrentTable, name: str) -> Shared | None:
+    """Return how several versions share this alias; None for a version's own name, or one version alone."""
+    view = table.view
+    route = view.routes.get(name)
+    if route is None or len(route.shares) == 1:
+        return None
+    return Shared(Alias(name), max(view.versions[share.version].max_model_len for share in route.shares))
