@@ -3,7 +3,8 @@
 The gateways have a table of their own for callers; here fewer things can go wrong.
 """
 
-from typing import TypedDict
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.domain import errors
 from penstock.domain.errors import PenstockError
@@ -26,13 +27,28 @@ STATUS: dict[type[PenstockError], int] = {
 }
 
 
-class ErrorFields(TypedDict):
-    """What an error says."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorFields:
+    """An error: for people, for programs, the field at fault, and whether the same call may succeed later."""
 
     message: str
     code: str
     param: str | None
     retryable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorAnswer:
+    """The body of every status from 400 on."""
+
+    error: ErrorFields
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorAnswer, "description": "Refused: nothing was changed."},
+    "5XX": {"model": ErrorAnswer, "description": "Failed, or a store is away: retryable says which."},
+}
+"""The errors of each route, for the OpenAPI document."""
 
 
 def status_of(error: PenstockError) -> int:

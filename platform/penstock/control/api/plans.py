@@ -3,9 +3,7 @@
 import math
 from dataclasses import replace
 
-import msgspec
-
-from penstock.control.api.bodies import Caps, PlanChange
+from penstock.control.api.bodies import Change
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import InvalidField
 from penstock.domain.tenancy.audit import Act
@@ -56,12 +54,11 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
     return plan
 
 
-async def change(store: TenancyStore, whose: ScopeId, wanted: PlanChange | Caps, act: Act) -> Plan:
-    """Change the named fields of somebody's plan and note what it was about; raise ``InvalidField``."""
-    fields = msgspec.structs.asdict(wanted)
-    named = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+async def change(store: TenancyStore, whose: ScopeId, wanted: Change, act: Act) -> Plan:
+    """Change the named fields of a plan and note them in the act; raise ``InvalidField``."""
+    named = wanted.named
     if not named:
-        raise InvalidField(f"nothing to change: name at least one of {', '.join(fields)}")
+        raise InvalidField(f"nothing to change: name at least one of {', '.join(type(wanted).model_fields)}")
     detail = ", ".join(f"{name}={value}" for name, value in named.items())
     noted = replace(act, target=str(whose), detail=detail)
     plan = await store.change_plan(whose, lambda old: checked(replace(old, **named), whose.kind, ""), noted)
