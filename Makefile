@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel lock clean bench-idle bench-flood
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,6 +167,18 @@ image-trees: setup wheel ## What the images of gateway and controller hold, as f
 
 wheel: setup
 	@rm -f dist/*.whl && $(BIN)/python -m hatchling build -t wheel -d dist
+
+reference: setup ## Rebuild the pages of docs/reference that are written from the code
+	@$(BIN)/python -m scripts.reference
+
+docs: .venv-docs/READY ## Build the documentation as a site in build/site: links checked, readable without a network
+	@.venv-docs/bin/python scripts/site.py && NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict 2>&1 | sed '/^INFO/d'
+	@echo "build/site/index.html"
+
+.venv-docs/READY: requirements/docs.lock
+	@[ -n "$(PYTHON)" ] || { echo "docs: Python 3.11 is needed: make docs PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv .venv-docs && .venv-docs/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 lock: setup ## Rebuild the locks from requirements/*.in (UPGRADE=--upgrade moves everything)
 	@requirements/lock $(UPGRADE) && $(MAKE) setup && $(BIN)/python requirements/licenses.py

@@ -1,10 +1,10 @@
 """What adapters cost on real vLLM: four over two slots against two, a hit's and a first use's time to first token.
 
-With fewer callers than twice the engine's seats, four adapters can't fill them: two slots have half of the callers at a
+With fewer callers than twice the engine's slots, four adapters can't fill them: two slots have half of the callers at a
 time. ``half`` is what that many do alone, the most that any order of them could reach.
 
 Run: ``make bench-adapters``. One worker of SmolLM2 with two slots, asked as a gateway asks; rounds alternate, so both
-sides see the same machine. Also what the slots cost the door for each request, on this process's own CPU clock. Ends
+sides see the same machine. Also what the slots cost the queue for each request, on this process's own CPU clock. Ends
 with 1 where a bound is broken.
 """
 
@@ -24,8 +24,8 @@ import httpx
 from penstock.apps.settings import Settings
 from penstock.domain.ids import TenantId, VersionId
 from penstock.supervision.files import write_private
-from penstock.worker.gate.admission.adapter_slots import AdapterSlots
-from penstock.worker.gate.admission.residents import Residents
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.residents import Residents
 from tests.support.workers.process import TicketMaker, WorkerProcess
 from tests.support.workers.with_adapters import JSON_GOLDEN, PIRATE_GOLDEN, Site
 

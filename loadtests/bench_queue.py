@@ -1,4 +1,4 @@
-"""What waiting in fair order costs: microseconds of CPU per operation of the queue and of the door, by how many wait.
+"""What waiting in fair order costs: microseconds of CPU per operation of the queue and of the queue, by how many wait.
 
 Run: ``make bench-queue``. Everything runs in this process and is timed by its own CPU clock, best of
 three, so a busy machine hardly changes the figures. Ends with 1 where ten thousand waiting requests make an operation
@@ -16,12 +16,12 @@ from itertools import count
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.cost import Fit, Work
-from penstock.worker.gate.admission.door import Door
-from penstock.worker.gate.admission.fair_queue import Bounds, FairQueue
-from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate.queueing.work import Fit, Work
+from penstock.worker.gate_config import QueueOrder
 
 QUEUED = (10, 1_000, 10_000)
 TENANTS = (1, 100, 1_000)
@@ -114,25 +114,25 @@ def leave_early(queued: int, tenants: int) -> float:
 
 
 def through_the_door(queued: int, tenants: int) -> float:
-    """A request comes to the door of a full engine, another one gets its first token, then its last."""
-    door = doors.make(DoorOrder.FAIR, SIZE, bounds=WIDE)
+    """A request comes to the queue of a full engine, another one gets its first token, then its last."""
+    queue = compared.make(QueueOrder.FAIR, SIZE, bounds=WIDE)
     inside: list[RequestId] = []
     at = count(1)
     for _ in range(queued + SIZE.max_seqs):
-        _arrive(door, work(tenants), 0.0, inside)
+        _arrive(queue, work(tenants), 0.0, inside)
 
     def operation(one: Work) -> None:
         now = next(at) * 1e-3
-        _arrive(door, one, now, inside)
+        _arrive(queue, one, now, inside)
         done = inside.pop(0)
-        door.progressed(done, 8, now)
-        door.leave(done, now)
+        queue.progressed(done, 8, now)
+        queue.leave(done, now)
 
     return cpu_us(operation, [work(tenants) for _ in range(OPERATIONS)])
 
 
-def _arrive(door: Door, one: Work, now: float, inside: list[RequestId]) -> None:
-    door.arrive(one, now, partial(inside.append, one.request), lambda *_: None)
+def _arrive(queue: AdmissionQueue, one: Work, now: float, inside: list[RequestId]) -> None:
+    queue.arrive(one, now, partial(inside.append, one.request), lambda *_: None)
 
 
 BENCHES = {

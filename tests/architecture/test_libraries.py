@@ -64,7 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.slo": {"yaml"},
     "penstock.packaging": {"msgspec"},
     "penstock.tls": {"cryptography"},
-    "penstock.apps": {"httpx", "msgspec", "pydantic", "pydantic_settings", "rich", "uvicorn", "uvloop", "yaml"},
+    "penstock.apps": {"httpx", "pydantic", "pydantic_settings", "uvicorn", "uvloop", "yaml"},
     "penstock.cli": {"httpx", "msgspec", "pydantic", "rich", "typer", "yaml"},
     "penstock.local": {"httpx", "rich"},
     "penstock.contract": {"pydantic", "yaml"},

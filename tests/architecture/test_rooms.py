@@ -1,8 +1,10 @@
 """The rooms: import contracts hold, and `platform/` stays a folder that can't shadow the standard library."""
 
 import platform
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ VIOLATIONS = {
     "a pipeline that speaks HTTP": ("gateway/pipeline.py", "import starlette"),
     "a loop that speaks HTTP": ("control/loop.py", "import fastapi"),
     "a gate that knows the agent": ("worker/gate/corridor.py", "import penstock.worker.agent.health"),
-    "an agent that knows the gate": ("worker/agent/running.py", "import penstock.worker.gate.admission.door"),
+    "an agent that knows the gate": ("worker/agent/running.py", "import penstock.worker.gate.queueing.admission"),
     "rules that know a process": ("slo/rules.py", "import penstock.gateway.pipeline"),
     "torch outside the engines": ("domain/errors.py", "import torch"),
     "a room that nobody placed": ("helpers/__init__.py", ""),
@@ -105,3 +107,38 @@ def test_a_misplaced_file_is_found(tmp_path: Path, name: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     assert misplaced(tmp_path) == [name]
+
+
+def placed() -> set[str]:
+    """Return the rooms that pyproject.toml places and that exist."""
+    contracts = tomllib.loads(CONTRACTS.read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one["id"] == "rooms")
+    return {name for layer in layers for name in re.findall(r"\w+", layer) if (PACKAGE / name).is_dir()}
+
+
+def told(page: str) -> set[str]:
+    """Return the rooms of the platform that the table of rooms has a row for."""
+    rows = re.findall(r"^\| (`[^|]+) \|", page, re.MULTILINE)
+    paths = [path.removeprefix("platform/penstock/") for row in rows for path in re.findall(r"`([^`]+)`", row)]
+    return {path.partition("/")[0] for path in paths} & {path.name for path in PACKAGE.iterdir()}
+
+
+def drawn(page: str) -> set[str]:
+    """Return the rooms in the picture of imports."""
+    first = page.partition("## Imports")[2].partition("```")[2].strip().splitlines()[0]
+    return set(re.findall(r"\w+", first))
+
+
+def test_the_page_and_the_contract_name_the_same_rooms() -> None:
+    """CONTRIBUTING has a row for each room that pyproject.toml places, and its picture of imports names it."""
+    page = (tree.ROOT / "CONTRIBUTING.md").read_text()
+    assert told(page) == placed()
+    assert placed() - drawn(page) == set()
+
+
+def test_a_room_without_a_row_is_found() -> None:
+    """A page that lacks a room's row is told from one that has it."""
+    rows = ("`tls/`", "`platform/penstock/slo/`", "`slo/alerts/`, `views/`", "`adr/`")
+    page = "".join(f"| {row} | here | not here |\n" for row in rows)
+    assert told(page) == {"tls", "slo", "views"}
+    assert drawn("## Imports\n\n```\ncli > tls\n gateway\n```\n") == {"cli", "tls"}

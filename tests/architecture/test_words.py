@@ -1,9 +1,13 @@
-"""The glossary of CONTRIBUTING.md, and the metaphors that gave way to the field's terms."""
+"""The glossary of CONTRIBUTING.md, the metaphors that gave way to the field's terms, and words counted by room."""
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from tests.architecture import words
 from tests.support import tree
 
 MOST_TERMS = 20
@@ -44,3 +48,42 @@ def test_a_metaphor_is_found(tmp_path: Path) -> None:
     path = tmp_path / "watch.py"
     path.write_text("class GateKeeper:\n    pass\n")
     assert retired(path) == ["watch.py:1 GateKeeper"]
+
+
+def test_words_that_make_a_reader_look_twice_only_fall() -> None:
+    """No room has more of them than the table says: `python -m tests.architecture.words ROOM` lists them."""
+    most, now = words.table(), words.counted()
+    rows = [(room, row, most[room]) for room, row in now.items() if room in most]
+    above = {(room, family): n for room, row, limits in rows for family, n in row.items() if n > limits[family]}
+    assert above == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "families"),
+    [
+        ('"""Say to the caller what a worker holds, if it is known."""', []),
+        ('"""Whose turn it is, where nobody waits so long."""', ["who", "where", "so many"]),
+        ('def f():\n    """Return the count."""', ["short"]),
+        ('def f():\n    """Return the seconds that an answer took, without the wait."""', []),
+        ('@app.command()\ndef f():\n    """Show what runs."""', []),
+        ('class Lost(Failed):\n    """The worker was lost."""', []),
+        (
+            'class A:\n    def __init__(self):\n        """Take the rooms, and the clock that all of them use."""',
+            ["on __init__"],
+        ),
+        ("class Turns:\n    pass", ["type names"]),
+        ("class FairTurns:\n    pass", []),
+    ],
+)
+def test_a_word_that_makes_a_reader_look_twice_is_found(tmp_path: Path, source: str, families: list[str]) -> None:
+    """Each family is found in what it is about, and texts for people are left alone."""
+    path = tmp_path / "a.py"
+    path.write_text(source + "\n")
+    assert [one.family for one in words.findings(path, "room")] == families
+
+
+def test_the_table_is_only_ever_lowered() -> None:
+    """Writing the table takes a count that fell, and never one that rose."""
+    now = {"a": Counter({"who": 3, "where": 9})}
+    after = words.lowered({"a": {"who": 5, "where": 7}}, now)
+    assert (after["a"]["who"], after["a"]["where"]) == (3, 7)

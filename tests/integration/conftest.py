@@ -4,23 +4,30 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.support.engines.zygote import Zygote
-from tests.support.platforms.last_use import Fixtures, end, last_uses
 from tests.support.platforms.local import Platform
+from tests.support.platforms.sharing import Fixtures, end, last_uses, running
 
 CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache"
 DEMO_CACHE, COMPILE_CACHE = CACHE / "demo", CACHE / "compiled"
 PATIENCE_S = 600
 PlatformMaker = Callable[..., Platform]
+HomeMaker = Callable[[str], Path]
 SHARERS = ("contract", "isolation", "serve")
 """Folders of tests of the session's platform alone: one after the other, so that it is idle for none between them."""
 ENDED_EARLY = ("platform", "_pair", "classic_platform", "_fleet", "_worker", "unhurried", "encoder")
 """What computes while nobody asks for it."""
+KEPT = ("homes", "zygote")
+"""What stays after a failure: no request reaches it."""
+REPLACED_AT_MOST = 12
+"""Failures of one session after which shared platforms are replaced; more are no accident of one platform."""
 LAST_USES = pytest.StashKey[dict[str, Fixtures]]()
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,10 +51,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """End what nobody asks for any more."""
-    result = yield
-    end(item, item.session.stash[LAST_USES].get(item.nodeid, []))
-    return result
+    """End shared platforms after their last use, and after a failure: the neighbours of a failed test get new ones."""
+    try:
+        return (yield)
+    except BaseException:
+        item.stash[FAILED] = True
+        raise
+    finally:
+        if item.stash.get(FAILED, False) and item.session.testsfailed <= REPLACED_AT_MOST:
+            end(item, running(item, "tests/integration", KEPT))
+        end(item, item.session.stash[LAST_USES].get(item.nodeid, []))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember a failure until the test's teardown."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -77,9 +98,20 @@ def homes() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def platform(homes: Path, shared_settings: dict[str, str]) -> Iterator[Platform]:
+def new_home(homes: Path) -> HomeMaker:
+    """Return a maker of homes: a platform in place of a broken one starts from an empty folder."""
+
+    def made(name: str) -> Path:
+        paths = (homes / f"{number}-{name}" for number in count(1))
+        return next(path for path in paths if not path.exists())
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def platform(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
     """Yield the session's platform: SmolLM2 and MiniLM with one worker each. Tests leave it as they found it."""
-    with Platform(home=homes / "platform", settings=shared_settings) as running:
+    with Platform(home=new_home("platform"), settings=shared_settings) as running:
         yield running
 
 
@@ -99,9 +131,8 @@ def start_platform(homes: Path, shared_settings: dict[str, str]) -> Iterator[Pla
 
 @pytest.fixture(autouse=True)
 def _logs_of_a_failure(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Print the platform's logs where a test that uses it fails."""
-    failed_before = request.session.testsfailed
+    """Print the platform's logs if a test that uses it fails."""
     yield
-    if request.session.testsfailed > failed_before:
+    if request.node.stash.get(FAILED, False):
         for name in {"platform", "_pair"} & set(request.fixturenames):
             sys.stdout.write(request.getfixturevalue(name).logs())

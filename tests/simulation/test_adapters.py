@@ -13,16 +13,16 @@ from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel
 from penstock.simulator.worker import Arrival, Worker
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.adapter_slots import BOUND_S, LEAST_STAY_S, AdapterSlots
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.residents import Residents
-from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.adapter_slots import BOUND_S, LEAST_STAY_S, AdapterSlots
+from penstock.worker.gate.queueing.residents import Residents
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import QueueOrder
 
-SEATS = 16
+SLOTS = 16
 SPAN_S = 600.0
-SIZE = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512, displaces=True)
+SIZE = EngineSize(max_seqs=SLOTS, kv_blocks=4000, block_size=32, prefill_tokens=512, displaces=True)
 
 
 def an(number: int) -> VersionId:
@@ -173,8 +173,8 @@ class Played:
 
 
 def play(traffic: Traffic, slots: Counting) -> Played:
-    door = doors.make(DoorOrder.FAIR, SIZE, pace=400.0, slots=slots)
-    worker = Worker(door, EngineModel(SMOLLM2_ONE_CORE, max_seqs=SEATS))
+    queue = compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots)
+    worker = Worker(queue, EngineModel(SMOLLM2_ONE_CORE, max_seqs=SLOTS))
     for one in traffic.asked:
         worker.expect(one)
     worker.run(SPAN_S + 120.0)
@@ -217,8 +217,8 @@ def test_who_gives_way_is_chosen_nearly_as_well_as_by_a_clairvoyant(
 def test_no_adapter_waits_longer_than_the_bound_that_is_stated() -> None:
     """Beside two adapters that are never idle, four others get their turns within the turns before them."""
     slots = Counting(2, all_resident(6))
-    door = doors.make(DoorOrder.FAIR, SIZE, pace=400.0, slots=slots)
-    worker = Worker(door, EngineModel(SMOLLM2_ONE_CORE, max_seqs=SEATS))
+    queue = compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots)
+    worker = Worker(queue, EngineModel(SMOLLM2_ONE_CORE, max_seqs=SLOTS))
     numbers = itertools.count()
 
     def again(adapter: VersionId, tenant: TenantId) -> Callable[[float], Arrival]:
@@ -238,9 +238,9 @@ def test_no_adapter_waits_longer_than_the_bound_that_is_stated() -> None:
 
 def test_without_the_bound_a_third_adapter_starves(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bound that never ends it is as in vLLM: two busy adapters leave a third one nothing."""
-    monkeypatch.setattr("penstock.worker.gate.admission.adapter_slots.BOUND_S", 1e9)
+    monkeypatch.setattr("penstock.worker.gate.queueing.adapter_slots.BOUND_S", 1e9)
     slots = Counting(2, all_resident(3))
-    worker = Worker(doors.make(DoorOrder.FAIR, SIZE, pace=400.0, slots=slots), EngineModel(SMOLLM2_ONE_CORE))
+    worker = Worker(compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots), EngineModel(SMOLLM2_ONE_CORE))
     numbers = itertools.count()
 
     def again(adapter: VersionId, tenant: TenantId) -> Callable[[float], Arrival]:
@@ -256,7 +256,7 @@ def test_without_the_bound_a_third_adapter_starves(monkeypatch: pytest.MonkeyPat
 def test_a_tenant_with_many_adapters_costs_its_neighbour_no_more_than_its_share() -> None:
     """A flood over forty adapters leaves a tenant with one adapter half of the engine, as any flood would (C1)."""
     slots = Counting(4, all_resident(41))
-    worker = Worker(doors.make(DoorOrder.FAIR, SIZE, pace=400.0, slots=slots), EngineModel(SMOLLM2_ONE_CORE))
+    worker = Worker(compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots), EngineModel(SMOLLM2_ONE_CORE))
     numbers = itertools.count()
 
     def again(adapter: VersionId, tenant: TenantId) -> Callable[[float], Arrival]:

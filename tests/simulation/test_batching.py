@@ -1,4 +1,4 @@
-"""The batcher in virtual time: against the exact optimum, behind the real door, on a device that slows to half."""
+"""The batcher in virtual time: against the exact optimum, behind the real queue, on a device that slows to half."""
 
 import itertools
 import random
@@ -17,11 +17,11 @@ from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Policy
 from penstock.worker.batching.settings import BatchSettings, Caps, Prior
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Door
-from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import QueueOrder
 from tests.support.samples.batches import KEY, affine, item
 
 Note = Callable[[str, object], None]
@@ -99,15 +99,15 @@ def test_who_knows_the_future_saves_at_most_a_tenth_of_the_items(
     assert best <= ours <= best + 0.10 * items
 
 
-# -- who is in a batch: the door's word --------------------------------------------------------------
+# -- who is in a batch: the queue's word --------------------------------------------------------------
 
 
 class Behind:
-    """Tenants who always want more, before the real door; what it lets in goes to the batcher at once."""
+    """Tenants who always want more, before the real queue; what it lets in goes to the batcher at once."""
 
     def __init__(self, weights: dict[TenantId, float], most_items: int) -> None:
         size = EngineSize(max_seqs=2 * most_items, kv_blocks=10**9, block_size=16, prefill_tokens=10**9)
-        self.door: Door = doors.make(DoorOrder.FAIR, size)
+        self.queue: AdmissionQueue = compared.make(QueueOrder.FAIR, size)
         self.weights = weights
         self._numbers = itertools.count()
         self._admitted: list[Item] = []
@@ -122,7 +122,7 @@ class Behind:
     def after(self, served: Served) -> list[Item]:
         """A batch has ended: its items leave the engine, their tenants ask again, others are let in."""
         for one in served.taken:
-            self.door.leave(RequestId(str(one.item.payload)), served.ended_at)
+            self.queue.leave(RequestId(str(one.item.payload)), served.ended_at)
             self.done[one.item.tenant] += 1
             self._come(one.item.tenant, served.ended_at)
         return self._taken()
@@ -138,7 +138,7 @@ class Behind:
             expected_output_tokens=0,
         )
         let_in = item(tenant, cost=32, standing=Standing.PAID, payload=name, weight=self.weights[tenant])
-        self.door.arrive(work, now, lambda: self._admitted.append(let_in), lambda *_: None)
+        self.queue.arrive(work, now, lambda: self._admitted.append(let_in), lambda *_: None)
 
     def _taken(self) -> list[Item]:
         taken, self._admitted = self._admitted, []
@@ -146,7 +146,7 @@ class Behind:
 
 
 def test_shares_by_weight_hold_through_the_batcher(record_property: Note) -> None:
-    """Three floods of weights 4, 2 and 1 before the real door get as much of the batches, within 10 %."""
+    """Three floods of weights 4, 2 and 1 before the real queue get as much of the batches, within 10 %."""
     weights = {TenantId("four"): 4.0, TenantId("two"): 2.0, TenantId("one"): 1.0}
     settings = replace(SMALL, max_items=16)
     behind, computes = Behind(weights, 16), Computes(SMALL.prior, 16)

@@ -1,4 +1,4 @@
-"""Fairness in virtual time: the real door against first come, first served, on made and on recorded traffic."""
+"""Fairness in virtual time: the real queue against first come, first served, on made and on recorded traffic."""
 
 import itertools
 import os
@@ -14,21 +14,21 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import servegen
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Record, Worker, run
-from penstock.worker.gate.admission import doors, fair_order
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Door
-from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import anticipation, compared
+from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import QueueOrder
 
-SEATS = 16
+SLOTS = 16
 SPAN_S = 600.0
 VICTIM, FLOOD = TenantId("victim"), TenantId("flood")
 TRACES = Path(os.environ.get("TRACES_DIR", Path(__file__).parents[3] / "shared" / "traces"))
 
 
-def a_door(order: DoorOrder = DoorOrder.FAIR) -> Door:
-    size = EngineSize(max_seqs=SEATS, kv_blocks=1000, block_size=32)
-    return doors.make(order, size, pace=1000.0)
+def a_queue(order: QueueOrder = QueueOrder.FAIR) -> AdmissionQueue:
+    size = EngineSize(max_seqs=SLOTS, kv_blocks=1000, block_size=32)
+    return compared.make(order, size, pace=1000.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +62,18 @@ class Habit:
         return Arrival(at=at, work=work, output_tokens=chance.randrange(1, 2 * self.output))
 
 
-def play(door: Door, *habits: Habit) -> dict[TenantId, Record]:
+def play(queue: AdmissionQueue, *habits: Habit) -> dict[TenantId, Record]:
     arrivals = [arrival for seed, habit in enumerate(habits, start=1) for arrival in habit.arrivals(seed)]
-    return run(arrivals, door, EngineModel(SMOLLM2_TWO_CORES), SPAN_S)
+    return run(arrivals, queue, EngineModel(SMOLLM2_TWO_CORES), SPAN_S)
 
 
 def test_a_flood_hardly_touches_its_neighbour(record_property: Callable[[str, object], None]) -> None:
-    """Ten times a document reader's load leaves its p99 TTFT within 1.35 of its own alone, with 16 seats."""
+    """Ten times a document reader's load leaves its p99 TTFT within 1.35 of its own alone, with 16 slots."""
     victim = Habit(tenant=VICTIM, per_s=0.5, prompts=(400, 900), output=40)
     flood = Habit(tenant=FLOOD, per_s=5.0, prompts=(50, 250), output=60)
-    alone = play(a_door(), victim)[VICTIM].ttft_quantile(0.99)
-    fair = play(a_door(), victim, flood)[VICTIM].ttft_quantile(0.99)
-    fifo = play(a_door(DoorOrder.FIFO), victim, flood)[VICTIM].ttft_quantile(0.99)
+    alone = play(a_queue(), victim)[VICTIM].ttft_quantile(0.99)
+    fair = play(a_queue(), victim, flood)[VICTIM].ttft_quantile(0.99)
+    fifo = play(a_queue(QueueOrder.FIFO), victim, flood)[VICTIM].ttft_quantile(0.99)
     record_property("p99_ttft_s", {"alone": alone, "fair": fair, "fifo": fifo})
     assert fair <= 1.35 * alone
     assert fifo > 5 * alone
@@ -88,10 +88,10 @@ class Beside:
 
 
 def read_beside(flood: Habit | None) -> Beside:
-    """Let a reader ask, look at the answer for 0.3 s on average and ask again, in front of an engine of 32 seats."""
-    door = doors.make(DoorOrder.FAIR, EngineSize(max_seqs=32, kv_blocks=4000, block_size=32, prefill_tokens=512))
+    """Let a reader ask, look at the answer for 0.3 s on average and ask again, in front of an engine of 32 slots."""
+    queue = compared.make(QueueOrder.FAIR, EngineSize(max_seqs=32, kv_blocks=4000, block_size=32, prefill_tokens=512))
     engine, chance = EngineModel(SMOLLM2_ONE_CORE, max_seqs=32), random.Random(1)
-    worker, numbers = Worker(door, engine), itertools.count(1)
+    worker, numbers = Worker(queue, engine), itertools.count(1)
     reads = Habit(tenant=VICTIM, per_s=1.0, prompts=(220, 490), output=16)
 
     def ask(now: float) -> Arrival:
@@ -108,11 +108,11 @@ def read_beside(flood: Habit | None) -> Beside:
 def test_a_flood_waits_for_a_neighbour_that_is_expected_back(
     monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
-    """With all 32 seats a reader's p99 TTFT stays within 1.3 of its own alone; the flood pays a twentieth at most."""
+    """With all 32 slots a reader's p99 TTFT stays within 1.3 of its own alone; the flood pays a twentieth at most."""
     flood = Habit(tenant=FLOOD, per_s=9.0, prompts=(33, 166), output=60, patience_s=20.0)
     alone = read_beside(None).reader.ttft_quantile(0.99)
     fair = read_beside(flood)
-    monkeypatch.setattr(fair_order, "WAIT_PART", 0.0)
+    monkeypatch.setattr(anticipation, "WAIT_PART", 0.0)
     hasty = read_beside(flood)
     p99 = {"alone": alone, "fair": fair.reader.ttft_quantile(0.99), "hasty": hasty.reader.ttft_quantile(0.99)}
     record_property("p99_ttft_s", p99)
@@ -129,8 +129,8 @@ def test_recorded_clients_get_fair_service_under_overload(record_property: Calla
     total = sum(c.rate_per_s for c in clients)
     scale = 14.0 / total
     traffic = list(servegen.arrivals(clients, scale=scale, span_s=600.0, chance=chance))
-    fair = run(traffic, a_door(), EngineModel(SMOLLM2_TWO_CORES), 600.0)
-    fifo = run(traffic, a_door(DoorOrder.FIFO), EngineModel(SMOLLM2_TWO_CORES), 600.0)
+    fair = run(traffic, a_queue(), EngineModel(SMOLLM2_TWO_CORES), 600.0)
+    fifo = run(traffic, a_queue(QueueOrder.FIFO), EngineModel(SMOLLM2_TWO_CORES), 600.0)
     heavy = max(clients, key=lambda c: c.rate_per_s).name
     light = [t for t in fair if t != heavy and len(fifo[t].ttft_s) >= 5]
 

@@ -1,4 +1,4 @@
-"""Lists of long texts beside another tenant's single short ones, in virtual time: the real door, the real batcher."""
+"""Lists of long texts beside another tenant's single short ones, in virtual time: the real queue, the real batcher."""
 
 import itertools
 import random
@@ -23,7 +23,7 @@ from penstock.worker.batching.policy import Decision, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
 from penstock.worker.engines.gating import for_engine
 from penstock.worker.engines.vllm import Place
-from penstock.worker.gate.admission import doors
+from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.work import work_of
 from penstock.worker.gate_config import GateConfig
 from tests.support.samples.batches import KEY, item
@@ -52,11 +52,11 @@ def took(key: Key, size: int, _: float) -> float:
 
 
 class Site:
-    """One worker of MiniLM: requests before its door, their items in its batcher."""
+    """One worker of MiniLM: requests before its queue, their items in its batcher."""
 
     def __init__(self, settings: BatchSettings = SETTINGS) -> None:
         config = GateConfig(worker=WorkerId("w"), version=KEY.version, ticket_key="", max_num_seqs=1)
-        self.door = doors.before(for_engine(config, MANIFEST, Place(host="", port=0)))
+        self.queue = compared.before(for_engine(config, MANIFEST, Place(host="", port=0)))
         computes = Computes(settings.prior, settings.max_items)
         self.policy = Policy(settings, computes)
         self.bench = Bench(self, settings, took, computes, after=self.after)
@@ -70,7 +70,7 @@ class Site:
     # -- as the bench sees it ----------------------------------------------------------------
 
     def come(self, waiting: Waiting) -> None:
-        """A request's template comes to the door, an item that was let in to the batcher."""
+        """A request's template comes to the queue, an item that was let in to the batcher."""
         if waiting.item.payload is not None:
             self.policy.come(waiting)
             return
@@ -84,7 +84,7 @@ class Site:
     def decide(self, now: float, device: Device) -> Decision:
         return self.policy.decide(now, device)
 
-    # -- the door ------------------------------------------------------------------------------
+    # -- the queue ------------------------------------------------------------------------------
 
     def ask(self, template: Item, items: int, now: float) -> None:
         """A list of such items comes."""
@@ -100,10 +100,10 @@ class Site:
             prompts=items,
             sequences=items,
         )
-        work = work_of(ticket, name, self.door.seats.size, clocks_apart=0.0)
+        work = work_of(ticket, name, self.queue.slots.size, clocks_apart=0.0)
         self.left[name], self.came[name] = items, now
         self.rest[name] = deque(replace(template, payload=name) for _ in range(items))
-        self.door.arrive(work, now, lambda: self.enter(name, work.sequences), lambda *_: None)
+        self.queue.arrive(work, now, lambda: self.enter(name, work.sequences), lambda *_: None)
 
     def enter(self, name: RequestId, at_once: int) -> None:
         self.coming += [self.rest[name].popleft() for _ in range(at_once)]
@@ -117,12 +117,12 @@ class Site:
         now = served.ended_at
         for one in served.taken:
             name = RequestId(str(one.item.payload))
-            self.door.progressed(name, 0, now)
+            self.queue.progressed(name, 0, now)
             self.left[name] -= 1
             if self.rest[name]:
                 self.coming.append(self.rest[name].popleft())
             if not self.left[name]:
-                self.door.leave(name, now)
+                self.queue.leave(name, now)
                 self.seconds[one.item.tenant].append(now - self.came[name])
                 if one.item.tenant == FLOOD:
                     self.ask(replace(one.item, payload=None), LIST, now)

@@ -1,4 +1,4 @@
-"""Many tenants in virtual time: no idle seats beside waiting work, service by weight, and readers beside any habit."""
+"""Many tenants in virtual time: no idle slots beside waiting work, service by weight, and readers beside any habit."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -10,25 +10,25 @@ from penstock.domain.ids import TenantId
 from penstock.simulator.engine import LLAMA_8B_H100, SMOLLM2_ONE_CORE, Batch, EngineModel
 from penstock.simulator.habits import CHAT, DOCUMENTS, LONG, LONG_FLOOD, SHORT, Habit, Scene, crowd
 from penstock.simulator.worker import Arrival, Worker, run
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate_config import QueueOrder
 
 H100 = EngineSize(max_seqs=128, kv_blocks=28_000, block_size=16, prefill_tokens=2048)
 RESEARCH = Habit(name="research", prompts=(200, 2100), output=210)
 
 
-def waits(order: DoorOrder, tenants: int) -> list[float]:
+def waits(order: QueueOrder, tenants: int) -> list[float]:
     """Return all times to first token on an engine at half load, its tenants by Zipf's law."""
     arrivals = crowd(RESEARCH, 8.0, tenants, 120.0)
-    records = run(arrivals, doors.make(order, H100, pace=5000.0), EngineModel(LLAMA_8B_H100, 128), 120.0)
+    records = run(arrivals, compared.make(order, H100, pace=5000.0), EngineModel(LLAMA_8B_H100, 128), 120.0)
     return [ttft_s for record in records.values() for ttft_s in record.ttft_s]
 
 
 @pytest.mark.parametrize("tenants", [2, 20, 50, 200])
 def test_nobody_waits_at_half_load_however_many_tenants_there_are(tenants: int) -> None:
-    """With free seats everybody comes in: nobody waits a second (of 50 tenants 18 % did), p99 is near FIFO's."""
-    fair, fifo = (sorted(waits(order, tenants)) for order in (DoorOrder.FAIR, DoorOrder.FIFO))
+    """With free slots everybody comes in: nobody waits a second (of 50 tenants 18 % did), p99 is near FIFO's."""
+    fair, fifo = (sorted(waits(order, tenants)) for order in (QueueOrder.FAIR, QueueOrder.FIFO))
     assert len(fair) == len(fifo)
     assert fair[int(0.99 * len(fair))] <= 1.5 * fifo[int(0.99 * len(fifo))]
     assert fair[-1] < 1.0
@@ -65,9 +65,9 @@ def test_service_follows_weights_whatever_the_shape(
 ) -> None:
     """Over a minute Jain's index of service per weight is 0.98 at least between three shapes; by FIFO below 0.9."""
     found = {}
-    for order in (DoorOrder.FAIR, DoorOrder.FIFO):
+    for order in (QueueOrder.FAIR, QueueOrder.FIFO):
         size = EngineSize(max_seqs=32, kv_blocks=4000, block_size=32, prefill_tokens=512)
-        worker = Worker(doors.make(order, size), EngineModel(SMOLLM2_ONE_CORE, 32))
+        worker = Worker(compared.make(order, size), EngineModel(SMOLLM2_ONE_CORE, 32))
         for arrival in backlog(weights):
             worker.expect(arrival)
         worker.run(60.0)
@@ -76,11 +76,11 @@ def test_service_follows_weights_whatever_the_shape(
         minute = [after - had for after, had in zip(service(worker), before, strict=True)]
         found[order] = jain([served / weight for served, weight in zip(minute, weights, strict=True)])
     record_property("jain", found)
-    assert found[DoorOrder.FAIR] >= 0.98
-    assert found[DoorOrder.FIFO] < 0.9
+    assert found[QueueOrder.FAIR] >= 0.98
+    assert found[QueueOrder.FIFO] < 0.9
 
 
-def ratio(scene: Scene, order: DoorOrder = DoorOrder.FAIR) -> float:
+def ratio(scene: Scene, order: QueueOrder = QueueOrder.FAIR) -> float:
     """Return the reader's p99 TTFT beside the flood over its own alone."""
     return scene.play(order).ttft_s(0.99) / replace(scene, flood=None).play(order).ttft_s(0.99)
 
@@ -99,10 +99,10 @@ def ratio(scene: Scene, order: DoorOrder = DoorOrder.FAIR) -> float:
 )
 def test_a_reader_beside_a_flood(scene: Scene, most: float, record_property: Callable[[str, object], None]) -> None:
     """C2 and finding 16: by habit and number of tenants p99 TTFT stays within a bound; by FIFO twice that."""
-    found = {order: ratio(scene, order) for order in (DoorOrder.FAIR, DoorOrder.FIFO)}
+    found = {order: ratio(scene, order) for order in (QueueOrder.FAIR, QueueOrder.FIFO)}
     record_property("p99_over_alone", found)
-    assert found[DoorOrder.FAIR] <= most
-    assert found[DoorOrder.FIFO] > 2 * most
+    assert found[QueueOrder.FAIR] <= most
+    assert found[QueueOrder.FIFO] > 2 * most
 
 
 @pytest.mark.parametrize("reader", [SHORT, DOCUMENTS], ids=lambda reader: reader.name)
@@ -112,7 +112,7 @@ def test_without_sharing_steps_a_newcomer_waits_for_a_long_prefill(
     """Finding 16: beside prompts of a thousand tokens p99 TTFT is a quarter at most of what vLLM's order gives."""
     shared = Scene(reader=reader, flood=LONG_FLOOD)
     plain = replace(shared, shares_steps=False)
-    fast, slow = shared.play(DoorOrder.FAIR), plain.play(DoorOrder.FAIR)
+    fast, slow = shared.play(QueueOrder.FAIR), plain.play(QueueOrder.FAIR)
     record_property("p99_s", {"shared": fast.ttft_s(0.99), "plain": slow.ttft_s(0.99)})
     assert fast.ttft_s(0.99) < 0.25 * slow.ttft_s(0.99)
     assert fast.answers > 0.85 * slow.answers

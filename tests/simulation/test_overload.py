@@ -1,4 +1,4 @@
-"""Overload in virtual time: the fair door keeps the engine on answers that come in time; without one they collapse."""
+"""Overload in virtual time: the fair queue keeps the engine on answers that come in time; without one they collapse."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import pytest
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import overload
 from penstock.simulator.worker import Arrival
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate_config import QueueOrder
 
 
 @pytest.fixture(scope="module")
@@ -23,21 +23,21 @@ def test_goodput_stays_at_nine_tenths_of_capacity(
     capacity: float, load: float, record_property: Callable[[str, object], None]
 ) -> None:
     """At one, one and a half and two and a half times the capacity nine tenths of it are answers in time."""
-    found = [overload.goodput(DoorOrder.FAIR, load, capacity, seed=seed) for seed in (1, 2)]
+    found = [overload.goodput(QueueOrder.FAIR, load, capacity, seed=seed) for seed in (1, 2)]
     record_property("goodput", [one.good_ratio for one in found])
     assert all(one.good_ratio >= 0.9 for one in found)
 
 
 def test_without_admission_overload_is_worked_off_in_vain(capacity: float) -> None:
-    """At two and a half times the capacity an open door spends the engine on answers that nobody waits for any more."""
-    found = overload.goodput(DoorOrder.OPEN, 2.5, capacity)
+    """At two and a half times the capacity an open queue spends the engine on answers that come too late."""
+    found = overload.goodput(QueueOrder.OPEN, 2.5, capacity)
     assert found.good_ratio < 0.5
     assert found.wasted_ratio > 0.5
 
 
 def test_interactive_tenants_do_not_see_the_overload(capacity: float) -> None:
-    """Who is within its lane's share is answered in time; the free tier bears more than those who pay."""
-    found = overload.goodput(DoorOrder.FAIR, 2.5, capacity)
+    """Who is within its level's share is answered in time; the free tier bears more than those who pay."""
+    found = overload.goodput(QueueOrder.FAIR, 2.5, capacity)
     assert found.in_time[Standing.INTERACTIVE] > 0.95
     assert found.in_time[Standing.PAID] > 1.5 * found.in_time[Standing.FREE]
 
@@ -47,7 +47,7 @@ def test_who_names_no_deadline_waits_no_longer_than_its_queue_timeout(capacity: 
     """At two and a half times the load who was let wait begins in time, and only who would not was refused."""
     per_s = 2.5 * capacity / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
     coming = overload.traffic(per_s, random.Random(1), patience_s=0.0, span_s=overload.SPAN_S)
-    records = overload.play(DoorOrder.FAIR, _timed(coming, timeout_s)).values()
+    records = overload.play(QueueOrder.FAIR, _timed(coming, timeout_s)).values()
     waits = sorted(wait for record in records for wait in record.ttft_s)
     assert waits[int(0.99 * len(waits))] < 1.3 * timeout_s
     assert sum(record.service for record in records) / overload.SPAN_S > 0.9 * capacity

@@ -10,20 +10,20 @@ from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Record, run
 from penstock.worker.engines.stepping import Stepping
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.entitlement import OVERBOOKED_PART
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.may_enter import OVERBOOKED_PART
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import QueueOrder
 
 PART, SLOTS = 0.25, 8
-"""A quarter of the engine's 32 seats."""
+"""A quarter of the engine's 32 slots."""
 BURST_EVERY_S, SPAN_S = 45.0, 240.0
 """Longer than a silent tenant counts as active: only the reservation keeps anything for it."""
 SLEEPER = TenantId("sleeper")
 
 
 def arrivals(reserved: float) -> Iterator[Arrival]:
-    """Yield a flood of long answers of five tenants, and the sleeper's bursts of as many requests as it has seats."""
+    """Yield a flood of long answers of five tenants, and the sleeper's bursts of as many requests as it has slots."""
     chance = random.Random(4)
     for number in range(int(SPAN_S * 15)):
         yield arrival(f"flood{number % 5}", number, number / 15.0, 1 + int(chance.expovariate(1 / 150)))
@@ -48,14 +48,14 @@ def arrival(tenant: str, number: int, at: float, output: int, reserved: float = 
 
 def sleeper(reserved: float) -> tuple[Record, float]:
     """Return what the sleeper experienced, and the tokens of service per second that the engine did for all."""
-    door = doors.make(DoorOrder.FAIR, replace(overload.SIZE, displaces=True))
-    engine = EngineModel(SMOLLM2_TWO_CORES, max_seqs=round(overload.SEATS * (1 + OVERBOOKED_PART)), stepping=Stepping())
-    records = run(arrivals(reserved), door, engine, SPAN_S)
+    queue = compared.make(QueueOrder.FAIR, replace(overload.SIZE, displaces=True))
+    engine = EngineModel(SMOLLM2_TWO_CORES, max_seqs=round(overload.SLOTS * (1 + OVERBOOKED_PART)), stepping=Stepping())
+    records = run(arrivals(reserved), queue, engine, SPAN_S)
     return records[SLEEPER], sum(record.service for record in records.values()) / SPAN_S
 
 
 def test_a_reserving_tenant_gets_its_seats_within_a_bound(record_property: Callable[[str, object], None]) -> None:
-    """Each of a burst of as many requests as it has seats starts within 2.5 seconds beside floods of long answers,
+    """Each of a burst of as many requests as it has slots starts within 2.5 seconds beside floods of long answers,
     and what is kept free for that costs less than a tenth of the engine's work.
     """
     (with_part, service), (without, whole) = sleeper(PART), sleeper(0.0)

@@ -14,11 +14,12 @@ from penstock.domain.ids import RequestId
 from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Refused, Worker
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import LEAST_RETRY_S, Door, Shed
-from penstock.worker.gate.admission.returns import Returns
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
+from penstock.worker.gate.queueing.forecast import LEAST_RETRY_S
+from penstock.worker.gate.queueing.retries import Retries
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import QueueOrder
 
 LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
 BURST_S = 15.0
@@ -38,11 +39,11 @@ class Met:
 
 
 class Watch:
-    """Asks the door on behalf of refused callers, again and again, whether they would be taken by now."""
+    """Asks the queue on behalf of refused callers, again and again, whether they would be taken by now."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, queue: AdmissionQueue) -> None:
         """Begin with nobody."""
-        self._door = door
+        self._queue = queue
         self._waiting: list[Refused] = []
         self._unasked: list[Refused] = []
         self._right: dict[RequestId, bool] = {}
@@ -71,7 +72,7 @@ class Watch:
         ]
 
     def _is_taken(self, one: Refused, now: float) -> bool:
-        return self._door.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) == 0.0
+        return self._queue.forecast.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) == 0.0
 
 
 def refused(until_s: float) -> list[Met]:
@@ -81,8 +82,8 @@ def refused(until_s: float) -> list[Met]:
 
 def _refused(until_s: float, chance: random.Random) -> list[Met]:
     """Play 2.5 times the capacity until then, go on to the end, and follow whoever was refused on arrival meanwhile."""
-    door = doors.make(DoorOrder.FAIR, overload.SIZE)
-    worker, watch = Worker(door, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SEATS)), Watch(door)
+    queue = compared.make(QueueOrder.FAIR, overload.SIZE)
+    worker, watch = Worker(queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SLOTS)), Watch(queue)
     per_s = LOAD * overload.capacity() / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
     coming = deque(overload.traffic(per_s, chance, patience_s=overload.PATIENCE_S, span_s=until_s))
     known, looked_at = 0, 0.0
@@ -120,8 +121,8 @@ def test_who_comes_back_after_the_overload_is_taken(record_property: Callable[[s
     assert round(statistics.mean(one.right for one in after), 1) >= 0.9
 
 
-class NoPlaces(Returns):
-    """The door as it was: whoever comes again is nobody in particular, and no line is before anybody."""
+class NoPlaces(Retries):
+    """The queue as it was: whoever comes again is nobody in particular, and no line is before anybody."""
 
     def takes(self, work: Work, now: float) -> bool:
         """Know nobody."""
@@ -142,11 +143,11 @@ class Coming:
     good: float = 0.0
     told_s: list[float] = field(default_factory=list)
 
-    def play(self, returns: Returns, *, until_s: float, load: float = LOAD) -> "Coming":
+    def play(self, returns: Retries, *, until_s: float, load: float = LOAD) -> "Coming":
         """Play so much load until then, and let time pass until everything is over."""
-        chance, door = random.Random(1), doors.make(DoorOrder.FAIR, overload.SIZE)
-        door.returns = returns
-        worker = Worker(door, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SEATS))
+        chance, queue = random.Random(1), compared.make(QueueOrder.FAIR, overload.SIZE)
+        queue.forecast.retries = returns
+        worker = Worker(queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SLOTS))
         per_s = load * overload.capacity() / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
         for one in overload.traffic(per_s, random.Random(2), patience_s=overload.PATIENCE_S, span_s=until_s):
             worker.expect(replace(one, then=partial(self._again, worker, one, chance)))
@@ -179,7 +180,7 @@ def test_who_comes_back_in_a_lasting_overload_mostly_finds_room(
     obeying: float, record_property: Callable[[str, object], None]
 ) -> None:
     """Coming back when told helped one of five, as much as coming at any time; the engine does as much as before."""
-    before, now = (Coming(obeying).play(door, until_s=SPAN_S) for door in (NoPlaces(), Returns()))
+    before, now = (Coming(obeying).play(queue, until_s=SPAN_S) for queue in (NoPlaces(), Retries()))
     ratios = before.taken / before.came, now.taken / now.came
     record_property("taken_ratio", ratios)
     assert ratios[1] >= 2 * ratios[0]
@@ -188,7 +189,7 @@ def test_who_comes_back_in_a_lasting_overload_mostly_finds_room(
 
 def test_places_cost_a_short_burst_nothing(record_property: Callable[[str, object], None]) -> None:
     """More of those who come back are taken and answered, and nobody is told more than all of its work takes."""
-    before, now = (Coming(1.0).play(door, until_s=BURST_S) for door in (NoPlaces(), Returns()))
+    before, now = (Coming(1.0).play(queue, until_s=BURST_S) for queue in (NoPlaces(), Retries()))
     mean_s = statistics.mean(before.told_s), statistics.mean(now.told_s)
     record_property("told_s", mean_s)
     assert now.taken / now.came >= before.taken / before.came

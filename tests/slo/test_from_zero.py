@@ -25,13 +25,13 @@ from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate
 from penstock.worker.gate.adapters import Adapters
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.adapter_slots import AdapterSlots
-from penstock.worker.gate.admission.residents import Residents
-from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.asgi import Receive, Scope, Send
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.residents import Residents
+from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.tally import Tally
-from penstock.worker.gate_config import DoorOrder, GateConfig
+from penstock.worker.gate_config import GateConfig, QueueOrder
 from tests.support.monitoring import runbooks
 from tests.support.monitoring.alert_rules import RULES
 from tests.support.samples import control_plane
@@ -69,9 +69,9 @@ def controller() -> str:
 
 def worker() -> str:
     """Return the page of an agent, of the gate of a base of adapters, and of a fresh engine in our names."""
-    door = doors.make(DoorOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
-    gate = Tally(CONFIG, door).metrics.exposition().decode()
-    gate += Adapters(door, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
+    queue = compared.make(QueueOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
+    gate = Tally(CONFIG, queue).metrics.exposition().decode()
+    gate += Adapters(queue, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
     engine = translate.exposition(translate.parse('vllm:num_preemptions_total{engine="0"} 0.0'), VERSION)
     return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE_FOLDERS = ("platform", "slo", "dashboards", "infra", "loadtests", "tests")
+SOURCE_FOLDERS = ("platform", "slo", "dashboards", "infra", "loadtests", "scripts", "tests")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

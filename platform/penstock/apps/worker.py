@@ -39,7 +39,7 @@ from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, 
 from penstock.worker.engines.torch.plan import Serving
 from penstock.worker.engines.torch.plan import arguments as arguments_of_torch
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
-from penstock.worker.gate_config import DoorOrder, GateConfig
+from penstock.worker.gate_config import GateConfig, QueueOrder
 
 
 def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
@@ -89,7 +89,7 @@ class Workplace:
         return log_files.is_alive(self._engines / f"{worker}.pid")
 
     def place(self, port: int) -> Place:
-        """Return where the engine runs: an open door leaves its queue unbound, a fair one has its steps shared."""
+        """Return where the engine runs: an open queue leaves its queue unbound, a fair one has its steps shared."""
         order = self._settings.door_order
         return Place(
             host=self._settings.host,
@@ -97,8 +97,8 @@ class Workplace:
             device=self.device,
             threads=self.threads,
             compiled=str(self._settings.compiled),
-            walled=order is not DoorOrder.OPEN,
-            shares_steps=order is DoorOrder.FAIR,
+            walled=order is not QueueOrder.OPEN,
+            shares_steps=order is QueueOrder.FAIR,
             sleeps=self._settings.pool_bytes > 0,
         )
 

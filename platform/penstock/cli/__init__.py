@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from penstock.cli import (
+    aliases,
     ask,
     audit,
     budgets,
     classify,
-    contract,
     diagnose,
     embed,
     explain,
@@ -52,7 +52,7 @@ app.command()(status.status)
 app.command()(logs.logs)
 app.command()(diagnose.diagnose)
 app.add_typer(models.app, name="models")
-app.add_typer(models.aliases, name="aliases")
+app.add_typer(aliases.app, name="aliases")
 app.add_typer(rollouts.app, name="rollout")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
@@ -69,7 +69,7 @@ app.command()(processes.gateway)
 app.command()(processes.controller)
 app.command()(processes.worker)
 app.command()(processes.worker_key)
-app.command()(contract.contract)
+app.command()(status.contract)
 app.command()(status.version)
 
 

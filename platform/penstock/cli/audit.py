@@ -8,10 +8,11 @@ import typer
 
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
-from penstock.cli import tables
+from penstock.cli import screen
+from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
-from penstock.cli.moments import seconds
 from penstock.cli.terminal import explained
+from penstock.views import tenants as views
 
 MOST = 1000
 
@@ -44,8 +45,4 @@ def audit(
             for act in acts:
                 typer.echo(json.dumps(act))
             return
-        rows = [
-            (tables.when(act["at"]), act["who"], act["what"], act["target"], act["tenant"], act["detail"])
-            for act in acts
-        ]
-        tables.show("Audit log", ("at (UTC)", "actor", "action", "target", "tenant", "detail"), rows)
+        screen.show(views.acts(acts))

@@ -6,10 +6,13 @@ import typer
 
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
-from penstock.cli import bounds, tables
+from penstock.cli import screen
+from penstock.cli.arguments import micro_usd
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import explained, out
 from penstock.domain.command_error import CommandError
+from penstock.views import tenants as views
+from penstock.views.words import dollars
 
 app = typer.Typer(
     no_args_is_help=True, help="Budgets: spend caps of keys, tenants and organisations; days and months are UTC."
@@ -27,19 +30,7 @@ def show_budgets(
     """
     with explained():
         found = operator(load()).get("/budgets")["budgets"]
-        rows = [
-            (
-                one["scope"],
-                one["window"],
-                bounds.dollars(one["spent"]),
-                bounds.dollars(one["cap"]),
-                f"{one['used_ratio']:.1%}",
-                tables.when(one["ends_at"]),
-            )
-            for one in found
-            if scope in {"", one["scope"]}
-        ]
-        tables.show("Budgets", ("scope", "window", "spent $", "cap $", "used", "ends"), rows)
+        screen.show(views.budgets([one for one in found if scope in {"", one["scope"]}]))
 
 
 @app.command("set")
@@ -62,9 +53,9 @@ def set_budget(
         if not name:
             raise CommandError(f"{scope!r} names nobody.", do="Give key:ID, tenant:ID or org:ID.")
         given = {"spend_per_day": per_day, "spend_per_month": per_month}
-        caps = {field: bounds.micro_usd(dollars) for field, dollars in given.items() if dollars}
+        caps = {field: micro_usd(amount) for field, amount in given.items() if amount}
         if not caps:
             raise CommandError("There is nothing to set.", do="Give --per-day or --per-month.")
         plan = operator(load()).patch(f"/budgets/{kind}/{name}", caps)
-        day, month = (bounds.dollars(plan[field]) for field in given)
+        day, month = (dollars(plan[field]) for field in given)
         out.print(f"{scope}: ${day} a day, ${month} a month (0.00: no cap).", highlight=False)

@@ -1,21 +1,39 @@
 """`penstock diagnose`: what holds the platform up, by evidence, and what helps."""
 
 import json
-import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.apps.settings import load
-from penstock.cli.moments import seconds
-from penstock.cli.terminal import explained, out
+from penstock.apps.settings import Settings, load
+from penstock.cli import screen
+from penstock.cli.arguments import length, seconds
+from penstock.cli.terminal import explained
 from penstock.domain.command_error import CommandError
+
+if TYPE_CHECKING:
+    from penstock.connectors.prometheus.client import Prometheus
+    from penstock.diagnosis.recording import Recording
 
 BOTTLENECK, UNEXPLAINED = 3, 4
 """Exit codes beside 0 for nothing wrong, 1 for a command that can't go on and 2 for one that was not understood."""
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+LOOK_BACK_S = 300.0
+"""How far back a Prometheus is asked without --window."""
+WATCH_S = 15.0
+"""How long pages are watched without --window."""
+UNSEEN_RATIO = 0.1
+"""A larger part of the window without data is mentioned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A length in seconds and an end in Unix seconds, 0 for the defaults; the address of a Prometheus."""
+
+    seconds: float = 0.0
+    until: float = 0.0
+    prometheus: str = ""
 
 
 def diagnose(
@@ -54,30 +72,74 @@ def diagnose(
     * `penstock diagnose --json | jq .bottleneck`
     """
     from penstock.apps import slos
-    from penstock.apps.diagnosing import recordings, report, screen
+    from penstock.diagnosis import report
     from penstock.diagnosis.measure import snapshot_of
     from penstock.diagnosis.verdict import Word, judge
+    from penstock.views.diagnosis import lines
 
     with explained():
-        asked = recordings.Asked(seconds=_length(window), until=seconds(until), prometheus=prometheus)
-        recording = recordings.read(replay) if replay else recordings.measure(load(), asked)
+        asked = Asked(seconds=length(window), until=seconds(until), prometheus=prometheus)
+        recording = read(replay) if replay else measure(load(), asked)
         if record:
-            recordings.write(recording, record)
+            write(recording, record)
         snapshot = snapshot_of(recording, slos.load().values())
         verdict = judge(snapshot)
         if as_json:
             typer.echo(json.dumps(report.report(verdict, snapshot, recording)))
         else:
-            screen.show(out, verdict, snapshot, recording)
+            screen.show(lines(verdict, snapshot, recording))
     raise typer.Exit({Word.HEALTHY: 0, Word.BOTTLENECK: BOTTLENECK}.get(verdict.word, UNEXPLAINED))
 
 
-def _length(text: str) -> float:
-    """Return a length of time in seconds, 0 for none."""
-    if not text:
-        return 0.0
-    found = _LENGTH.fullmatch(text.strip())
-    length = float(found[1]) * _SECONDS[found[2]] if found else 0.0
-    if length <= 0:
-        raise CommandError(f"{text!r} is no length of time.", do="Write for example 90s, 5m or 1h.")
-    return length
+def measure(settings: Settings, asked: Asked) -> "Recording":
+    """Measure by a Prometheus, or without one by watching the pages of this home."""
+    from penstock.apps import observed
+    from penstock.connectors.prometheus.window import watch
+    from penstock.diagnosis.recording import record
+    from penstock.domain.clock import SystemClock
+
+    prometheus = observed.prometheus(settings, asked.prometheus)
+    if prometheus is not None:
+        return _of_prometheus(prometheus, asked)
+    if asked.until:
+        raise CommandError(
+            "Only a Prometheus knows the past; the pages of processes tell the present.",
+            do="Give its address with --prometheus, or leave --until out.",
+        )
+    window = watch(lambda: observed.pages(settings), SystemClock(), asked.seconds or WATCH_S)
+    return record(window, f"{window.seconds:.0f} s from now on, from the processes of {settings.paths.root}")
+
+
+def _of_prometheus(prometheus: "Prometheus", asked: Asked) -> "Recording":
+    from penstock.connectors.prometheus.window import PrometheusWindow
+    from penstock.diagnosis.recording import record
+
+    window = PrometheusWindow(prometheus, asked.seconds or LOOK_BACK_S, asked.until or None)
+    says = f"the last {window.seconds:.0f} s, from {prometheus.url}"
+    if window.seconds - window.seen_s > window.seconds * UNSEEN_RATIO:
+        says += (
+            f", which has seen only {window.seen_s:.0f} s of it (what is unknown may be known of a shorter --window)"
+        )
+    return record(window, says)
+
+
+def write(recording: "Recording", file: Path) -> None:
+    """Write a recording; raises ``CommandError``."""
+    from penstock.diagnosis.recording import as_json
+
+    try:
+        file.write_text(as_json(recording) + "\n")
+    except OSError as error:
+        raise CommandError(f"Can't write {file}: {error.strerror}.", do="Name another file with --record.") from error
+
+
+def read(file: Path) -> "Recording":
+    """Read a recording; raises ``CommandError``."""
+    from penstock.diagnosis.recording import of_json
+
+    try:
+        return of_json(file.read_text())
+    except OSError as error:
+        raise CommandError(f"Can't read {file}: {error.strerror}.", do="Name a file that --record wrote.") from error
+    except ValueError as error:
+        raise CommandError(f"{file} is no recording.", do="Name a file that --record wrote.") from error

@@ -1,19 +1,18 @@
 """`penstock explain`: why a request was as it was, and why the controller did what it did."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from penstock.apps.connections import gateway_address, operator, reading_key
 from penstock.apps.settings import load
-from penstock.cli import tables
+from penstock.cli import screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import explained
 from penstock.domain.command_error import CommandError
+from penstock.views import records as views
 
-WIDTH = 44
-"""Columns of the timeline's bars."""
 MOST = 1000
 
 
@@ -61,24 +60,7 @@ def _request(request_id: str, gateways: list[str], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found))
         return
-    _tell(found)
-
-
-def _tell(found: dict[str, Any]) -> None:
-    """Print the story, then where the time went."""
-    for sentence in found["says"]:
-        out.print(sentence, markup=False, highlight=False)
-    out.print()
-    for stage, start_s, length_s in found["timeline"]:
-        line = _bar(start_s, length_s, max(found["seconds"], 1e-9))
-        out.print(f"{stage:>13} {line} {length_s * 1e3:>10,.1f} ms", markup=False, highlight=False)
-
-
-def _bar(start_s: float, length_s: float, whole_s: float) -> str:
-    """Draw a stage where it lies in the request's time; the shortest is still seen."""
-    start = min(WIDTH - 1, round(WIDTH * start_s / whole_s))
-    length = max(1, min(WIDTH - start, round(WIDTH * length_s / whole_s)))
-    return f"{'·' * start}{'█' * length}{'·' * (WIDTH - start - length)}"
+    screen.show(views.request(found))
 
 
 def _decisions(limit: int, *, as_json: bool) -> None:
@@ -87,11 +69,4 @@ def _decisions(limit: int, *, as_json: bool) -> None:
         for one in found:
             typer.echo(json.dumps({"at": one["at"], **one["decision"]}))
         return
-    rows = [
-        (
-            tables.when(one["at"]),
-            *(one["decision"][name] for name in ("what", "target", "signal", "value", "objective")),
-        )
-        for one in found
-    ]
-    tables.show("Decisions", ("at (UTC)", "what", "target", "signal", "said", "against"), rows)
+    screen.show(views.decisions(found))

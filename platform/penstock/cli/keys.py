@@ -6,10 +6,11 @@ import typer
 
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
-from penstock.cli import bounds, tables
+from penstock.cli import bounds, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import err, explained, out
 from penstock.domain.tenancy.tenant import Role
+from penstock.views import tenants as views
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
 ROLES = (
@@ -62,21 +63,7 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", 
     """List keys, never their secrets."""
     with explained():
         found = operator(load()).get("/keys")["keys"]
-        rows = [
-            (
-                key["id"],
-                key["tenant"],
-                key["role"],
-                ", ".join(key["models"]) or "all",
-                tables.when(key["created_at"]),
-                tables.when(key["expires_at"]),
-                tables.when(key["revoked_at"]),
-                bounds.described(key["plan"]),
-            )
-            for key in found
-            if not tenant or key["tenant"] == tenant
-        ]
-        tables.show("Keys", ("id", "tenant", "role", "models", "created", "expires", "revoked", "bounds"), rows)
+        screen.show(views.keys([key for key in found if not tenant or key["tenant"] == tenant]))
 
 
 @app.command("plan")
@@ -90,7 +77,7 @@ def change_plan(
     """
     with explained():
         out.print(
-            bounds.described(operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds"
+            views.described(operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds"
         )
 
 

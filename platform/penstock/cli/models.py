@@ -1,24 +1,22 @@
-"""`penstock models …` and `penstock aliases …`: what may be served, and under which names."""
+"""`penstock models …`: the versions that may be served."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
-from penstock.cli import adapters, agreement_screen, autos, comparison, engine_settings, owners, tables
+from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import err, explained, out
 from penstock.domain.command_error import CommandError
-from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.ids import ModelName
-from penstock.domain.money import MicroUsd, Price
+from penstock.views import versions
 
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")
-aliases = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put into `model`.")
 
-_ENGINE = f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(engine_settings.NAMES)}, dtype."
+_ENGINE = f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(arguments.ENGINE_NUMBERS)}, dtype."
 
 
 Tenants = Annotated[
@@ -35,28 +33,7 @@ Golden = Annotated[
 def list_models() -> None:
     """List the registered versions, oldest first."""
     with explained():
-        models = operator(load()).get("/models")["models"]
-        rows = [
-            (
-                version["id"],
-                version["task"],
-                version["tier"],
-                f"{version['size_bytes'] / 1e6:.0f}",
-                "/".join(f"{micro_usd / 1e6:g}" for micro_usd in version["price"].values()),
-                version["licence"],
-                adapters.workers_of(version),
-                ", ".join(f"{name}={value}" for name, value in version["engine"].items()),
-                ", ".join(version["aliases"]),
-                tables.when(version["created_at"]),
-            )
-            for version in models
-        ]
-        columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "workers", "engine", "aliases", "registered")
-        tables.show("Versions", columns, rows, [_note(one) for one in models])
-
-
-def _note(version: dict[str, Any]) -> str:
-    return "; ".join(filter(None, (owners.note(version), adapters.note(version))))
+        screen.show(versions.listed(operator(load()).get("/models")["models"]))
 
 
 @app.command("show")
@@ -127,14 +104,14 @@ def push_model(  # noqa: PLR0913  one for each option
         api = operator(settings)
         choices = Choices(
             name=ModelName(name),
-            price=_price(price),
+            price=arguments.price(price),
             licence=licence,
             origin=origin or source.name,
             tensor_parallel_size=gpus,
-            engine_changes=engine_settings.parsed(engine or []),
+            engine_changes=arguments.engine_settings(engine or []),
             golden=read(golden) if golden else (),
         )
-        own, beside = owners.read(tenants, api), adapters.base_of(base, api) if base else None
+        own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
         packed = asyncio.run(push(settings, source, choices, _report, beside))
         register(packed, api.post, own)
         if workers:
@@ -176,7 +153,7 @@ def own_model(
         if bool(tenants) == everybody:
             raise CommandError("Say for whom it is.", do="Name tenants as A,B, or give --everybody.")
         api = operator(load())
-        own = owners.read(tenants, api)
+        own = arguments.tenants(tenants, api)
         changed = api.put(f"/models/{version}/tenants", {"tenants": own})
         out.print(f"{version} is for {', '.join(own or ['everybody'])}", highlight=False)
         if own and changed["aliases"]:
@@ -209,170 +186,3 @@ def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as
 
 def _report(text: str) -> None:
     err.print(text, style="dim", highlight=False, markup=False)
-
-
-def _price(text: str) -> Price:
-    try:
-        prompt, cached, output = (round(float(part) * 1e6) for part in text.split("/"))
-    except ValueError as error:
-        raise CommandError(
-            f"{text!r} is no price.", do="Write dollars per million tokens as PROMPT/CACHED/OUTPUT: 0.10/0.05/0.40."
-        ) from error
-    return Price(prompt_per_mtok=MicroUsd(prompt), cached_per_mtok=MicroUsd(cached), output_per_mtok=MicroUsd(output))
-
-
-@aliases.command("set")
-@as_caller
-def set_alias(
-    alias: Annotated[str, typer.Argument(help="The name that callers use.")],
-    shares: Annotated[list[str], typer.Argument(help="VERSION, or several as VERSION=PERCENT that add up to 100.")],
-    *,
-    override: Annotated[
-        list[str] | None, typer.Option(help="TENANT=VERSION: this tenant has that one of the versions; repeat it.")
-    ] = None,
-    no_overrides: Annotated[bool, typer.Option("--no-overrides", help="Take all tenants' overrides away.")] = False,
-) -> None:
-    """Point an alias at a version, or share it among several.
-
-    For example:
-
-    * `penstock aliases set chat smollm2-135m-instruct@0123456789ab`
-
-    * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`
-
-    * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10 --override acme=new@ba9876543210`
-
-    Overrides stay as they are where none is named.
-    """
-    with explained():
-        body: dict[str, object] = {"shares": [_share(text) for text in shares]}
-        if override or no_overrides:
-            body["overrides"] = [_override(text) for text in override or []]
-        operator(load()).put(f"/aliases/{alias}", body)
-        out.print(f"{alias} → {', '.join(shares)}", highlight=False)
-
-
-@aliases.command("remove")
-@as_caller
-def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take away.")]) -> None:
-    """Take an alias away; requests that name it are refused from then on."""
-    with explained():
-        operator(load()).delete(f"/aliases/{alias}")
-        out.print(f"{alias} is removed.")
-
-
-@aliases.command("list")
-@as_caller
-def list_aliases() -> None:
-    """List the aliases and where they lead."""
-    with explained():
-        caller = operator(load())
-        rows = [
-            (
-                route["alias"],
-                ", ".join(f"{share['version']} {share['weight'] / 100:g} %" for share in route["shares"]),
-                ", ".join(f"{one['tenant']} {one['version']}" for one in route.get("overrides", [])),
-            )
-            for route in caller.get("/aliases")["aliases"]
-        ]
-        rows += [
-            (auto["alias"], "by rules: " + ", ".join(f"{rule['name']} → {rule['to']}" for rule in auto["rules"]), "")
-            for auto in caller.get("/autos")["autos"]
-        ]
-        tables.show("Aliases", ("alias", "versions", "overrides"), rows)
-
-
-@aliases.command("auto")
-@as_caller
-def auto_alias(
-    alias: Annotated[str, typer.Argument(help="The name that callers use, for example `auto`.")],
-    *,
-    file: Annotated[Path | None, typer.Option(help="A YAML file with its rules; without it they are shown.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
-    report: Annotated[bool, typer.Option("--report", help="Show how often the models of two rules agree.")] = False,
-    hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report is of so many hours.")] = 24.0,
-) -> None:
-    """Let a name stand for rules: the first one that fits says which model answers.
-
-    Write the smallest model first. Whether a model is able to answer is looked at in any case: its context, its task,
-    tool calls, its chat template, the caller's `x-penstock-price-cap`. So a file may be as short as this:
-
-    * `rules: [{name: small, to: smollm2}, {name: rest, to: big}]`
-
-    Conditions narrow a rule: `prompt_tokens` at most, `apis` as paths, `tools` and `json` (true: only with, false:
-    only without), `images` (true: this model sees them), `callers` (batch, free, paid, interactive), `price` in
-    dollars for a million tokens at most, `deadline_s` at least.
-
-    * `rules: [{name: short, to: smollm2, prompt_tokens: 1000, tools: false}, {name: rest, to: big@0123456789ab}]`
-
-    Answers name the version in `x-penstock-version` and the rule in `x-penstock-auto`; who sends that header back
-    with the next request of a conversation stays at that rule or moves on to a later one.
-
-    Would the small model have done? `compare` names another rule, whose model is asked some of what this one has
-    answered, unseen and at the platform's cost: at most `compare_per_s` (0.2, up to 10) a second in each gateway.
-    A rule below one that fits everything leads nobody anywhere, and can be compared with: so you try a model before
-    its first caller.
-
-    * `rules: [{name: short, to: smollm2, prompt_tokens: 1000}, {name: rest, to: big, compare: short}]`
-
-    * `rules: [{name: all, to: big, compare: small}, {name: small, to: smollm2}]`
-
-    `--report` tells how often it would have agreed, and what it would have cost.
-
-    For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
-    """
-    with explained():
-        if (file is not None) + remove + report > 1:
-            raise CommandError("--file, --remove and --report are three acts.", do="Give one of them.")
-        caller = operator(load())
-        if remove:
-            caller.delete(f"/autos/{alias}")
-            out.print(f"{alias} is removed.", highlight=False)
-            return
-        if report:
-            agreement_screen.show(caller.get(f"/autos/{alias}/report?hours={hours:g}"))
-            return
-        if file is not None:
-            caller.put(f"/autos/{alias}", {"rules": autos.read(file)})
-        autos.show(alias, caller.get(f"/autos/{alias}")["history"])
-
-
-@aliases.command("compare")
-@as_caller
-def compare_versions(
-    alias: Annotated[str, typer.Argument(help="A name that several versions share.")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
-) -> None:
-    """Say how versions that share an alias do, beside the one with the largest share. It may be asked at any moment.
-
-    Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or there is too
-    little to say (wait). A strength of 1 decides. Requests are compared with others of like prompts and like company.
-
-    For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
-    `penstock aliases compare chat`
-    """
-    with explained():
-        found = operator(load()).get(f"/aliases/{alias}/comparison")
-        if as_json:
-            out.print_json(data=found)
-        else:
-            comparison.show(found)
-
-
-def _override(text: str) -> dict[str, str]:
-    tenant, _, version = text.partition("=")
-    if not tenant or not version:
-        raise CommandError(f"{text!r} is no override.", do="Write TENANT=VERSION, for example acme=a@0123456789ab.")
-    return {"tenant": tenant, "version": version}
-
-
-def _share(text: str) -> dict[str, object]:
-    version, _, percent = text.partition("=")
-    try:
-        weight = round(float(percent or 100) / 100 * WEIGHT_TOTAL)
-    except ValueError as error:
-        raise CommandError(
-            f"{percent!r} is no percentage.", do="Write VERSION=PERCENT, for example a@0123456789ab=90."
-        ) from error
-    return {"version": version, "weight": weight}

@@ -69,15 +69,16 @@ def show_status(
     """
     from penstock.apps import observed, slos
     from penstock.apps.settings import load
-    from penstock.cli import budget_screen
+    from penstock.cli import screen
     from penstock.slo.policy import judge
+    from penstock.views import error_budgets
 
     with explained():
         found = observed.budgets(load(), prometheus)
         verdict = judge(slos.policy(), found.for_rollouts)
         if as_json:
             out.print(
-                json.dumps(budget_screen.plain(found, verdict), indent=2), markup=False, highlight=False, soft_wrap=True
+                json.dumps(error_budgets.plain(found, verdict), indent=2), markup=False, highlight=False, soft_wrap=True
             )
         else:
-            budget_screen.show(found, verdict)
+            screen.show(error_budgets.shown(found, verdict))

@@ -9,13 +9,15 @@ import typer
 
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
-from penstock.cli import rollout_screen
+from penstock.cli import screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import explained, out
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind
 from penstock.domain.serving.shadow import ShadowCaps
+from penstock.views import rollouts as views
+from penstock.views.elements import line
 
 app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an alias over, judged while it runs.")
 
@@ -88,7 +90,7 @@ def start(  # noqa: PLR0913  one for each option
             "override_budget": override_budget,
             "reason": reason,
         }
-        rollout_screen.show(operator(load()).post("/rollouts", body))
+        screen.show(views.shown(operator(load()).post("/rollouts", body)))
 
 
 @app.command("plan")
@@ -118,7 +120,7 @@ def plan(  # noqa: PLR0913  one for each option
             "patience_s": patience_s,
         }
         found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
-        out.print_json(data=found) if as_json else rollout_screen.planned(alias, found)
+        out.print_json(data=found) if as_json else screen.show(views.planned(alias, found))
 
 
 @app.command("status")
@@ -133,15 +135,15 @@ def status(
     with explained():
         if not alias:
             found = operator(load()).get("/rollouts")
-            out.print_json(data=found) if as_json else rollout_screen.listed(found["rollouts"])
+            out.print_json(data=found) if as_json else screen.show(views.listed(found["rollouts"]))
             return
         whole = _whole(alias)
         if as_json:
             out.print_json(data=whole)
             return
-        rollout_screen.show(whole)
-        for line in _following(whole) if follow else ():
-            rollout_screen.told(line)
+        screen.show(views.shown(whole))
+        for said in _following(whole) if follow else ():
+            screen.show(line(said))
 
 
 @app.command("hold")
@@ -181,7 +183,7 @@ def _move(alias: str, word: str, reason: str, *, override_budget: bool = False) 
     with explained():
         whole = _whole(alias)
         body = {"reason": reason, "override_budget": override_budget, "stage": whole["stage"]}
-        rollout_screen.show(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body))
+        screen.show(views.shown(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body)))
 
 
 def _id_of(alias: str) -> str:
@@ -205,11 +207,11 @@ def _following(whole: dict[str, Any]) -> Iterator[str]:
     told, said, caller = len(whole["history"]), "", operator(load())
     for look in count(1):
         now = caller.get(f"/rollouts/{whole['id']}")
-        yield from (rollout_screen.line(now, change) for change in now["history"][told:])
+        yield from (views.happened(now, change) for change in now["history"][told:])
         told = len(now["history"])
         if now["state"] in ("aborted", "done"):
             return
-        if look % _SAID_EVERY == 0 and (says := rollout_screen.judged(now)) != said:
+        if look % _SAID_EVERY == 0 and (says := views.judged(now)) not in ("", said):
             yield says
             said = says
         time.sleep(_LOOK_S)

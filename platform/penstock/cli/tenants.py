@@ -6,10 +6,11 @@ import typer
 
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
-from penstock.cli import bounds, tables
+from penstock.cli import bounds, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import explained, out
 from penstock.domain.tenancy.tenant import Priority
+from penstock.views import tenants as views
 
 app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
 orgs = typer.Typer(no_args_is_help=True, help="Organisations: their bounds hold for all of their tenants together.")
@@ -46,19 +47,7 @@ def create_tenant(
 def list_tenants() -> None:
     """List tenants and their plans."""
     with explained():
-        found = operator(load()).get("/tenants")["tenants"]
-        rows = [
-            (
-                one["id"],
-                one["name"],
-                one["org"],
-                one["plan"]["priority"],
-                one["plan"]["weight"],
-                bounds.described(one["plan"]),
-            )
-            for one in found
-        ]
-        tables.show("Tenants", ("id", "name", "org", "priority", "weight", "plan"), rows)
+        screen.show(views.listed(operator(load()).get("/tenants")["tenants"]))
 
 
 @app.command("show")
@@ -69,12 +58,7 @@ def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     For example: `penstock tenants show demo`
     """
     with explained():
-        found = operator(load()).get(f"/tenants/{tenant}")
-        plan = found["plan"]
-        values = [
-            (name, bounds.dollars(plan[name]) if name in bounds.DOLLARS else plan[name]) for name in bounds.FIELDS
-        ]
-        tables.show(f"{found['id']}: {found['name']}, of {found['org']}", ("plan", "value"), values)
+        screen.show(views.whole(operator(load()).get(f"/tenants/{tenant}")))
 
 
 @app.command("plan")
@@ -86,7 +70,7 @@ def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes:
     """
     with explained():
         plan = operator(load()).patch(f"/tenants/{tenant}/plan", bounds.parsed(changes))
-        out.print(f"{tenant}: {bounds.described(plan) or 'no bounds'}", highlight=False)
+        out.print(f"{tenant}: {views.described(plan) or 'no bounds'}", highlight=False)
 
 
 @app.command("move")
@@ -128,9 +112,7 @@ def create_org(
 def list_orgs() -> None:
     """List organisations and their bounds."""
     with explained():
-        found = operator(load()).get("/orgs")["orgs"]
-        rows = [(one["id"], one["name"], bounds.described(one["plan"])) for one in found]
-        tables.show("Organisations", ("id", "name", "bounds"), rows)
+        screen.show(views.organisations(operator(load()).get("/orgs")["orgs"]))
 
 
 @orgs.command("plan")
@@ -142,4 +124,4 @@ def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Cap
     """
     with explained():
         plan = operator(load()).patch(f"/orgs/{org}/plan", bounds.parsed(changes))
-        out.print(f"{org}: {bounds.described(plan) or 'no bounds'}", highlight=False)
+        out.print(f"{org}: {views.described(plan) or 'no bounds'}", highlight=False)

@@ -15,12 +15,13 @@ import typer
 
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
-from penstock.cli import bounds, tables
+from penstock.cli import screen
+from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
-from penstock.cli.moments import seconds
 from penstock.cli.terminal import err, explained, out
 from penstock.clients.operator import Operator
 from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.views import tenants as views
 
 PAGE_ROWS = 5000
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
@@ -48,13 +49,7 @@ def show_usage(
     with explained():
         query = urlencode({"begin": seconds(since), "end": seconds(until)})
         found = operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
-        counted = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
-        rows = [
-            (one["version"], one["outcome"], *(one[name] for name in counted), f"{one['gpu_s']:.3f}", _cost(one))
-            for one in found["lines"]
-        ]
-        title = f"Usage of {tenant} from {tables.when(found['begin'])} to {tables.when(found['end'])}"
-        tables.show(title, ("version", "outcome", *counted, "GPU s", "$"), rows)
+        screen.show(views.usage(tenant, found))
 
 
 @app.command("export")
@@ -100,13 +95,9 @@ def reconcile(
         if not found["shared"]:
             out.print("The gateway keeps its counters itself and rebuilds them from the ledger at each start.")
             return
-        rows = [
-            (one["scope"], one["window"], *(bounds.dollars(one[name]) for name in ("ledger", "counted", "difference")))
-            for one in found["budgets"]
-        ]
-        tables.show("Budgets", ("scope", "window", "ledger $", "counted $", "difference $"), rows)
+        screen.show(views.reconciled(found["budgets"]))
         wrong = sum(1 for one in found["budgets"] if one["difference"])
-        out.print(f"{len(rows)} budgets, {wrong} differ, {found['corrected']} corrected", highlight=False)
+        out.print(f"{len(found['budgets'])} budgets, {wrong} differ, {found['corrected']} corrected", highlight=False)
         if wrong:
             raise typer.Exit(1)
 
@@ -134,7 +125,3 @@ def _write(rows: Iterable[dict[str, Any]], form: Form, file: TextIO) -> int:
         else:
             file.write(json.dumps(row) + "\n")
     return count
-
-
-def _cost(line: dict[str, Any]) -> str:
-    return bounds.dollars(line["cost"])

@@ -1,8 +1,9 @@
 """What is measured for a diagnosis, as plain data: which metrics, and their samples over one stretch of time."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Metric
@@ -101,3 +102,39 @@ def counters(metric: Metric) -> tuple[str, ...]:
 
 def _seen(samples: Mapping[str, tuple[Sample, ...]]) -> dict[str, tuple[Sample, ...]]:
     return {name: found for name, found in samples.items() if found}
+
+
+def as_json(recording: Recording) -> str:
+    """Return a recording as JSON, for a colleague."""
+    parts = {"increases": recording.increases, "levels": recording.levels}
+    told = {
+        "says": recording.says,
+        "seconds": round(recording.seconds, 3),
+        **{part: {name: _plain(samples) for name, samples in found.items()} for part, found in parts.items()},
+    }
+    return json.dumps(told)
+
+
+def of_json(text: str) -> Recording:
+    """Return the recording that this JSON is, or raise ``ValueError``."""
+    try:
+        told = json.loads(text)
+        return Recording(
+            says=str(told["says"]),
+            seconds=float(told["seconds"]),
+            increases=_samples(told["increases"]),
+            levels=_samples(told["levels"]),
+        )
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError("no recording") from error
+
+
+def _plain(samples: tuple[Sample, ...]) -> list[list[object]]:
+    return [[dict(sample.labels), sample.value] for sample in samples]
+
+
+def _samples(told: Mapping[str, Any]) -> dict[str, tuple[Sample, ...]]:
+    return {
+        name: tuple(Sample(labels=labels, value=None if value is None else float(value)) for labels, value in found)
+        for name, found in told.items()
+    }

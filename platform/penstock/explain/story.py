@@ -20,7 +20,7 @@ _RATES = {
     "concurrent": "requests at a time",
     "streams": "streams at a time",
 }
-"""How a meter's name ends, where it counts something else than money (README, "Keys in the limits store")."""
+"""How a meter's name ends, where it counts something else than money (docs/reference/limits-store.md)."""
 
 
 def tell(record: RequestRecord) -> list[str]:

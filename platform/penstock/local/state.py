@@ -1,17 +1,21 @@
-"""The supervisor's state in ``run/up.json``: for ``penstock status`` and tests. Nothing steers by it."""
+"""The supervisor's state in ``run/up.json``, and the resources of its processes. Nothing steers by it."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 
 FILE = "up.json"
+_UTIME = 11
+"""The index of the user CPU time in ``/proc/<pid>/stat``, counted after the name; the system's follows it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class UpState:
-    """The supervisor's process, how far it is, and the processes it looks after, by name."""
+    """The supervisor's process and phase, and the processes that it looks after, by name."""
 
     pid: int
     url: str = ""
@@ -20,14 +24,46 @@ class UpState:
     processes: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalProcess:
+    """A process of this home: its memory in MB and CPU time in seconds as text, and the address of its metrics."""
+
+    name: str
+    pid: int
+    memory: str
+    cpu: str
+    metrics: str
+
+
 def write(run: Path, state: UpState) -> None:
     """Store the state, whole."""
     write_private(run / FILE, json.dumps(asdict(state)))
 
 
 def read(run: Path) -> UpState | None:
-    """Return the last state stored, None where there is none."""
+    """Return the last state stored, None without one."""
     try:
         return UpState(**json.loads((run / FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def processes(run: Path) -> list[LocalProcess]:
+    """Return the supervisor and its processes as the state names them."""
+    found = read(run)
+    named = {"supervisor": found.pid, **found.processes} if found else {}
+    return [_process(run, name, pid) for name, pid in named.items() if pid]
+
+
+def _process(run: Path, name: str, pid: int) -> LocalProcess:
+    """Return a process with its use by the kernel's account (proc(5))."""
+    try:
+        resident_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        memory, cpu = "gone", ""
+    else:
+        ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
+        memory = f"{resident_pages * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f}"
+        cpu = f"{ticks / os.sysconf('SC_CLK_TCK'):.1f}"
+    return LocalProcess(name=name, pid=pid, memory=memory, cpu=cpu, metrics=exposition.address(run, pid))

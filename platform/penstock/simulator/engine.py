@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 
 from penstock.domain.ids import RequestId
 from penstock.worker.engines.stepping import EVERYBODY, Inside, Stepping, Turnout
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.cost import cost as cost_of
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate.queueing.work import cost as cost_of
 
 TOLD_EVERY = 16
-"""After so many tokens of an answer the door hears of it, as the gate tells it."""
+"""After so many tokens of an answer the queue hears of it, as the gate tells it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What came of a step: how long it took, whose first tokens came, what else to tell the door, who is done."""
+    """What came of a step: how long it took, whose first tokens came, what else to tell the queue, who is done."""
 
     seconds: float
     first: list[Sequence]

@@ -15,11 +15,11 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
 from penstock.simulator.worker import Arrival, Record, run
 from penstock.worker.engines.stepping import Stepping, prompt_bound
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.entitlement import OVERBOOKED_PART
-from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.may_enter import OVERBOOKED_PART
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import QueueOrder
 
 READER = TenantId("reader")
 CROWD_PER_S = 11.0
@@ -79,26 +79,26 @@ class Scene:
     looks_s: float = 0.3
     span_s: float = 300.0
     engine: StepCost = SMOLLM2_ONE_CORE
-    seats: int = 32
+    slots: int = 32
     shares_steps: bool = True
-    """Behind a fair door the tenants share the engine's steps."""
+    """Behind a fair queue the tenants share the engine's steps."""
 
-    def play(self, order: DoorOrder) -> "Played":
-        """Return what each of them experienced behind this door."""
-        shares = order is DoorOrder.FAIR and self.shares_steps
+    def play(self, order: QueueOrder) -> "Played":
+        """Return what each of them experienced behind this queue."""
+        shares = order is QueueOrder.FAIR and self.shares_steps
         bound = prompt_bound(self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
         size = EngineSize(
-            max_seqs=self.seats,
+            max_seqs=self.slots,
             kv_blocks=4000,
             block_size=32,
             prefill_tokens=self.engine.chunk_tokens,
             long_prefill_tokens=bound,
             displaces=shares,
         )
-        most = round(self.seats * (1 + OVERBOOKED_PART)) if shares else self.seats
+        most = round(self.slots * (1 + OVERBOOKED_PART)) if shares else self.slots
         engine = EngineModel(self.engine, most, Stepping() if shares else None)
         arrivals = [self._reader(), *self._crowd()]
-        records = run(arrivals, doors.make(order, size), engine, self.span_s)
+        records = run(arrivals, compared.make(order, size), engine, self.span_s)
         return Played(reader=records.pop(READER), crowd=list(records.values()))
 
     def _reader(self) -> Arrival:
@@ -164,14 +164,14 @@ SCENES = (
 def main() -> None:
     """Print the table."""
     print("TTFT of a reader beside a flood, over its own alone; and answers that the flood got")  # noqa: T201
-    heads = "".join(f"{order:>8} p50   p99 flood" for order in (DoorOrder.FAIR, DoorOrder.FIFO))
+    heads = "".join(f"{order:>8} p50   p99 flood" for order in (QueueOrder.FAIR, QueueOrder.FIFO))
     print(f"{'reader':10} {'flood':18} {'tenants':>7} {'alone p50':>9}   p99 {heads}")  # noqa: T201
     for scene in SCENES:
-        alone = replace(scene, flood=None).play(DoorOrder.FAIR)
+        alone = replace(scene, flood=None).play(QueueOrder.FAIR)
         flood = scene.flood.name if scene.flood else ""
         row = f"{scene.reader.name:10} {flood:18} {scene.tenants + 1:>7}"
         row += f" {alone.ttft_s(0.5):>9.3f} {alone.ttft_s(0.99):.3f}"
-        for order in (DoorOrder.FAIR, DoorOrder.FIFO):
+        for order in (QueueOrder.FAIR, QueueOrder.FIFO):
             beside = scene.play(order)
             p50, p99 = (beside.ttft_s(q) / alone.ttft_s(q) for q in (0.5, 0.99))
             row += f" {p50:>11.2f} {p99:>5.2f} {beside.answers:>5}"

@@ -12,14 +12,14 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Record, run
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.fair_queue import Bounds
-from penstock.worker.gate.admission.seats import EngineSize
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.fair_queue import Bounds
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import QueueOrder
 
-SEATS = 32
-SIZE = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512)
+SLOTS = 32
+SIZE = EngineSize(max_seqs=SLOTS, kv_blocks=4000, block_size=32, prefill_tokens=512)
 PATIENCE_S = 30.0
 """How long after it has asked a caller leaves: ten times what an answer takes in a full engine."""
 SPAN_S = 240.0
@@ -38,9 +38,9 @@ EXPECTED_OUTPUT = 140
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodput:
-    """What one door made of one load, shares of capacity and of requests by standing."""
+    """What one queue made of one load, shares of capacity and of requests by standing."""
 
-    order: DoorOrder
+    order: QueueOrder
     load: float
     good_ratio: float
     wasted_ratio: float
@@ -66,22 +66,22 @@ def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: f
         yield Arrival(at=at, work=work, output_tokens=1 + min(511, int(chance.expovariate(1 / MEAN_OUTPUT))))
 
 
-def play(order: DoorOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, Record]:
-    """Let the traffic meet this door in front of an engine of 32 seats."""
-    return run(arrivals, doors.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SEATS), span_s)
+def play(order: QueueOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, Record]:
+    """Let the traffic meet this queue in front of an engine of 32 slots."""
+    return run(arrivals, compared.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), span_s)
 
 
 def capacity() -> float:
-    """Return the tokens of service per second of an engine whose seats are always full and whom nobody leaves."""
+    """Return the tokens of service per second of an engine whose slots are always full and whom nobody leaves."""
     crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))
     wide = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
-    door = doors.make(DoorOrder.FIFO, SIZE, bounds=wide)
-    records = run(crowd, door, EngineModel(SMOLLM2_TWO_CORES, max_seqs=SEATS), SPAN_S)
+    queue = compared.make(QueueOrder.FIFO, SIZE, bounds=wide)
+    records = run(crowd, queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), SPAN_S)
     return sum(record.service for record in records.values()) / SPAN_S
 
 
-def goodput(order: DoorOrder, load: float, capacity_per_s: float, seed: int = 1) -> Goodput:
-    """Offer ``load`` times the capacity to a door and return what came of it."""
+def goodput(order: QueueOrder, load: float, capacity_per_s: float, seed: int = 1) -> Goodput:
+    """Offer ``load`` times the capacity to a queue and return what came of it."""
     mean_cost = MEAN_PROMPT + 2.0 * MEAN_OUTPUT
     per_s = load * capacity_per_s / mean_cost
     records = play(order, traffic(per_s, random.Random(seed), patience_s=PATIENCE_S, span_s=SPAN_S))
@@ -108,7 +108,7 @@ def main() -> None:
     heads = "".join(f"{one.name.lower():>13}" for one in standings)
     print(f"{'load':>5} {'door':5} {'goodput':>8} {'in vain':>8} {heads}  (answers in time)")  # noqa: T201
     for load in (1.0, 1.5, 2.5):
-        for order in DoorOrder:
+        for order in QueueOrder:
             found = goodput(order, load, most)
             shares = "".join(f"{found.in_time[one]:>13.0%}" for one in standings)
             print(f"{load:>5} {order:5} {found.good_ratio:>8.0%} {found.wasted_ratio:>8.0%} {shares}")  # noqa: T201

@@ -16,7 +16,7 @@ from pathlib import Path
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.worker import Arrival
-from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.queueing.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""One worker in virtual time: arrivals meet the real door, in whichever order, in front of an engine model.
+"""One worker in virtual time: arrivals meet the real queue, in whichever order, in front of an engine model.
 
-The door hears what the gate would tell it, when it would: of a first token, then of tokens in lots. What a step's end
+The queue hears what the gate would tell it, when it would: of a first token, then of tokens in lots. What a step's end
 lets in misses the step that follows at once, as in a real engine. A caller whose deadline passes leaves, wherever its
 request is: what was done for it was done in vain.
 """
@@ -14,8 +14,8 @@ from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.simulator.engine import TOLD_EVERY, EngineModel, Sequence, Step
-from penstock.worker.gate.admission.cost import Work, cost
-from penstock.worker.gate.admission.door import Door, Shed
+from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
+from penstock.worker.gate.queueing.work import Work, cost
 
 LEAST_STEP_S = 1e-6
 """The resolution of virtual time."""
@@ -67,16 +67,18 @@ class Refused:
 
 @dataclass(slots=True)
 class _Here:
-    """A request that waits or runs, and how much of its answer the door knows of."""
+    """A request that waits or runs, and how much of its answer the queue knows of."""
 
     arrival: Arrival
     told: int = 0
     runs: bool = False
 
 
-def run(arrivals: Iterable[Arrival], door: Door, engine: EngineModel, until: float) -> dict[TenantId, Record]:
+def run(
+    arrivals: Iterable[Arrival], queue: AdmissionQueue, engine: EngineModel, until: float
+) -> dict[TenantId, Record]:
     """Play the traffic until virtual second ``until``; return what each tenant experienced."""
-    worker = Worker(door, engine)
+    worker = Worker(queue, engine)
     for arrival in arrivals:
         worker.expect(arrival)
     worker.run(until)
@@ -86,12 +88,12 @@ def run(arrivals: Iterable[Arrival], door: Door, engine: EngineModel, until: flo
 class Worker:
     """The state of one run; ``now`` is its virtual second."""
 
-    def __init__(self, door: Door, engine: EngineModel) -> None:
+    def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
         self.records: dict[TenantId, Record] = defaultdict(Record)
         self.refused: list[Refused] = []
-        self._door, self._engine = door, engine
-        door.look_later = lambda seconds: self._at(self.now + seconds, lambda: door.look(self.now))
+        self._queue, self._engine = queue, engine
+        queue.look_later = lambda seconds: self._at(self.now + seconds, lambda: queue.look(self.now))
         self._here: dict[RequestId, _Here] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -112,7 +114,7 @@ class Worker:
                 self._ring(max(self.now, self._timers[0][0]))
 
     def arrive(self, arrival: Arrival) -> None:
-        """Bring a request to the door."""
+        """Bring a request to the queue."""
         work = arrival.work
         self.records[work.tenant].asked += 1
         self._here[work.request] = _Here(arrival)
@@ -120,10 +122,10 @@ class Worker:
             self._at(work.deadline_at, partial(self._give_up, work.request))
         if work.start_by:
             self._at(work.start_by, partial(self._time_out, arrival))
-        self._door.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
+        self._queue.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
-        """Let the engine do one step; meanwhile the door hears what came of the last one, and others come."""
+        """Let the engine do one step; meanwhile the queue hears what came of the last one, and others come."""
         step = self._engine.step()
         self._hear()
         end = self.now + step.seconds
@@ -131,7 +133,7 @@ class Worker:
         self.now, self._news = end, step
 
     def _hear(self) -> None:
-        """Tell the door of the last step."""
+        """Tell the queue of the last step."""
         news, self._news = self._news, None
         if news is None:
             return
@@ -167,14 +169,14 @@ class Worker:
     def _time_out(self, arrival: Arrival) -> None:
         here = self._here.get(arrival.work.request)
         if here is not None and not here.runs:
-            self._reject(arrival, Shed.FULL, self._door.give_up(arrival.work.request, self.now))
+            self._reject(arrival, Shed.FULL, self._queue.give_up(arrival.work.request, self.now))
 
     def _give_up(self, request: RequestId) -> None:
         here = self._here.pop(request, None)
         if here is not None:
             self.records[here.arrival.work.tenant].too_late += 1
             self._engine.abort(request)
-            self._door.leave(request, self.now)
+            self._queue.leave(request, self.now)
             self._ask_again(here.arrival)
 
     def _first(self, sequence: Sequence) -> None:
@@ -192,7 +194,7 @@ class Worker:
             return
         self.records[work.tenant].service += cost(0, tokens)
         here.told += tokens
-        self._door.progressed(work.request, tokens, self.now)
+        self._queue.progressed(work.request, tokens, self.now)
 
     def _complete(self, sequence: Sequence) -> None:
         here, work = self._here.pop(sequence.work.request, None), sequence.work
@@ -204,8 +206,8 @@ class Worker:
         record.in_time += 1
         record.good += here.arrival.cost
         if rest:
-            self._door.progressed(work.request, rest, self.now)
-        self._door.leave(work.request, self.now)
+            self._queue.progressed(work.request, rest, self.now)
+        self._queue.leave(work.request, self.now)
         self._ask_again(here.arrival)
 
     def _ask_again(self, arrival: Arrival) -> None:

@@ -6,8 +6,8 @@ from enum import StrEnum
 from penstock.domain.ids import VersionId, WorkerId
 
 
-class DoorOrder(StrEnum):
-    """Which door stands before the engine."""
+class QueueOrder(StrEnum):
+    """Which queue stands before the engine."""
 
     FAIR = "fair"
     FIFO = "fifo"
@@ -22,7 +22,7 @@ TICKET = "penstock.ticket"
 class GateConfig:
     """What a gate must know; ``ticket_key`` (hex) is what gateways seal tickets for this worker with.
 
-    ``displaces``: the engine takes seats back from who has too many. ``takes_turns``: tenants take turns inside it.
+    ``displaces``: the engine takes slots back from who has too many. ``takes_turns``: tenants take turns inside it.
     """
 
     worker: WorkerId
@@ -38,7 +38,7 @@ class GateConfig:
     """Adapters of how many versions the engine takes into one batch; 0 where it takes none."""
     adapters_kept: int = 0
     """So many it keeps in memory, those in slots among them."""
-    door_order: DoorOrder = DoorOrder.FAIR
+    door_order: QueueOrder = QueueOrder.FAIR
 
 
 _installed: list[GateConfig] = []

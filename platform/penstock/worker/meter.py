@@ -65,7 +65,7 @@ class Meter:
         self.steps = self.beside = 0
         self.engine_s = 0.0
         self.waited_s: float | None = None
-        """How long it waited at the door; None while it does, and for what never comes there."""
+        """How long it waited at the queue; None while it does, and for what never comes there."""
         self.is_over = self.has_grammar = False
         self.share: Share | None = None
         """How much of it is in the engine at once; None where that is all of it."""

@@ -125,7 +125,7 @@ def test_the_command_line_classifies_and_embeds(classic_platform: Platform) -> N
 
 def page() -> list[str]:
     """Return the code blocks of the page, in order."""
-    text = (ROOT / "platform/serve-your-own-torch-model.md").read_text()
+    text = (ROOT / "docs/how-to/serve-your-own-torch-model.md").read_text()
     return re.findall(r"```\w+\n(.*?)```", text, re.DOTALL)
 
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.integration.conftest import HomeMaker
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 from tests.support.scenarios.pressure import Caller
@@ -35,9 +35,9 @@ def table() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def platform(homes: Path, shared_settings: dict[str, str]) -> Iterator[Platform]:
+def platform(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
     """Run one generating worker."""
-    with Platform(home=homes / "diagnose", models="smollm2", settings={**shared_settings, **SETTINGS}) as running:
+    with Platform(home=new_home("diagnose"), models="smollm2", settings={**shared_settings, **SETTINGS}) as running:
         yield running
 
 

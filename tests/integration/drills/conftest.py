@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.tenancy.tenant import Plan
+from tests.integration.conftest import HomeMaker
 from tests.support.failures.drill import Desk, Log
 from tests.support.failures.injected import Stage
 from tests.support.gateways.zones import Site, site
@@ -30,9 +31,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def stage(homes: Path, shared_settings: dict[str, str]) -> Iterator[Stage]:
+def stage(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Stage]:
     """Yield a platform with MiniLM, mutual TLS, limits in a Redis, and a Prometheus that looks every second."""
-    store = homes / "store"
+    store = new_home("store")
     store.mkdir()
     with RedisServer(store) as redis:
         settings = {
@@ -44,7 +45,7 @@ def stage(homes: Path, shared_settings: dict[str, str]) -> Iterator[Stage]:
             "answers_url": redis.answers_url,
             "limits_when_away": "requests=open",
         }
-        with Platform(home=homes / "drills", models="minilm", settings=settings) as platform:
+        with Platform(home=new_home("drills"), models="minilm", settings=settings) as platform:
             platform.run("tenants", "plan", "demo", "requests_per_min=1000000")
             yield Stage(platform=platform, redis=redis)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.integration.conftest import HomeMaker
 from tests.support.failures.table import CANARY, FaultTable, leaks, log_folders
 from tests.support.platforms.books import Books
 from tests.support.platforms.local import Platform
@@ -105,9 +106,9 @@ def _pair_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRed
 
 
 @pytest.fixture(scope="session")
-def _pair(homes: Path, shared_settings: dict[str, str], _pair_redis: WatchedRedis) -> Iterator[Platform]:
+def _pair(new_home: HomeMaker, shared_settings: dict[str, str], _pair_redis: WatchedRedis) -> Iterator[Platform]:
     settings = {**shared_settings, **QUICK, "limits_url": _pair_redis.url, "answers_url": _pair_redis.answers_url}
-    with Platform(home=homes / "pair", models="smollm2", workers=2, settings=settings) as running:
+    with Platform(home=new_home("pair"), models="smollm2", workers=2, settings=settings) as running:
         bound(running)
         yield running
 

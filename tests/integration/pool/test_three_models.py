@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import DEMO_CACHE
+from tests.integration.conftest import DEMO_CACHE, HomeMaker
 from tests.support.patience import patient, until
 from tests.support.platforms.pool import HOLD_S, SECOND, Answered, PoolSite, pool_site
 
@@ -20,10 +20,10 @@ MODELS = ("smollm2", SECOND, "minilm")
 
 
 @pytest.fixture(scope="module")
-def site(homes: Path, shared_settings: dict[str, str]) -> Iterator[PoolSite]:
+def site(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[PoolSite]:
     """Yield the platform, each of whose versions was proven once."""
     source = next(DEMO_CACHE.glob("smollm2-*"))
-    with pool_site(homes / "pool", source, shared_settings) as running:
+    with pool_site(new_home("pool"), source, shared_settings) as running:
         yield running
 
 

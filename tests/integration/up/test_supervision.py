@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from penstock.telemetry.log_files import LogBounds
+from tests.integration.conftest import HomeMaker
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 
@@ -17,9 +18,9 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def own(homes: Path, shared_settings: dict[str, str]) -> Iterator[Platform]:
+def own(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
     """Yield a platform with one chat worker whose processes may be killed."""
-    with Platform(home=homes / "supervised", models="smollm2", settings=shared_settings) as running:
+    with Platform(home=new_home("supervised"), models="smollm2", settings=shared_settings) as running:
         yield running
 
 

@@ -316,6 +316,13 @@ NEIGHBOURS: tuple[Neighbour, ...] = (
     ),
     Neighbour(
         case=Case.SLOW_ZONE,
+        because="one worker that is a few times slower is no zone either",
+        site=replace(
+            SLOW_ZONE, workers=(*ZONED[:2], replace(ZONED[3], prefill_s=0.2), replace(ZONED[3], prefill_s=0.5))
+        ),
+    ),
+    Neighbour(
+        case=Case.SLOW_ZONE,
         because="one zone alone has nothing to be slower than",
         site=replace(SLOW_ZONE, zones={"z2": 1.6}, workers=ZONED[2:]),
     ),

@@ -14,10 +14,10 @@ from penstock.supervision.files import write_private
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 from penstock.worker.engines import plan
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.corridor import Gate
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate_config import QueueOrder
 
 VERSION = VersionId("m@0123456789ab")
 FREE = MicroUsd(0)
@@ -35,11 +35,11 @@ async def no_engine(*_: object) -> None:
     raise AssertionError("nobody asks the engine here")
 
 
-@pytest.mark.parametrize("order", DoorOrder)
+@pytest.mark.parametrize("order", QueueOrder)
 def test_the_chosen_door_stands_before_the_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: DoorOrder
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: QueueOrder
 ) -> None:
-    """The setting reaches the gate through the private plan file; an open door takes the engine's own bound away."""
+    """The setting reaches the gate through the private plan file; an open queue takes the engine's own bound away."""
     monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
     monkeypatch.setenv("PENSTOCK_DOOR_ORDER", order.value)
     write_private(tmp_path / "platform.key", "11" * 32)
@@ -50,6 +50,6 @@ def test_the_chosen_door_stands_before_the_engine(
     copy.hold.release()
     plan.write(launch, tmp_path / "plan")
     gate = Gate(no_engine, plan.read(tmp_path / "plan").gate)
-    expected = doors.make(order, EngineSize(max_seqs=1, kv_blocks=1, block_size=1))
-    assert type(gate.door.order) is type(expected.order)
-    assert ("--max-num-queued-reqs" in launch.argv) is (order is not DoorOrder.OPEN)
+    expected = compared.make(order, EngineSize(max_seqs=1, kv_blocks=1, block_size=1))
+    assert type(gate.queue) is type(expected)
+    assert ("--max-num-queued-reqs" in launch.argv) is (order is not QueueOrder.OPEN)

@@ -10,10 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.apps.diagnosing import recordings
 from penstock.apps.settings import Settings, load
-from penstock.cli import app
-from penstock.cli.diagnose import _length
+from penstock.cli import app, diagnose
 from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Cost, Remedy
 from penstock.diagnosis.snapshot import Snapshot
@@ -43,7 +41,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def replayed(folder: Path, site: Site, *options: str) -> tuple[int, str]:
     file = folder / "recording.json"
-    recordings.write(recorded(site, "a described minute"), file)
+    diagnose.write(recorded(site, "a described minute"), file)
     done = RUNNER.invoke(app, ["diagnose", "--replay", str(file), *options])
     return done.exit_code, done.stdout
 
@@ -51,8 +49,8 @@ def replayed(folder: Path, site: Site, *options: str) -> tuple[int, str]:
 def test_a_recording_comes_back_whole(tmp_path: Path) -> None:
     """What was written to a file for somebody else is what they read."""
     recording = recorded(NOISY, "of a test")
-    recordings.write(recording, tmp_path / "r.json")
-    assert recordings.read(tmp_path / "r.json") == recording
+    diagnose.write(recording, tmp_path / "r.json")
+    assert diagnose.read(tmp_path / "r.json") == recording
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"says": "", "seconds": 1, "increases": {"x": 1}, "levels": {}}'])
@@ -60,9 +58,9 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, text: str) -> No
     """Anything else is told apart in words, with what to name instead."""
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(CommandError, match="no recording"):
-        recordings.read(tmp_path / "r.json")
+        diagnose.read(tmp_path / "r.json")
     with pytest.raises(CommandError, match="Can't read"):
-        recordings.read(tmp_path / "gone.json")
+        diagnose.read(tmp_path / "gone.json")
 
 
 @pytest.mark.parametrize(
@@ -122,20 +120,7 @@ def test_only_a_prometheus_knows_the_past() -> None:
     """An end in the past without a Prometheus is refused rather than answered from the present."""
     done = RUNNER.invoke(app, ["diagnose", "--until", "2026-11-01"])
     assert done.exit_code == 1
-    assert "pages of processes say what is" in " ".join(done.stderr.split())
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("", 0.0), ("90", 90.0), ("90s", 90.0), ("1.5m", 90.0), ("1h", 3600.0)])
-def test_a_length_of_time_is_read(text: str, seconds: float) -> None:
-    """Seconds, minutes and hours are understood."""
-    assert _length(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "5 days", "m"])
-def test_what_is_no_length_of_time_is_refused(text: str) -> None:
-    """Anything else is told how to write it."""
-    with pytest.raises(CommandError, match="no length of time"):
-        _length(text)
+    assert "pages of processes tell the present" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("remedy", REMEDIES, ids=lambda one: one.says)

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from penstock.cli import explain
+from penstock.cli import screen as printed
 from penstock.clients import records
 
 FOUND = {
@@ -19,7 +20,7 @@ FOUND = {
 def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Have everything printed on a screen of 80 columns, and the gateways know one request."""
     written = io.StringIO()
-    monkeypatch.setattr(explain, "out", Console(file=written, width=80, color_system=None))
+    monkeypatch.setattr(printed, "out", Console(file=written, width=80, color_system=None))
     monkeypatch.setattr(records, "find", lambda gateways, key, request: FOUND)
     return written
 

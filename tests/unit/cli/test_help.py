@@ -13,12 +13,11 @@ from typer.testing import CliRunner
 
 from penstock import __version__
 from penstock.apps.settings import load
-from penstock.cli import app, bounds, engine_settings
-from penstock.cli.models import _price, _share
+from penstock.cli import app, bounds
 from penstock.control.api.plans import checked
-from penstock.domain.command_error import CommandError
 from penstock.domain.errors import InvalidField
 from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority, Role, ScopeKind
+from penstock.views.tenants import FIELDS
 
 RUNNER = CliRunner()
 
@@ -101,7 +100,7 @@ def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> 
         for name, value in others.items():
             with pytest.raises(InvalidField, match=f"{who} has bounds only"):
                 checked(convert({name: value}, Plan), kind)
-    assert {*bounds.FIELDS} - {*bounds.CAPS} == {*others, "degrade_output_tokens", "degrade_model", "reserved"}
+    assert {*FIELDS} - {*bounds.CAPS} == {*others, "degrade_output_tokens", "degrade_model", "reserved"}
 
 
 def test_the_version_is_the_packages() -> None:
@@ -133,29 +132,3 @@ def test_down_without_a_platform_is_no_error() -> None:
     result = RUNNER.invoke(app, ["down"])
     assert result.exit_code == 0
     assert "No platform runs" in result.stdout
-
-
-def test_shares_are_percentages() -> None:
-    """A version alone has all of an alias; percentages become shares of ten thousand."""
-    assert _share("a@0123456789ab") == {"version": "a@0123456789ab", "weight": 10_000}
-    assert _share("a@0123456789ab=12.5") == {"version": "a@0123456789ab", "weight": 1_250}
-    with pytest.raises(CommandError, match="no percentage"):
-        _share("a@0123456789ab=much")
-
-
-def test_prices_are_dollars_per_million() -> None:
-    """Three numbers become exact micro-dollars; anything else is told with an example."""
-    price = _price("0.10/0.05/0.4")
-    assert (price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok) == (100_000, 50_000, 400_000)
-    with pytest.raises(CommandError, match="no price") as caught:
-        _price("cheap")
-    assert "0.10/0.05/0.40" in caught.value.do
-
-
-def test_engine_settings_are_read_and_refused_by_name() -> None:
-    """Whole numbers and the dtype of the engine's settings are taken by name; anything else is told what there is."""
-    assert engine_settings.parsed(["max_num_seqs=64", "block_size=16"]) == {"max_num_seqs": 64, "block_size": 16}
-    assert engine_settings.parsed(["dtype=float32"]) == {"dtype": "float32"}
-    for text in ("max_num_seqs", "max_num_seqs=-1", "dtype=float8", "seqs=1", "tensor_parallel_size=2"):
-        with pytest.raises(CommandError, match="no setting of an engine"):
-            engine_settings.parsed([text])

@@ -16,13 +16,15 @@ from typer.testing import CliRunner
 from penstock.apps import connections
 from penstock.apps.settings import as_yaml, environment, load
 from penstock.cli import app
-from penstock.cli.bounds import described, dollars, micro_usd, parsed
+from penstock.cli.bounds import parsed
 from penstock.control.api.app import make_app
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenancy.budget import day
 from penstock.domain.tenancy.tenant import Role
+from penstock.views.tenants import described
+from penstock.views.words import dollars
 from tests.support.controllers.in_memory import Room
 from tests.support.samples import control_plane as things
 from tests.support.samples.ledger_rows import row
@@ -190,19 +192,6 @@ def test_reconcile_fails_where_counters_differ(room: Room) -> None:
     assert "1 differ" in run("usage", "reconcile", code=1)
     assert "0 differ, 1 corrected" in run("usage", "reconcile", "--rebuild")
     assert "0 differ" in run("usage", "reconcile")
-
-
-@pytest.mark.parametrize(("text", "micro"), [("0", 0), ("2.50", 2_500_000), ("0.000001", 1), ("1e3", 1_000_000_000)])
-def test_dollars_become_micro_dollars(text: str, micro: int) -> None:
-    """Exactly, by decimal arithmetic."""
-    assert micro_usd(text) == micro
-
-
-@pytest.mark.parametrize("text", ["", "-1", "0.0000001", "nan", "inf", "$5", "1e999999", "1e500000"])
-def test_what_is_no_money_is_refused(text: str) -> None:
-    """Less than a micro-dollar, less than nothing, and words."""
-    with pytest.raises(CommandError):
-        micro_usd(text)
 
 
 @pytest.mark.parametrize("pair", ["speed=1", "weight", "weight=", "weight=two", "requests_per_min=1.5", "paid=maybe"])

@@ -7,7 +7,11 @@ import pytest
 from rich.console import Console
 
 from penstock.apps.settings import Settings
-from penstock.cli import status, tables
+from penstock.cli import screen as printed
+from penstock.cli import status
+from penstock.views import status as views
+from penstock.views import versions
+from penstock.views.elements import listing
 
 VERSION = "all-minilm-l6-v2-instruct@0123456789ab"
 WORKER = "smollm2-135m-instruct-1a2b3c4d"
@@ -19,7 +23,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Have everything printed on a screen of 80 columns."""
     written = io.StringIO()
     console = Console(file=written, width=80, color_system=None)
-    monkeypatch.setattr(tables, "out", console)
+    monkeypatch.setattr(printed, "out", console)
     return written
 
 
@@ -32,9 +36,12 @@ def worker(**changes: Any) -> dict[str, Any]:  # noqa: ANN401  any field
 
 def test_status_fits_eighty_columns(screen: io.StringIO) -> None:
     """No address, version or worker's name is cut or broken, and no line is longer than the screen."""
-    status._workers([worker(), worker(state="warming", draining=True, age_s=99.0)], 5.0)
-    status._models([{"id": VERSION, "task": "generate", "replicas": 2, "aliases": ["smollm2", "chat", "default"]}])
-    tables.show("Processes", ("process", "pid", "MB", "CPU s", "metrics"), [("gateway 1", 123456, 310, 12.5, ADDRESS)])
+    printed.show(views.workers([worker(), worker(state="warming", draining=True, age_s=99.0)], 5.0))
+    found = [{"id": VERSION, "task": "generate", "replicas": 2, "aliases": ["smollm2", "chat", "default"]}]
+    printed.show(versions.running(found))
+    printed.show(
+        listing("Processes", ("process", "pid", "MB", "CPU s", "metrics"), [("gateway 1", 123456, 310, 12.5, ADDRESS)])
+    )
     lines = screen.getvalue().splitlines()
     assert max(len(line) for line in lines if "phases in s" not in line) <= 80
     text = screen.getvalue()
@@ -49,14 +56,14 @@ def test_status_fits_eighty_columns(screen: io.StringIO) -> None:
 )
 def test_load_is_shown_of_engines_that_speak(screen: io.StringIO, changes: dict[str, Any], load: str) -> None:
     """What an engine ran before it died is no load of now."""
-    status._workers([worker(phases=[], **changes)], 5.0)
+    printed.show(views.workers([worker(phases=[], **changes)], 5.0))
     assert ("12+34" in screen.getvalue()) == (load == "12+34")
 
 
 def test_the_dead_stand_apart(screen: io.StringIO) -> None:
     """Whoever counts the workers counts no dead ones; why they went is told below."""
     silent, stopped = worker(id="w-silent", age_s=99.0), worker(id="w-stopped", state="stopped", detail="gave up")
-    status._workers([silent, worker(id="w-live"), stopped, worker(id="w-failed", state="failed")], 5.0)
+    printed.show(views.workers([silent, worker(id="w-live"), stopped, worker(id="w-failed", state="failed")], 5.0))
     present, gone = screen.getvalue().split("Workers gone of late")
     assert [name for name in ("w-live", "w-failed") if name not in present] == []
     assert [
@@ -67,14 +74,16 @@ def test_the_dead_stand_apart(screen: io.StringIO) -> None:
 
 def test_no_word_of_the_dead_where_there_are_none(screen: io.StringIO) -> None:
     """A platform that is well shows no empty table of them."""
-    status._workers([worker()], 5.0)
+    printed.show(views.workers([worker()], 5.0))
     assert "gone" not in screen.getvalue()
 
 
 def test_what_is_too_wide_comes_as_blocks(screen: io.StringIO) -> None:
     """A row that no table of 80 columns holds is told by name and value, whole."""
     long = "x" * 100
-    tables.show("Keys", ("id", "tenant", "models", "bounds"), [("k1", "shop", VERSION, long), ("k2", "other", "", "")])
+    printed.show(
+        listing("Keys", ("id", "tenant", "models", "bounds"), [("k1", "shop", VERSION, long), ("k2", "other", "", "")])
+    )
     lines = [line.rstrip() for line in screen.getvalue().splitlines()]
     assert lines[:5] == ["Keys", "k1", f"  tenant shop · models {VERSION}", f"  bounds {long}", "k2"]
     assert lines[5] == "  tenant other"
@@ -83,9 +92,9 @@ def test_what_is_too_wide_comes_as_blocks(screen: io.StringIO) -> None:
 def test_status_says_when_certificates_end() -> None:
     """It says until when those that it can see are valid, and that one has ended; nothing where there is none."""
     now = 1_800_000_000.0
-    assert status._certificates(None, None, now) == ""
-    first, second = status._certificates(now + 5400, now - 1, now).split(", ")
-    assert first == "\ncertificates: the controller's until 2027-01-15 09:30:00 (1.5 h)"
+    assert views.certificates(None, None, now) == []
+    first, second = views.certificates(now + 5400, now - 1, now)[0].split(", ")
+    assert first == "certificates: the controller's until 2027-01-15 09:30:00 (1.5 h)"
     assert second == "yours until 2027-01-15 07:59:59 (HAS ENDED)"
 
 
@@ -103,4 +112,4 @@ def test_status_says_when_certificates_end() -> None:
 def test_status_says_where_limits_are_counted(told: dict[str, Any], is_shared: bool, expected: str) -> None:
     """Of a fleet it said "counted by the one gateway", out of the operator's own settings; the controller knows."""
     settings = Settings().model_copy(update=told)
-    assert status._limits(settings, is_shared=is_shared).splitlines()[0] == f"limits and budgets: {expected}"
+    assert views.limits(status._limits(settings, is_shared=is_shared))[0] == f"limits and budgets: {expected}"

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from penstock.apps import slos
-from penstock.apps.diagnosing import recordings
 from penstock.diagnosis.measure import snapshot_of
+from penstock.diagnosis.recording import of_json
 from penstock.diagnosis.verdict import Verdict, judge
 
 FILES = sorted((Path(__file__).parent / "recordings").glob("*.json"))
 
 
 def verdict_of(file: Path) -> Verdict:
-    return judge(snapshot_of(recordings.read(file), slos.load().values()))
+    return judge(snapshot_of(of_json(file.read_text()), slos.load().values()))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -30,7 +30,7 @@ def test_a_recording_of_a_real_run_is_named(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_recording_says_where_it_comes_from(file: Path) -> None:
     """Whoever reads a recording learns of what, and from how long a stretch of time, it is."""
-    recording = recordings.read(file)
+    recording = of_json(file.read_text())
     assert recording.says
     assert recording.seconds > 1
 

@@ -57,7 +57,7 @@ from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
 from penstock.tls import expiry
 from penstock.tls.identity import Role
-from penstock.worker.gate.admission.fair_queue import Bounds
+from penstock.worker.gate.queueing.fair_queue import Bounds
 
 MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests

@@ -1,4 +1,4 @@
-"""What a gate counted of one request, beside the engine: that is the bill. And how it is said on the wire (README)."""
+"""What a gate counted of one request beside the engine: the bill. Its header is in docs/reference/wire.md."""
 
 from dataclasses import dataclass
 

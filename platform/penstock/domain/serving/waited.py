@@ -1,7 +1,7 @@
 """How a request fared at a worker's door, as its gate tells the gateway: predicted and real wait, who went before it.
 
-Other tenants are counts only. On the wire (README): ``predicted,waited,share,waiting,tenants``, and for each standing
-of which somebody went in meanwhile ``,standing:own:others``. A share is empty where the door has none.
+Other tenants are counts only. On the wire (docs/reference/wire.md): ``predicted,waited,share,waiting,tenants``, and for
+each standing of which requests went in meanwhile ``,standing:own:others``. A share is empty where the door has none.
 """
 
 from dataclasses import dataclass

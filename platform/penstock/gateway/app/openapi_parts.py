@@ -45,8 +45,13 @@ def in_path(*named: str) -> list[Json]:
 
 
 HEADERS: Mapping[str, Json] = {
-    "x-request-id": {"type": "string"},
-    "x-penstock-deadline-ms": {"type": "integer", "minimum": 1, "maximum": int(head.MAX_DEADLINE_S * 1000)},
+    "x-request-id": {"type": "string", "description": "The caller's own id; the request's id begins with it."},
+    "x-penstock-deadline-ms": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": int(head.MAX_DEADLINE_S * 1000),
+        "description": "How long the caller waits; a plan's or a tier's shorter deadline counts instead.",
+    },
     "idempotency-key": {
         "type": "string",
         "minLength": 1,
@@ -72,7 +77,7 @@ HEADERS: Mapping[str, Json] = {
         "maxLength": 63,
         "description": "The rule of this conversation's last answer: it stays there, or goes on to a later one.",
     },
-    "traceparent": {"type": "string"},
+    "traceparent": {"type": "string", "description": "W3C trace context: the request is traced as it says."},
 }
 
 

@@ -162,7 +162,7 @@ class _WaitBody(msgspec.Struct):
 
 
 def _of_gate(refused: bytes, body: bytes) -> Verdict:
-    """Judge the gate's word: the request never started (README, "Wire between gateway and gate")."""
+    """Judge the gate's word: the request never started (docs/reference/wire.md)."""
     wait = _wait(body)
     wait_s = wait.retry_after_s
     if refused in _CLOSED:

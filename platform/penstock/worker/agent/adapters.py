@@ -1,4 +1,4 @@
-"""The agent's part in adapters: what the engine's door wants is fetched, verified, loaded, questioned, and then ready.
+"""The agent's part in adapters: what the engine's queue wants is fetched, verified, loaded, questioned, and then ready.
 
 An adapter that isn't what it should be is refused on this worker for a while, and nobody else notices: neither its
 base nor other adapters. Its log probabilities must be numbers, whether it has golden prompts or not. Golden prompts of
@@ -129,7 +129,7 @@ class Adapters:
                 await self._bring(VersionId(str(told["adapter"])), base, digest)
 
     async def _tell_pins(self) -> None:
-        """Tell the door which ones are pinned, now and with each change: it wants those that lack."""
+        """Tell the queue which ones are pinned, now and with each change: it wants those that lack."""
         while True:
             self._pinned_anew.clear()
             try:
@@ -140,7 +140,7 @@ class Adapters:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Have an adapter served, or tell the door why not; raises ``BaseSpoiled``."""
+        """Have an adapter served, or tell the queue why not; raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:
@@ -216,7 +216,7 @@ class Adapters:
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
-        """Tell the door; one that is gone meanwhile is told by its end."""
+        """Tell the queue; one that is gone meanwhile is told by its end."""
         body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
         self._note(adapter, outcome, reason, for_s)
         if outcome != "ready":

@@ -32,7 +32,7 @@ class GateState:
     in_flight: int
     draining: bool
     inside: int
-    """Those in flight, and those that wait at the door or have yet to send their body."""
+    """Those in flight, and those that wait at the queue or have yet to send their body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

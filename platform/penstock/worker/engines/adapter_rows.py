@@ -1,15 +1,14 @@
-"""Adds an adapter to the rows that ask for it, and to no others: what vLLM's kernels for CPUs get wrong.
+"""Applies LoRA adapters to the rows of their own requests; vLLM's CPU kernels do not.
 
-In a batch vLLM 0.32 gives each row the number of its adapter's slot, and -1 where it has none; its kernels in plain
-torch take -1 for the last slot, so a request to the base beside one to an adapter answers with an adapter. Here rows
-are grouped by their slot: those without one are left alone, whatever numbers stand in any slot (a NaN times nothing is
-a NaN), and the others need one product for each slot, where vLLM copies the weights for each row.
+In a batch vLLM 0.32 gives each row its adapter's slot, -1 for none; its plain torch kernels read -1 as the last slot,
+so
+a base request beside an adapter request answers with the adapter. Here rows are grouped by slot. Rows without a slot
+are left alone (a NaN times 0 is NaN), others take one product per slot, for which vLLM copies the weights per row.
 
-A step of a small model is a thousand tiny products, each of which costs its call. So the parts of one layer (query, key
-and value, say) are joined, once for as long as their slot holds the same adapter, and take two products instead of six;
-a layer that an adapter leaves alone takes none.
+A step of a small model is a thousand tiny products, each with the cost of a call: the parts of a layer (query, key,
+value) are joined while their slot holds the same adapter, two products instead of six. Unadapted layers take none.
 
-``adapter_rows_in_worker`` installs it in whichever process runs the model. Written for vLLM 0.32.
+``adapter_rows_in_worker`` installs it in the process that runs the model. Written for vLLM 0.32.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,20 +31,20 @@ _GROUPS, _MATRICES = "penstock_groups", "penstock_matrices"
 
 
 class Product(NamedTuple):
-    """What one adapter adds to a layer: ``x @ down.T @ up``; without ``down`` what comes is what that would make."""
+    """One adapter's addition to a layer: ``x @ down.T @ up``; without ``down``, ``x`` is already projected."""
 
     down: Tensor | None
     up: Tensor
 
 
 class Matrices:
-    """What adapters add to layers, the parts of each joined; made anew whenever a slot was written to."""
+    """Adapters' matrices per layer, parts joined; rebuilt when a slot is written."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], tuple[tuple[object, ...], Product | None]] = {}
 
     def of(self, downs: Sequence[Tensor], ups: Sequence[Tensor], slot: int, dtype: torch.dtype) -> Product | None:
-        """Return what a slot's adapter adds to all parts of a layer side by side; None where that is nothing."""
+        """Return a slot's additions to all parts of a layer side by side; None if there is none."""
         state = (dtype, *(one._version for one in (*downs, *ups)))  # noqa: SLF001  counts writes, also to a part
         key = (ups[0].data_ptr(), slot)
         made = self._made.get(key)
@@ -58,7 +57,7 @@ class Matrices:
 
 
 def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int], Product | None]) -> None:
-    """Add to the rows of each slot what its adapter makes of them; the model may have padded its own output."""
+    """Add each slot's product to its rows; the model's own output may be padded."""
     for slot, rows in groups:
         one = product(slot)
         if one is None:
@@ -76,7 +75,7 @@ def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int]
 
 
 def grouped(slots: Sequence[int]) -> tuple[Group, ...]:
-    """Return the rows of each slot; -1 is none."""
+    """Return the rows of each slot; -1 means none."""
     return _grouped(tuple(slots))
 
 
@@ -90,7 +89,7 @@ def _grouped(slots: tuple[int, ...]) -> tuple[Group, ...]:
 
 
 def _rows(rows: list[int]) -> Any:  # noqa: ANN401
-    """Neighbours are a slice, which copies nothing."""
+    """Return adjacent rows as a slice, which copies nothing."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return slice(rows[0], rows[-1] + 1)
     return torch.tensor(rows)
@@ -137,7 +136,7 @@ def _add(self: Wrapper, y: Tensor, x: Tensor, downs: Sequence[Tensor], ups: Sequ
 
 
 def _forgetting(update: Callable[..., None]) -> Callable[..., None]:
-    """Return what takes a batch's rows, and forgets the groups of those before."""
+    """Wrap the setter of a batch's rows so that it drops the previous groups."""
 
     def updated(self: Wrapper, *given: object, **named: object) -> None:
         self.__dict__[_GROUPS] = {}
@@ -154,7 +153,7 @@ REPLACED = {
 
 
 def install() -> None:
-    """Group rows by their slots from now on, in this process."""
+    """Group rows by slot in this process from now on."""
     from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
 
     for name, one in REPLACED.items():

@@ -1,6 +1,7 @@
-"""What vLLM loads by name (``--worker-extension-cls``) in the process that runs the model: rows get their own adapters.
+"""Loaded by vLLM by name (``--worker-extension-cls``) in the process that runs the model; importing it installs the
+patch.
 
-Only to be loaded means something, so importing it is what installs. An engine where that fails does not start.
+An engine in which that fails does not start.
 """
 
 from penstock.worker.engines import adapter_rows
@@ -9,4 +10,4 @@ adapter_rows.install()
 
 
 class Extension:
-    """What vLLM adds to its worker: nothing."""
+    pass

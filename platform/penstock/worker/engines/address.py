@@ -1,4 +1,4 @@
-"""Unix socket addresses may have 108 bytes; paths may be longer. The kernel also takes one below an open folder."""
+"""Unix socket addresses are limited to 108 bytes, paths are not: a long one is reached below an open folder."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def short(path: Path) -> Iterator[str]:
-    """Give an address of any length for binding or connecting, valid inside the block."""
+    """Yield a short address for binding or connecting, valid inside the block."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

@@ -1,4 +1,4 @@
-"""The folder of what engines compile: other engines will run what lies there, so nobody else may write to it."""
+"""The folder of compiled engine code: other engines run it, so only its owner may write."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ OWNERS_ALONE = 0o700
 
 
 def own(folder: Path) -> None:
-    """Make the folder and close it to others; raises ``PermissionError`` where it is somebody else's."""
+    """Create the folder, private to its owner; raises ``PermissionError`` if another user owns it."""
     folder.mkdir(parents=True, exist_ok=True, mode=OWNERS_ALONE)
     folder.chmod(OWNERS_ALONE)

@@ -1,7 +1,7 @@
-"""Says in the engine's log how its core ended: vLLM's server notices that its core is gone, and ends in good order.
+"""Logs how an engine's core ended: vLLM's server notices the loss and exits in good order.
 
-Its exit code is 0 then, whatever killed the core, and the core's own is known to this process alone. Written for vLLM
-0.32; an engine that has no such places does not start.
+The server's exit code is then 0, and the core's is known to this process alone. Written for vLLM 0.32; an engine
+without these functions does not start.
 """
 
 import logging
@@ -14,14 +14,14 @@ _SAID = re.compile(rf"^{_SAYS} (-?\d+)$")
 
 
 def install() -> None:
-    """Say it from now on."""
+    """Log the core's end from now on."""
     from vllm.v1.engine.utils import CoreEngineProcManager
 
     CoreEngineProcManager.monitor_engine_liveness = saying(CoreEngineProcManager.monitor_engine_liveness)
 
 
 def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return the watch over the core's processes, which says what one has died of that nobody asked to end."""
+    """Wrap the monitor of the core's processes so that it logs an unexpected exit code."""
 
     def monitor_engine_liveness(self: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         monitor(self)
@@ -33,6 +33,6 @@ def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def code_of(lines: list[str]) -> int | None:
-    """Return what the last of these lines says that says it; None where none does."""
+    """Return the exit code in the last of these lines that has one; None without one."""
     codes = [int(found[1]) for line in lines if (found := _SAID.match(line))]
     return codes[-1] if codes else None

@@ -1,10 +1,9 @@
-"""Fills the meters of requests from vLLM's own output objects, in the process of its HTTP server.
+"""Fills requests' meters from vLLM's own output objects, in the process of its HTTP server.
 
-Every API, streamed or whole, passes vLLM's ``OutputProcessor``: a request of its engine enters there in the context of
-the HTTP request that it belongs to, and each step's new tokens come through there before anybody makes words of them.
-So what is counted are the engine's own ids. Before, each prompt of a list passes ``AsyncLLM.add_request`` in a task of
-its own: there it waits for room in its request's share. Written for vLLM 0.32; an engine that has no such places does
-not start.
+Every API passes vLLM's ``OutputProcessor``: a request enters it in the context of its HTTP request, and each step's new
+token ids pass before detokenisation, so that the engine's own ids are counted. Before that each prompt of a list passes
+``AsyncLLM.add_request`` and waits there for room in its request's share. Written for vLLM 0.32; an engine without these
+functions does not start.
 """
 
 import logging
@@ -25,7 +24,7 @@ _BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
 
 
 def install() -> None:
-    """Count from now on whatever this process's engine does for a request that has a meter."""
+    """Meter this process's engine from now on."""
     from vllm import envs
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.engine.output_processor import OutputProcessor
@@ -39,7 +38,7 @@ def install() -> None:
 
 
 def sharing(add: Any) -> Any:  # noqa: ANN401
-    """Return the engine's way in where each prompt waits for room in its request's share."""
+    """Wrap ``add_request``: each prompt waits for room in its request's share."""
 
     async def add_request(self: Any, request_id: Any, prompt: Any, params: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         meter = current.get()
@@ -62,7 +61,7 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
 
 
 def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa: ANN401
-    """Return the end of a prompt's outputs, which comes however it ends: done, aborted, cancelled or failed."""
+    """Wrap a prompt's output queue: its room is returned at any end (done, aborted, cancelled, failed)."""
 
     def close() -> None:
         del queue.close  # its class has the real one
@@ -73,7 +72,7 @@ def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa
 
 
 def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Return the way in of the engine's output side, where each of its requests gets its meter."""
+    """Wrap the output processor's entry: each engine request gets its meter."""
 
     def add_request(self: Any, request: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
         known = request.request_id in self.request_states
@@ -98,7 +97,7 @@ def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLL
 
 
 def aborting(abort: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401
-    """Return the way out of the engine's output side before an end: whose prompt was still read has its part."""
+    """Wrap the output processor's abort: a prompt in prefill is charged its part of the step."""
 
     def abort_requests(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         gone = abort(self, *args, **named)
@@ -110,12 +109,11 @@ def aborting(abort: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401
     return abort_requests
 
 
-def _nobody(_: float) -> None:
-    """Nobody counts what a request without a meter takes."""
+def _nobody(_: float) -> None: ...
 
 
 def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
-    """Return the engine's output side, where each step's outputs are counted."""
+    """Wrap the output processor: count each step's outputs."""
 
     def process_outputs(self: Any, outputs: Any, ended_at: float, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         states = self.request_states
@@ -131,7 +129,7 @@ def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
 
 
 def _count(states: Any, before: Any, outputs: Any, each_s: float) -> None:  # noqa: ANN401
-    """Fill the meters with what a step has made, and with the seconds of each of its sequences."""
+    """Add a step's tokens and seconds to the meters of its sequences."""
     sequences = len(outputs)
     for state, output in zip(before, outputs, strict=True):
         if state is None or (meter := state.meter) is None:

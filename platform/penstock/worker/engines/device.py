@@ -1,5 +1,6 @@
-"""Which device an engine runs on. A worker that was given a GPU and can't see it must not serve on the CPU instead:
-it would be a hundred times as slow, and nothing would say why.
+"""Device of an engine. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it would
+be a
+hundred times slower without a reason in sight.
 """
 
 import re
@@ -16,25 +17,23 @@ _NONE = frozenset({"", "void", "none"})
 
 
 class Device(StrEnum):
-    """What is wanted."""
-
     AUTO = "auto"
     CUDA = "cuda"
     CPU = "cpu"
 
 
 def names(folder: Path = Path("/dev")) -> list[str]:
-    """Return what devices there are; in a container a GPU keeps its number, and a MIG slice that of its GPU."""
+    """Return the visible devices; in a container a GPU keeps its number, and a MIG slice its GPU's."""
     return [path.name for path in folder.glob("nvidia*")]
 
 
 def has_gpu(devices: Iterable[str]) -> bool:
-    """Tell whether one of these is a GPU, whatever its number."""
+    """Return whether any of these is a GPU."""
     return any(_GPU.fullmatch(name) for name in devices)
 
 
 def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
-    """Return ``cuda`` or ``cpu``, or raise ``CommandError``; ``given`` is what the container was said to be given."""
+    """Return ``cuda`` or ``cpu``; raises ``CommandError``. ``given`` names the container's devices."""
     if wanted is Device.CPU:
         return Device.CPU
     if has_gpu(devices):
@@ -49,7 +48,7 @@ def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
 
 
 def check_ranks(ranks: int, chosen: str, devices: Iterable[str]) -> None:
-    """Raise ``EngineError`` where a version of several GPUs finds fewer of them, or a CPU."""
+    """Raise ``EngineError`` if a multi-GPU version finds fewer GPUs."""
     gpus = sum(_GPU.fullmatch(name) is not None for name in devices) if chosen == Device.CUDA else 0
     if ranks > 1 and gpus < ranks:
         raise EngineError(f"this version runs on {ranks} GPUs, and this worker sees {gpus}: give its container so many")

@@ -1,8 +1,8 @@
-"""What the gate before an engine holds for given, by what runs the model. Pure.
+"""The gate's settings by engine kind. Pure.
 
-vLLM reads prompts in steps of so many tokens, and where tenants share its steps it takes seats back. A torch engine
-has no such step: its batches are bounded in seconds and tenants take turns in them (ADR 0078), so whoever comes needn't
-wait at the door for what others have in its batcher.
+vLLM prefills in steps of a fixed number of tokens, and its scheduler preempts for other tenants. A torch engine has no
+such step: its batches are bounded in seconds and tenants take turns in them (ADR 0078), so requests need not wait in
+the queue for what others have in the batcher.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ NO_STEPS = 1 << 30
 
 
 def for_engine(gate: GateConfig, manifest: Manifest, place: Place) -> GateConfig:
-    """Return the gate's settings with what this version's engine has."""
+    """Return the gate's settings for this version's engine."""
     engine = manifest.engine
     sized = replace(gate, max_num_seqs=engine.max_num_seqs, block_size=engine.block_size)
     if manifest.runtime is Runtime.TORCH:

@@ -1,9 +1,9 @@
-"""Program: turn one GGUF file into a folder in Hugging Face layout with safetensors weights.
+"""Program: convert a GGUF file to a Hugging Face folder with safetensors weights.
 
     python -m penstock.worker.engines.gguf MODEL.gguf FOLDER
 
-Quantised weights are expanded to bfloat16: the engine's kernels for the CPU want plain tensors, and a version's
-bytes must not depend on who serves it. The same file and the same libraries give the same bytes.
+Quantised weights are expanded to bfloat16, which the CPU kernels need; a version's bytes must not depend on its device.
+The same file and libraries give the same bytes.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main(source: Path, folder: Path) -> None:
-    """Read, expand, write; say each step on standard output."""
+    """Read, expand, write; print each step."""
     _say("loading libraries")
     import torch
     import transformers
@@ -34,7 +34,7 @@ def main(source: Path, folder: Path) -> None:
 
 
 def _forget_how_it_was_loaded(path: Path) -> None:
-    """Take out what depends on this run rather than on the model: it would change the version's digest."""
+    """Remove settings of this run, which would change the version's digest."""
     settings = json.loads(path.read_text())
     for name in ("is_local", "local_files_only", "name_or_path"):
         settings.pop(name, None)

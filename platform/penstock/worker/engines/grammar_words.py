@@ -1,9 +1,8 @@
-"""What a grammar compiler writes past Python's logging is no line of an engine's log: it quotes what a caller asks for.
+"""Keeps a grammar compiler's own output out of an engine's log: it quotes callers' schemas.
 
-xgrammar is C++ and warns by writing into file descriptor 2, patterns and names of rules in full. So while it works that
-descriptor leads nowhere, and what Python says goes to the log by another one. Trade-off: other native code of the
-process is not heard in these moments, a few milliseconds of each new grammar.
-Written for xgrammar 0.2; an engine that has no such places does not start.
+xgrammar (C++) writes warnings with patterns and rule names to file descriptor 2. While it works the descriptor leads to
+/dev/null and Python's log uses another one. Trade-off: other native output is lost in these milliseconds of each new
+grammar. Written for xgrammar 0.2; an engine without these functions does not start.
 """
 
 import inspect
@@ -22,7 +21,7 @@ _installed: list[str] = []
 
 
 class Quiet:
-    """Leads a descriptor nowhere for as long as one block at least runs, in whichever threads."""
+    """Silences a descriptor while at least one block runs, in any thread."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._lock, self._inside = descriptor, threading.Lock(), 0
@@ -31,7 +30,7 @@ class Quiet:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Let nobody hear what is written to it."""
+        """Discard writes to the descriptor inside the block."""
         self._enter(1)
         try:
             yield
@@ -48,7 +47,7 @@ class Quiet:
 
 
 def install() -> None:
-    """Keep compilers quiet from now on, in the process that asks them."""
+    """Silence compilers in this process from now on."""
     if _installed:
         return
     from xgrammar import Grammar, GrammarCompiler
@@ -62,7 +61,7 @@ def install() -> None:
 
 
 def quietly(quiet: Quiet, compiler: Any) -> Any:  # noqa: ANN401  a method, or a static one
-    """Return the same function of a class, during which nothing is heard."""
+    """Wrap a method so that it runs silenced."""
     if isinstance(compiler, staticmethod):
         return staticmethod(_quietly(quiet, compiler.__func__))
     return _quietly(quiet, compiler)

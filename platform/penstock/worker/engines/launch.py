@@ -1,7 +1,7 @@
-"""The engine process's own beginning: lifeline, environment, gate, then vLLM's unmodified main or the torch engine's.
+"""Start of the engine process: lifeline, environment, gate, then vLLM's unmodified main or the torch engine's.
 
-Started as ``python -m penstock.worker.engines.launch PLAN LIFELINE_FD``, or forked from the pre-imported parent.
-With ``spawn`` vLLM's engine core imports this module again, so importing it must cost and do nothing.
+Run as ``python -m penstock.worker.engines.launch PLAN LIFELINE_FD``, or forked from the pre-imported parent. vLLM's
+engine core imports this module again with ``spawn``: importing it must cost and do nothing.
 """
 
 import os
@@ -15,7 +15,7 @@ from penstock.worker.engines.plan import LaunchPlan
 
 
 def run(launch: LaunchPlan, lifeline_fd: int) -> None:
-    """Become the engine; returns when it has shut down. The caller leads its process group."""
+    """Run the engine until it has shut down. The caller leads its process group."""
     lifeline.die_with(lifeline_fd)
     os.environ.update(launch.environment)  # noqa: TID251 - it is how vLLM is configured; nothing is read here
     gate_config.install(launch.gate)
@@ -39,7 +39,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
 
 
 def main() -> None:
-    """Read what to run from the command line, and run it."""
+    """Run the plan named on the command line."""
     path, fd = sys.argv[1:3]
     run(plan.read(Path(path)), int(fd))
 

@@ -1,9 +1,8 @@
-"""A pipe that keeps an engine alive: when its holder is gone, the kernel kills the engine's whole process group.
+"""A pipe that ties an engine to its holder: when the holder dies, the kernel kills the engine's process group.
 
-The engine asks for SIGKILL as the signal of asynchronous I/O on the pipe's read end, addressed to its group. Nobody
-ever writes to the pipe, so the only event it can have is the end of its writer, however that ended. Unlike a parent
-death signal it works for processes that are not our children, reaches the engine's own children, and needs no thread.
-Linux only (``F_SETSIG``).
+The engine requests SIGKILL as the asynchronous I/O signal of the pipe's read end, for its group. The pipe is never
+written, so its only event is the writer's end. Unlike a parent-death signal it works for processes that are not our
+children, reaches the engine's children, and needs no thread. Linux only (``F_SETSIG``).
 """
 
 import fcntl
@@ -21,7 +20,7 @@ def make() -> tuple[int, int]:
 
 
 def die_with(fd: int) -> None:
-    """Bind the calling process group to the other end of ``fd``; the caller leads its group."""
+    """Tie the calling process group, which the caller leads, to the other end of ``fd``."""
     fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(fd, F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)

@@ -1,6 +1,6 @@
-"""Lets vLLM's HTTP server listen with the worker's certificate, for gateways and its own agent alone.
+"""Gives vLLM's HTTP server the worker's certificate and admits gateways and its agent only.
 
-vLLM's own arguments for TLS know neither roles nor another authority while it runs, nor that 1.3 is the least.
+vLLM's TLS arguments know no roles, no change of authority at run time, and no minimum of TLS 1.3.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from penstock.worker.engines.plan import Certificate
 
 
 def install(own: Certificate) -> None:
-    """Guard the server that this process is about to start; raises ``CommandError`` for files that can't be used."""
+    """Guard the server that this process is about to start; raises ``CommandError`` for unusable files."""
     import uvicorn
 
     from penstock.domain.clock import SystemClock

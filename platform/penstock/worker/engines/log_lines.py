@@ -1,8 +1,8 @@
-"""What callers write becomes no line of an engine's log, and what a request says is not in it. In the engine's process.
+"""Keeps callers' text out of an engine's log and control characters out of its lines. In the engine's process.
 
-The agent reads the log's end to tell why an engine ended and what it does; people on call read all of it. An engine's
-core works for all requests at once, in the context of none: what its parts that handle schemas, patterns and tokens log
-is taken for a request's own, whoever it is. What native code writes there by itself is kept out by ``grammar_words``.
+The agent reads the log's end for the reason of an exit; people on call read all of it. The engine core works for all
+requests at once, so what its schema, pattern and token code logs is taken for a request's text. Native output is kept
+out by ``grammar_words``.
 """
 
 import logging
@@ -24,7 +24,7 @@ _ESCAPES = {code: rf"\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 
 
 def install() -> None:
-    """Make every record of this process from now on without control characters, and without the words of a request."""
+    """Filter every record of this process from now on."""
     make = logging.getLogRecordFactory()
 
     def made(*args: object, **named: object) -> logging.LogRecord:
@@ -48,7 +48,7 @@ def _plain(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _places(error: BaseException | None) -> str:
-    """Return an error's class and where it came through, and those of its causes: its own words may be a request's."""
+    """Return an error's class and traceback places, and its causes': its message may quote a request."""
     found: list[str] = []
     while error is not None and len(found) < MOST_CAUSES:
         frames = "".join(traceback.format_tb(error.__traceback__))

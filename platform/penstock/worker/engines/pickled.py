@@ -1,9 +1,9 @@
-"""Program: turn weights that torch has pickled into safetensors, once, when a version is registered.
+"""Program: convert pickled torch weights to safetensors, once, at registration.
 
     python -m penstock.worker.engines.pickled MODEL.pth FOLDER
 
-Only tensors are unpickled (``weights_only``), nothing else of the file can run. What was written is read again and
-compared bit by bit. The same file gives the same bytes.
+Only tensors are unpickled (``weights_only``); no code of the file can run. The output is read again and compared bit by
+bit. The same file gives the same bytes.
 """
 
 import pickle
@@ -23,7 +23,7 @@ class NotWeights(Exception):
 
 
 def main(source: Path, folder: Path) -> None:
-    """Read, write, compare; say each step on standard output."""
+    """Read, write, compare; print each step."""
     _say("loading libraries")
     from safetensors.torch import load_file, save_file
 
@@ -37,7 +37,7 @@ def main(source: Path, folder: Path) -> None:
 
 
 def read(source: Path) -> Any:  # noqa: ANN401  whatever was pickled
-    """Return what a file holds, where that is tensors and plain values; raises ``NotWeights``."""
+    """Return a file of tensors and plain values; raises ``NotWeights``."""
     import torch
 
     try:
@@ -48,7 +48,7 @@ def read(source: Path) -> Any:  # noqa: ANN401  whatever was pickled
 
 
 def tensors_of(found: Any) -> dict[str, Any]:  # noqa: ANN401  whatever was pickled
-    """Return the tensors of a state dict, each with memory of its own; raises ``NotWeights``."""
+    """Return a state dict's tensors, each with its own memory; raises ``NotWeights``."""
     import torch
 
     if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
@@ -62,7 +62,7 @@ def tensors_of(found: Any) -> dict[str, Any]:  # noqa: ANN401  whatever was pick
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Raise ``NotWeights`` where a tensor is not the same to the last bit."""
+    """Raise ``NotWeights`` if any tensor differs in a bit."""
     import torch
 
     if before.keys() != after.keys():

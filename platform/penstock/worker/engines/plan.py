@@ -1,6 +1,6 @@
-"""What one engine process is to run, as a private file that the agent writes and the engine reads.
+"""An engine process's launch plan: a private file written by the agent, read by the engine.
 
-A file, because arguments and environments of processes can be read by others, and it holds the ticket key.
+A file, since other users can read arguments and environments, and it holds the ticket key.
 """
 
 import json
@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.domain.models.model import Runtime
-from penstock.worker.gate_config import DoorOrder, GateConfig
+from penstock.worker.gate_config import GateConfig, QueueOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Where the engine's listener has its certificate, key and authorities from; read again when they change."""
+    """Paths of the listener's certificate, key and authorities; read again when they change."""
 
     certificate: str
     key: str
@@ -23,9 +23,9 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """The engine's arguments, its environment beyond the inherited one, and its gate's settings.
+    """Engine arguments, additional environment, gate settings.
 
-    ``forkable`` tells whether a pre-imported parent may fork it (CPU only: a device context does not survive a fork).
+    ``forkable``: a pre-imported parent may fork it (CPU only: a device context does not survive a fork).
     """
 
     argv: tuple[str, ...]
@@ -45,12 +45,11 @@ def write(plan: LaunchPlan, path: Path) -> None:
 
 
 def read(path: Path) -> LaunchPlan:
-    """Return the plan in this file."""
     raw = json.loads(path.read_text())
     return LaunchPlan(
         argv=tuple(raw["argv"]),
         environment=tuple((name, value) for name, value in raw["environment"]),
-        gate=GateConfig(**{**raw["gate"], "door_order": DoorOrder(raw["gate"]["door_order"])}),
+        gate=GateConfig(**{**raw["gate"], "door_order": QueueOrder(raw["gate"]["door_order"])}),
         forkable=raw["forkable"],
         runtime=Runtime(raw["runtime"]),
         tls=Certificate(**raw["tls"]) if raw["tls"] else None,

@@ -1,7 +1,6 @@
-"""Starts engine processes, either from scratch or forked from a pre-imported parent, and sees them end.
+"""Starts engine processes, from scratch or forked from a pre-imported parent, and waits for their end.
 
-It knows processes and nothing of models. An engine is a process group of its own; it dies with its agent
-(``lifeline``), however that dies.
+It knows processes, not models. An engine is a process group of its own and dies with its agent (``lifeline``).
 """
 
 import asyncio
@@ -33,7 +32,7 @@ class CannotFork(PenstockError):
 
 
 class EngineProcess:
-    """A running engine: its process group, and how it ended."""
+    """A running engine's process group, and its exit."""
 
     def __init__(self, pid: int, exit_code: Callable[[], int | None], hold: int) -> None:
         self.pid = pid
@@ -45,29 +44,29 @@ class EngineProcess:
         self._watch()
 
     async def wait(self) -> int | None:
-        """Return its exit code when it has ended (negative: the signal that killed it); None where nobody knows."""
+        """Return the exit code (negative: the signal); None if it is unknown."""
         await self._ended.wait()
         await asyncio.sleep(0)
         return self._exit_code()
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether its first process is gone."""
+        """Return whether the group's first process has ended."""
         return self._ended.is_set()
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to its first process."""
+        """Send a signal to the first process."""
         if not self.has_ended:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill the whole group, also what its first process may have left behind."""
+        """Kill the whole group."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     async def stop(self, grace_s: float) -> int | None:
-        """Ask it to end, insist after ``grace_s``, and return its exit code."""
+        """Send SIGTERM, kill after ``grace_s``; return the exit code."""
         self.send(signal.SIGTERM)
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
@@ -83,7 +82,7 @@ class EngineProcess:
         return code
 
     async def _until_gone(self) -> None:
-        """Wait until nothing of the group holds the port any more; not for ever, since nobody may collect the dead."""
+        """Wait, with a limit, until no process of the group holds the port: dead processes may stay uncollected."""
         with suppress(TimeoutError, ProcessLookupError):
             async with asyncio.timeout(_GONE_WITHIN_S):
                 while True:
@@ -91,7 +90,7 @@ class EngineProcess:
                     await asyncio.sleep(_POLL_S / 5)
 
     def close(self) -> None:
-        """Let go of the lifeline; the kernel kills what is still there."""
+        """Close the lifeline; the kernel kills what is left."""
         if self._hold >= 0:
             os.close(self._hold)
             self._hold = -1
@@ -114,7 +113,7 @@ class EngineProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Where an engine's plan is put, where its output goes, where its process id is written."""
+    """Paths of an engine's plan, output and process id."""
 
     plan: Path
     log: Path
@@ -122,29 +121,25 @@ class Files:
 
 
 class Launcher(Protocol):
-    """Starts engines."""
-
     @property
     def is_warm(self) -> bool:
-        """True where a start need not wait for imports."""
+        """True if a start need not wait for imports."""
         ...
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Start one; it is its own process group."""
+        """Start an engine in its own process group."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawning:
-    """Starts engines from scratch: slow, and always possible."""
+    """Starts engines from scratch: slow, always possible."""
 
     @property
     def is_warm(self) -> bool:
-        """Never."""
         return False
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Start a new interpreter."""
         plan.write(launch, files.plan)
         end, hold = lifeline.make()
         with files.log.open("ab") as log:
@@ -162,14 +157,14 @@ class Spawning:
 
 
 def zygote_argv(address: Path, lifeline_fd: int, compiled: str) -> tuple[str, ...]:
-    """Return how a pre-imported parent is started that listens at ``address``."""
+    """Return the command line of a pre-imported parent that listens at ``address``."""
     options = ("--lifeline", str(lifeline_fd), "--compiled", compiled)
     return (sys.executable, "-m", "penstock.worker.engines.zygote", str(address), *options)
 
 
 @dataclass(slots=True, kw_only=True)
 class Forking:
-    """Has engines forked from a pre-imported parent at ``address``; starts such a parent where ``own`` is set."""
+    """Forks engines from a pre-imported parent at ``address``; starts that parent if ``own`` is set."""
 
     address: Path
     own: bool
@@ -181,11 +176,11 @@ class Forking:
 
     @property
     def is_warm(self) -> bool:
-        """True where a shared parent listens, which it does once its imports are done."""
+        """True if a parent listens, which it does after its imports."""
         return not self.own and self.address.exists()
 
     def prepare(self) -> None:
-        """Start the parent of our own, if that is wanted and it does not run; its imports go on beside our work."""
+        """Start our own parent if wanted and not running; its imports run in the background."""
         if not self.own or (self._parent is not None and self._parent.poll() is None):
             return
         self.close()
@@ -202,7 +197,7 @@ class Forking:
         os.close(end)
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Have it forked, or raise ``CannotFork``."""
+        """Request a fork; raises ``CannotFork``."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -226,7 +221,6 @@ class Forking:
         return engine
 
     def close(self) -> None:
-        """End the parent of our own."""
         if self._hold >= 0:
             os.close(self._hold)
             self._hold = -1
@@ -236,7 +230,7 @@ class Forking:
             self.address.unlink(missing_ok=True)
 
     async def _connect(self) -> socket.socket:
-        """Connect when the parent has finished its imports."""
+        """Connect once the parent has finished its imports."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.patience_s):
                 while self._parent is None or self._parent.poll() is None:
@@ -262,14 +256,14 @@ class Forking:
 
 @dataclass(slots=True)
 class _Verdict:
-    """What the pre-imported parent says about an engine's end, on the connection that asked for the engine."""
+    """The pre-imported parent's report of an engine's exit, on the connection that requested the engine."""
 
     agent: socket.socket
     _code: int | None = field(default=None)
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """Return the exit code; waits for a moment, since the parent and we see the end at the same time."""
+        """Return the exit code; waits briefly, since parent and agent see the end at the same time."""
         if not self._asked:
             self._asked = True
             with suppress(OSError, ValueError, KeyError):
@@ -281,7 +275,7 @@ class _Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quickest:
-    """Forks where that works, else starts from scratch; ``on_fallback`` is called with the reason."""
+    """Forks if possible, else starts from scratch; ``on_fallback`` gets the reason."""
 
     forking: Forking
     spawning: Spawning
@@ -289,11 +283,9 @@ class Quickest:
 
     @property
     def is_warm(self) -> bool:
-        """Where a fork is."""
         return self.forking.is_warm
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Start it the quickest way."""
         if launch.forkable:
             try:
                 return await self.forking.start(launch, files)

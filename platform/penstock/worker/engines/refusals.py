@@ -1,8 +1,7 @@
-"""Lets vLLM say whose fault an error is, in the process of its HTTP server: some mistakes of callers look like its own.
+"""Corrects the status of callers' mistakes that vLLM reports as its own, in the process of its HTTP server.
 
-A grammar that its compiler does not take is found after the request was accepted, and ends as a failed generation:
-500. An error of any kind in a stream of the Messages API loses its status on the way. Written for vLLM 0.32; an engine
-that has no such places does not start.
+A grammar that the compiler rejects is found after admission and ends as 500; an error in a stream of the Messages API
+loses its status. Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 import json
@@ -18,7 +17,7 @@ _EVENT = "event: error"
 
 
 def install() -> None:
-    """Tell callers' mistakes as such from now on."""
+    """Correct statuses from now on."""
     from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
     from vllm.entrypoints.generate.base.serving import GenerateBaseServing
     from vllm.exceptions import GenerationError
@@ -35,7 +34,7 @@ def install() -> None:
 
 
 def _raising(raise_if_error: Any, refused: Callable[[], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Return the look at how a generation ended, where one that failed on its grammar was refused."""
+    """Wrap the end of a generation: a rejected grammar is raised as the caller's mistake."""
 
     def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401
         if finish_reason == "error" and (meter := current.get()) is not None and meter.lacks_grammar:
@@ -46,7 +45,7 @@ def _raising(raise_if_error: Any, refused: Callable[[], Exception]) -> Any:  # n
 
 
 def with_status(convert: Any) -> Any:  # noqa: ANN401
-    """Return the way of a chat's stream into a Messages stream on which an error keeps its status."""
+    """Wrap the conversion of a chat stream to Messages so that an error keeps its status."""
 
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
         error = ""
@@ -65,5 +64,5 @@ def with_status(convert: Any) -> Any:  # noqa: ANN401
 
 
 def _told(error: str) -> str:
-    """Return the engine's error as an event of the Messages API, with its code."""
+    """Return the engine's error as a Messages event with its code."""
     return f"{_EVENT}\ndata: {json.dumps({'type': 'error', **json.loads(error)})}\n\n"

@@ -1,10 +1,9 @@
-"""vLLM's scheduler with tenants in it: ``stepping`` says who takes part in a step, vLLM does the rest.
+"""vLLM's scheduler with tenants: ``stepping`` selects the tenants of a step, vLLM plans it.
 
-Whoever stands still is kept out of the engine's lists while vLLM plans the step, and put back behind the others; where
-the engine is full, it is preempted for who goes first. Loaded by vLLM itself, by name (``--scheduler-cls``), in the
-process of its core. A tenant is known by its cache salt, which the gateway sets, and its weight by the priority that
-the gate's side sets; vLLM's order of first come, first served looks at neither. Written for vLLM 0.32; an engine that
-has no such places does not start.
+Paused tenants' requests are hidden from vLLM while it plans the step and put back behind the others; if the engine is
+full they are preempted for a prompt of the favoured tenant. Loaded by vLLM by name (``--scheduler-cls``) in its core's
+process. The cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries its weight.
+vLLM's first-come order reads neither. Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 from collections.abc import Iterator
@@ -24,10 +23,10 @@ _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
 
 class _BySteps(Scheduler):
-    """What both of vLLM's schedulers get."""
+    """Mixin for both of vLLM's schedulers."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
-        """Begin with nobody known; a core that was spawned has loaded nothing of ours before."""
+        """A spawned core has imported nothing of ours before, hence the installs here."""
         log_lines.install()
         grammar_words.install()
         super().__init__(*args, **named)
@@ -36,7 +35,7 @@ class _BySteps(Scheduler):
         assert all(callable(one) for one in (self._preempt_request, self._request_blocks_can_be_freed))  # noqa: S101
 
     def schedule(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Plan a step with those who take part in it."""
+        """Plan a step without paused tenants."""
         now = self._clock.monotonic()
         with self._only(self._stepping.next(self._inside(), now)):
             planned = super().schedule(*args, **named)
@@ -45,7 +44,7 @@ class _BySteps(Scheduler):
         return planned
 
     def _charge(self, step: dict[str, int], now: float) -> None:
-        """Tell what each tenant gets of a step."""
+        """Charge each tenant its tokens of the step."""
         served: dict[str, float] = {}
         for name, tokens in step.items():
             tenant = _tenant(self.requests[name])
@@ -66,7 +65,7 @@ class _BySteps(Scheduler):
 
     @contextmanager
     def _only(self, turnout: Turnout) -> Iterator[None]:
-        """Let vLLM see nobody who stands still, and no place of theirs as free."""
+        """Hide paused tenants' requests from vLLM without freeing their slots."""
         config = self.scheduler_config
         threshold = config.long_prefill_token_threshold
         active = self.max_num_active_reqs  # type: ignore[has-type]  # vLLM's own
@@ -84,7 +83,7 @@ class _BySteps(Scheduler):
             config.long_prefill_token_threshold, self.max_num_active_reqs = threshold, active
 
     def _stand_still(self, requests: Any, still: frozenset[str]) -> list[Any]:  # noqa: ANN401
-        """Take out of a list what those have who stand still, and return it."""
+        """Remove paused tenants' requests from a list and return them."""
         if not still:
             return []
         taken, rest = list[Any](), list[Any]()
@@ -95,10 +94,10 @@ class _BySteps(Scheduler):
         return taken
 
     def _make_room(self, running: list[Any], still: frozenset[str]) -> None:
-        """Preempt of those who stand still what is in the way of the first prompt: seats, and KV blocks.
+        """Preempt paused requests that block the first prompt: sequence slots and KV blocks.
 
-        Whoever was preempted least goes first, then the newest. What it has made stays in the prefix cache, as long as
-        nobody needs the blocks.
+        The least often preempted goes first, then the newest. Its KV blocks stay in the prefix cache until they are
+        needed.
         """
         head = next((one for one in self.waiting if _tenant(one) not in still), None)
         if head is None or head.status not in _READABLE:
@@ -132,7 +131,7 @@ class _BySteps(Scheduler):
 
 
 class TenantScheduler(_BySteps):
-    """For engines on a CPU, which plan a step when the last one has ended."""
+    """For CPU engines, which plan a step after the last one has ended."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401
         seeding.install()

@@ -1,9 +1,8 @@
-"""Lets an engine on a CPU draw by a request's seed though its prompt is read in several steps.
+"""Keeps seeded sampling exact on a CPU if a prompt is prefilled in several steps.
 
-vLLM samples for each prompt in each step, and throws away what was drawn while the prompt was not through: then it
-sets the seeded generator back by an offset, which a CPU's generator does not have, and the engine's core dies of it.
-Here the generator's whole state is kept before such a draw and put back after it, so an answer depends on its seed and
-not on how its prompt was cut. Written for vLLM 0.32; an engine that has no such places does not start.
+vLLM samples for each prompt in each step and discards draws before prefill ends, resetting the seeded generator by an
+offset, which a CPU generator lacks: the engine's core dies. Here the generator's whole state is saved before such a
+draw and restored after it. Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ _installed: list[str] = []
 
 
 def install() -> None:
-    """Keep seeded generators right from now on, in the process that runs the model."""
+    """Keep seeded generators exact in this process from now on."""
     from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
     if _installed:
@@ -24,7 +23,7 @@ def install() -> None:
 
 
 def keeping(sample: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the draw of a step after which the generators of unread prompts are as before."""
+    """Wrap a step's sampling: generators of prompts in prefill are restored."""
 
     def sampled(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
         before = [(generator, generator.get_state()) for generator in _of_unread(self).values()]
@@ -37,7 +36,7 @@ def keeping(sample: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without(book: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the bookkeeping of a step that finds no generator to set back."""
+    """Wrap a step's bookkeeping so that it finds no generator to reset."""
 
     def booked(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
         unread, known = _of_unread(self), self.input_batch.generators
@@ -52,6 +51,6 @@ def without(book: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_unread(runner: Any) -> dict[int, Any]:  # noqa: ANN401
-    """Return the seeded generators of the rows whose prompts are not through, by row."""
+    """Return the seeded generators of rows still in prefill, by row."""
     mask, known = runner.discard_request_mask.np, runner.input_batch.generators
     return {row: generator for row, generator in known.items() if row < runner.input_batch.num_reqs and mask[row]}

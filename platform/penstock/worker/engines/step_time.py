@@ -1,8 +1,8 @@
-"""Whose an engine's time is: each step's, in equal parts, of the sequences that were in it. Pure.
+"""Divides an engine's time: each step's seconds in equal parts among the sequences in it. Pure.
 
-In it are those that it brought something, and those whose prompts are still read: they have brought nothing yet. So all
-parts together are never more than the time in which the engine had work. Trade-off: of the prompts inside nobody knows
-which the step read; doors keep the engine's own queue short, so all of them have a part.
+In a step are the sequences with output and the prompts in prefill. All parts together never exceed the engine's busy
+time. Trade-off: the prompts that a step actually read are unknown; the gate keeps the engine's queue short, so each
+prompt inside is charged a part.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ Charge = Callable[[float], None]
 
 
 class StepTime:
-    """Takes the moments at which work came and steps ended, in monotonic seconds of this machine."""
+    """Takes arrivals and ends of steps, monotonic seconds."""
 
     __slots__ = ("_each_s", "_given_s", "_last_at", "_most", "_reading", "_since")
 
@@ -22,18 +22,18 @@ class StepTime:
         self._reading: dict[str, Charge] = {}
 
     def begins(self, at: float) -> None:
-        """Work came to an engine that had none."""
+        """Note work for an idle engine."""
         self._since, self._given_s = at, 0.0
         self._reading.clear()
 
     def reads(self, request: str, charge: Charge) -> None:
-        """A prompt came: its parts are charged until something comes of it."""
+        """Add a prompt in prefill: it is charged until its first output."""
         self._reading[request] = charge
 
     def each(self, at: float, outputs: Sequence[str], inside: int) -> float:
-        """Return the seconds of each of these outputs of the step that ended at ``at``; charge who is still read.
+        """Return the seconds per output of the step that ended at ``at``; prompts in prefill are charged too.
 
-        Of a step in lots nobody knows how many outputs come, so all that are ``inside`` have a part.
+        A step delivered in lots has an unknown number of outputs: all that are ``inside`` count.
         """
         for request in outputs:
             self._reading.pop(request, None)
@@ -47,12 +47,12 @@ class StepTime:
         return self._each_s
 
     def leaves(self, request: str, at: float, inside: int) -> None:
-        """A request is gone: where nothing had come of it, it is charged its part of the time since the last step."""
+        """Remove a request; one without output is charged its part of the time since the last step."""
         if (charge := self._reading.pop(request, None)) is not None:
             part_s = self._open_s(at) / max(1, inside)
             self._given_s += part_s
             charge(part_s)
 
     def _open_s(self, at: float) -> float:
-        """Return the seconds since the last step's end that are nobody's yet."""
+        """Return the unassigned seconds since the last step's end."""
         return max(0.0, at - max(self._since, self._last_at) - self._given_s)

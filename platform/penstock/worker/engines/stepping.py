@@ -1,11 +1,11 @@
-"""Who takes part in an engine's next step: whoever holds more than its share stands still while the prompt of somebody
-smaller is read.
+"""Selects the tenants of an engine's next step: a tenant above its share pauses while a smaller one's prompt is
+prefilled.
 
-A sequence that decodes makes each step longer, and a prompt takes all that is left of one. The gate's door decides who
-comes in; what is inside shares the steps here, tenant by tenant. Pure: it imports no engine and reads no clock.
+A decoding sequence lengthens each step, and a prompt takes all that is left of one. The gate's queue decides admission;
+inside the engine tenants share steps here. Pure: it imports no engine and reads no clock.
 
-Trade-off: who stands still makes no token meanwhile. So it lasts ``MOST_STILL`` steps in a row at most, only tenants
-that hold more than their share have to, and were served theirs lately, for those that were not served more than theirs.
+Trade-off: a paused tenant makes no tokens. So a pause lasts at most ``MOST_STILL`` steps in a row, and applies only to
+tenants that hold more than their share and were served it lately, in favour of tenants that were not.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ comes waits for the step that runs."""
 
 
 def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
-    """Return how many of a step's tokens one prompt takes while others are about; ``set_bound`` is the engine's own."""
+    """Return a single prompt's bound on a step's tokens beside others; ``set_bound`` is the engine's own."""
     ours = round(part * step_tokens)
     return min(ours, set_bound) if set_bound else ours
 
 
 @dataclass(slots=True)
 class Inside:
-    """What a tenant has in the engine: sequences, waiting ones too, and how many of them have a prompt to be read."""
+    """A tenant's sequences in the engine, waiting ones included, and those in prefill."""
 
     name: str
     weight: float
@@ -47,7 +47,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class Turnout:
-    """The tenants that stand still in a step, and the part of it that a single prompt may take."""
+    """A step's paused tenants, and the part of it that one prompt may take."""
 
     still: frozenset[str] = frozenset()
     prompt_part: float = 1.0
@@ -58,7 +58,7 @@ EVERYBODY = Turnout()
 
 @dataclass(slots=True)
 class _Known:
-    """A tenant that is about: its weight, and what it was served, in tokens of service as of ``at``."""
+    """A present tenant: weight, and service in tokens as of ``at``."""
 
     weight: float
     tokens: float = 0.0
@@ -70,7 +70,7 @@ class _Known:
 
 @dataclass(slots=True)
 class Stepping:
-    """The rule of one engine. Times are seconds of any clock that doesn't go back."""
+    """The rule of one engine. Times are monotonic seconds."""
 
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0
@@ -78,7 +78,7 @@ class Stepping:
     """Whether several tenants are here: what one is served alone counts nothing."""
 
     def next(self, here: Sequence[Inside], now: float) -> Turnout:
-        """Say who takes part in the step that begins now, of those who have anything inside."""
+        """Return the selection for the next step among tenants with sequences inside."""
         self._see(here, now)
         self.is_shared = len(here) > 1
         over = self._over(here) if len(self._about) > 1 else frozenset[str]()
@@ -90,14 +90,14 @@ class Stepping:
         return Turnout(prompt_part=PROMPT_PART) if reading and over.issuperset(reading) else EVERYBODY
 
     def served(self, name: str, tokens: float, now: float) -> None:
-        """A tenant was served so many tokens of service by the step that has begun; what nobody else wanted is free."""
+        """Charge a tenant's service of the present step, in tokens; uncontended service is free."""
         if not self.is_shared:
             return
         known = self._about[name]
         known.tokens, known.at = known.lately(now) + tokens, now
 
     def _see(self, here: Sequence[Inside], now: float) -> None:
-        """Know who is here, and forget who is gone."""
+        """Add new tenants and drop absent ones."""
         for one in here:
             known = self._about.setdefault(one.name, _Known(one.weight, at=now))
             known.tokens, known.at, known.weight = known.lately(now), now, one.weight
@@ -105,14 +105,14 @@ class Stepping:
             self._about = {name: known for name, known in self._about.items() if known.at >= now - ABOUT_S}
 
     def _over(self, here: Sequence[Inside]) -> frozenset[str]:
-        """Return who holds more sequences than its share, by weight among all that are about; one is never too much."""
+        """Return tenants with more sequences than their weighted share; one sequence is never too many."""
         share = sum(one.sequences for one in here) / sum(known.weight for known in self._about.values())
         return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
 
     def _still(self, here: Sequence[Inside], over: frozenset[str]) -> frozenset[str]:
-        """Return who stands still: who holds too much and was served its share or nearly, for a prompt of another.
+        """Return the tenants to pause: above their share and served it or nearly, beside another tenant's prompt.
 
-        That one holds no more than its share, and was served hardly more.
+        That tenant holds no more than its share, and was served hardly more.
         """
         tokens = {one.name: self._about[one.name].tokens for one in here}  # as of now: everybody here was just seen
         lately = {one.name: tokens[one.name] / one.weight for one in here}

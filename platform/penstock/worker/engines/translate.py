@@ -1,7 +1,8 @@
-"""Engines' metrics in the platform's names, and the few of them that the agent itself decides by: vLLM's, and those of
-the torch engine, which has no KV cache and whose steps are batches.
+"""Translates engines' metrics into the platform's names: vLLM's, and the torch engine's, which has no KV cache and
+whose
+steps are batches.
 
-Stateless on purpose: a restarted engine's counters start from zero, as those of any restarted process do.
+Stateless: a restarted engine's counters start from zero, like any process's.
 """
 
 import re
@@ -49,38 +50,36 @@ _WANTED = frozenset((*NAMES, *_PROGRESS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineNumbers:
-    """One reading. ``progress`` differs from the last one's wherever the engine did any work in between."""
+    """One reading. ``progress`` changes if the engine did any work in between."""
 
     values: dict[str, float]
 
     @property
     def running(self) -> int:
-        """Requests in the batch."""
         return int(sum(self.values.get(name, 0) for name in _RUNNING))
 
     @property
     def waiting(self) -> int:
-        """Requests that the engine has and does not run."""
+        """Requests queued in the engine."""
         return int(sum(self.values.get(name, 0) for name in _WAITING))
 
     @property
     def kv_used_ratio(self) -> float:
-        """Share of KV blocks in use."""
         return self.values.get("vllm:kv_cache_usage_perc", 0.0)
 
     @property
     def kv_blocks(self) -> int:
-        """How many KV blocks there are; 0 where none are known, or the model needs none."""
+        """Number of KV blocks; 0 if unknown or not needed."""
         return int(self.values.get(KV_BLOCKS, 0))
 
     @property
     def progress(self) -> tuple[float, ...]:
-        """Counters that move whenever the engine works."""
+        """Counters that move with any work of the engine."""
         return tuple(self.values.get(name, 0.0) for name in _PROGRESS)
 
 
 def parse(text: str) -> EngineNumbers:
-    """Read the Prometheus text format; samples of several engines in one process are added up."""
+    """Parse the Prometheus text format; sums samples of several engines in one process."""
     values: dict[str, float] = {}
     for name, value in _samples(text):
         values[name] = values.get(name, 0.0) + value

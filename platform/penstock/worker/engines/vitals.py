@@ -1,5 +1,5 @@
-"""What an engine's processes are seen doing, read from ``/proc``: what they took of the cores, whether they want one,
-and whether a compiler runs among them. Linux only. It draws no conclusions.
+"""Activity of an engine's processes, read from ``/proc``: CPU time, runnable threads, a running compiler. Linux
+only.
 
 Time spent waiting for a core counts like time on it: an engine on a starved machine gets little and wants all.
 """
@@ -23,7 +23,7 @@ _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Of one or several processes: seconds on a core or waiting for one since they began; whether any wants one now."""
+    """Of one or several processes: seconds on a core or waiting for one since their start; whether any is runnable."""
 
     seconds: float = 0.0
     wants_core: bool = False
@@ -31,9 +31,9 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """One reading. ``core`` is what computes: all processes but the first, or the first where it is alone.
+    """One reading. ``core`` is all processes but the first, or the first if it is alone.
 
-    ``watcher`` is the process that reads: where it is kept from a core, it knows little of others.
+    ``watcher`` is the reading process: if it is starved itself, it knows little of others.
     """
 
     server: Activity
@@ -43,7 +43,7 @@ class Vitals:
 
 
 def read(leader: int) -> Vitals:
-    """Return what the process and its descendants do now; nothing for processes that are gone."""
+    """Read the process and its descendants; nothing for ended ones."""
     server, others, compiles = _activity([leader]), [], False
     for pid in _descendants(leader):
         if _name(pid) in COMPILERS:
@@ -85,20 +85,20 @@ def _name(pid: int) -> str:
 
 
 def _ran_s(process: Path) -> float:
-    """Return the seconds on a core of all its threads, those that are gone too."""
+    """Return the CPU seconds of all its threads, ended ones included."""
     fields = _fields(process)
     return (int(fields[11]) + int(fields[12])) * _TICK_S if len(fields) > 12 else 0.0  # noqa: PLR2004 - proc(5)
 
 
 def _waited_s(task: Path) -> float:
-    """Return how long a thread waited for a core; 0 where the kernel does not count it."""
+    """Return a thread's seconds of waiting for a core; 0 if the kernel does not count them."""
     with suppress(OSError, ValueError, IndexError):
         return int((task / "schedstat").read_text().split()[1]) / 1e9
     return 0.0
 
 
 def _fields(path: Path) -> list[str]:
-    """Return the fields of ``stat`` from the state on; the name before them may hold anything."""
+    """Return the fields of ``stat`` from the state on; the name before them may hold any character."""
     with suppress(OSError):
         return (path / "stat").read_text().rpartition(")")[2].split() or [""]
     return [""]

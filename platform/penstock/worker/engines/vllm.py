@@ -1,4 +1,4 @@
-"""From a manifest to vLLM's command line: pure, so that what an engine runs with can be read in a test.
+"""Builds vLLM's command line from a manifest: pure, so that a test can read it.
 
 It must not import vLLM. Written for vLLM 0.32.
 """
@@ -48,12 +48,12 @@ ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the engine runs and listens. ``device`` is ``cpu`` or ``cuda``; ``threads`` are for arithmetic on a CPU.
+    """Device and address of an engine. ``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a
+    CPU.
 
-    ``compiled`` is the folder of what engines compile, empty for vLLM's own choice: the home and temporary folders of
-    the user. Without ``walled`` its own queue has no bound: for comparisons with an engine that nobody protects.
-    Without ``shares_steps`` it knows no tenants, as vLLM's own scheduler. ``sleeps``: on a GPU it can give the device
-    back and keep its process; nobody reaches the endpoints for that but the gate before it.
+    ``compiled`` is the folder of compiled code, empty for vLLM's default. Without ``walled`` the engine's queue is
+    unbounded, for comparisons with an unprotected engine. Without ``shares_steps`` it uses vLLM's own scheduler.
+    ``sleeps``: on a GPU it can free the device and keep its process; only the gate reaches those endpoints.
     """
 
     host: str
@@ -67,7 +67,7 @@ class Place:
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
-    """Return vLLM's arguments for this version; the files are in ``folder``."""
+    """Return vLLM's arguments for this version; its files are in ``folder``."""
     return (
         *("--model", str(folder)),
         *("--served-model-name", version),
@@ -89,12 +89,12 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
 
 
 def shares_steps(manifest: Manifest, place: Place) -> bool:
-    """Tell whether tenants share the engine's steps: vectors take one step each, and no part of one."""
+    """Return whether tenants share the engine's steps: pooling requests take one step each."""
     return place.shares_steps and manifest.task is Task.GENERATE
 
 
 def long_prefill(manifest: Manifest, place: Place) -> int:
-    """Return how much of a step one prompt takes while others are about; 0 where nothing bounds it."""
+    """Return the part of a step that one prompt takes beside others, tokens; 0 for no bound."""
     bound = manifest.engine.long_prefill_tokens
     if not shares_steps(manifest, place):
         return bound
@@ -102,34 +102,37 @@ def long_prefill(manifest: Manifest, place: Place) -> int:
 
 
 def threads_for(cores: int) -> int:
-    """Return how many of a machine's cores one CPU engine computes with: half of them.
+    """Return the arithmetic threads of a CPU engine: half of the cores.
 
-    Gateway, server and the next engine need the others; and measured on two cores, one thread alone gave 24 tokens a
-    second where two that wait for each other asleep gave 18 (two that spin: 32, and 7 as soon as anything else ran).
+    Gateway, server and the next engine need the others. Measured on two cores: one thread gave 24 tokens/s, two that
+    sleep
+    while waiting 18 (two that spin: 32, and 7 as soon as anything else ran).
     """
     return max(1, cores // 2)
 
 
 def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment an engine, or the parent of engines, is started with: what only counts from the start.
+    """Return the environment of an engine or pre-imported parent that only counts from its start.
 
-    The C library asks for huge pages for what it allocates, weights and KV cache among it: on a CPU a step walks
-    through all weights, and with pages of 4 KiB it spends a tenth of its time on looking them up. Whoever has
-    settings of the C library's own keeps them. Addresses that may hold a password are left out.
+    The C library allocates huge pages for weights and KV cache: a CPU step reads all weights, and with 4 KiB pages
+    spends a
+    tenth of its time on page look-ups. The user's own settings of the C library are kept. Addresses that may hold a
+    password are left out.
     """
     kept = {name: value for name, value in inherited.items() if name not in _SECRET}
     return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **kept}
 
 
 def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tuple[str, str], ...]:
-    """Return the variables vLLM is configured with where it has no argument; those of every engine without settings.
+    """Return vLLM's settings that have no argument; without a manifest, those common to every engine.
 
-    On a CPU the engine core runs in one process (vLLM's default of two binds the model to a single core), and
-    OpenBLAS gets no threads, so that a pre-imported parent stays single-threaded and may fork. Arithmetic threads,
-    where there are several, sleep instead of spinning while they wait for each other: with anything else on the
-    machine, spinning ones take the core from the very thread that they wait for, and a step takes a hundred times as
-    long. Nothing is compiled there: vLLM's sampler would compile one comparison at the first request with log
-    probabilities, for 24 s on two busy cores, and be no faster afterwards.
+    On a CPU the core runs in the server's process (vLLM's default of two binds the model to one core), and OpenBLAS
+    gets no
+    threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones take the core from
+    the
+    thread that they wait for, which makes a step a hundred times as long on a busy machine. Nothing is compiled: the
+    sampler's one comparison would take 24 s on two busy cores at the first log probabilities, and be no faster
+    afterwards.
     """
     common = {
         "HF_HUB_OFFLINE": "1",
@@ -158,7 +161,7 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
 
 
 def _compiled(place: Place) -> dict[str, str]:
-    """What one engine compiles, the next one of this node finds; nobody else can put anything there."""
+    """Share compiled code between engines of this node, private to their user."""
     if not place.compiled:
         return {}
     return {
@@ -170,7 +173,7 @@ def _compiled(place: Place) -> dict[str, str]:
 
 
 def _scheduler(place: Place) -> str:
-    """On a CPU vLLM plans no step while another one runs."""
+    """Return the scheduler class; a CPU engine plans no step while another one runs."""
     return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
@@ -191,7 +194,7 @@ def _wall(engine: EngineSettings) -> tuple[str, ...]:
 
 
 def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
-    """Always bound on a CPU: vLLM would take nearly all of the machine's memory, or refuse to start."""
+    """Bound the KV cache on a CPU: vLLM would take nearly all memory, or refuse to start."""
     size_bytes = engine.kv_cache_bytes or (CPU_KV_BYTES if place.device == "cpu" else 0)
     return ("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()
 
@@ -202,7 +205,7 @@ def _ranks(engine: EngineSettings) -> tuple[str, ...]:
 
 
 def kept_adapters(slots: int) -> int:
-    """Return how many adapters an engine with so many slots keeps in memory."""
+    """Return the number of adapters kept in memory for this number of slots."""
     return ADAPTERS_PER_SLOT * slots
 
 
@@ -223,12 +226,12 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 
 
 def _sleeps_inside(place: Place) -> bool:
-    """A CPU has no memory of its own to give back: there the process ends."""
+    """Return whether the engine sleeps in its process; a CPU engine's process ends instead."""
     return place.sleeps and place.device != "cpu"
 
 
 def _quiet() -> tuple[str, ...]:
-    """Keep prompts, and a line per request, out of the logs."""
+    """Keep prompts and per-request lines out of the logs."""
     return ("--no-enable-log-requests", "--disable-uvicorn-access-log", "--disable-fastapi-docs")
 
 
@@ -249,5 +252,5 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Without a parser vLLM refuses tools, even one that the caller names and whose schema binds the answer."""
+    """Enable tools: without a parser vLLM refuses even a named tool, whose schema binds the answer."""
     return ("--enable-auto-tool-choice", "--tool-call-parser", parser) if parser else ()

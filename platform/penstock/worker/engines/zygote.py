@@ -1,14 +1,15 @@
-"""A parent that has vLLM imported and forks engines on request: 3 s to a served token instead of 15.
+"""A parent with vLLM imported that forks engines on request: 3 s to a served token instead of 15.
 
-``python -m penstock.worker.engines.zygote SOCKET`` serves any number of agents of the same user. An agent connects,
-sends the path of its plan with two file descriptors (log, lifeline), gets the engine's pid, and later its wait status.
-Engines do not depend on this process: their lifeline is their agent's.
+``python -m penstock.worker.engines.zygote SOCKET`` serves the agents of one user. An agent sends its plan's path and
+two
+file descriptors (log, lifeline), and gets the engine's pid, later its wait status. Engines outlive this process: their
+lifeline is their agent's.
 
-Forking is safe here because nothing runs besides the one thread that forks, which is checked before each fork; a
-refusal sends the agent the long way. For CPUs only: a device context does not survive a fork.
+Forking is safe since a single thread runs, checked before each fork; on refusal the agent starts from scratch. CPU
+only: a device context does not survive a fork.
 
-Trade-off: vLLM's CPU platform insists on ``spawn`` for its engine core; here that one setting is put back to ``fork``
-(``_let_engine_core_fork``), the only place where we touch vLLM's code.
+Trade-off: vLLM's CPU platform insists on ``spawn`` for its core; this one setting is put back to ``fork``
+(``_let_engine_core_fork``).
 """
 
 import argparse
@@ -46,7 +47,7 @@ MAX_REQUEST_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """What a forked process is to become."""
+    """Plan and descriptors of a forked process."""
 
     plan: Path
     log_fd: int
@@ -65,7 +66,7 @@ class Parent:
     """By pidfd: the engine's pid and the connection of the agent that asked for it."""
 
     def serve(self) -> Child:
-        """Fork engines for as long as this process lives; returns in the forked processes only."""
+        """Fork engines while this process lives; returns in forked processes only."""
         self.poller.register(self.listener, select.POLLIN)
         while True:
             for fd, _ in self.poller.poll():
@@ -141,7 +142,7 @@ class Parent:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a listening socket at this path that only its owner can connect to; it appears in one step."""
+    """Return a listening socket at this path for its owner only; it appears atomically."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     old_umask = os.umask(0o177)
@@ -166,7 +167,7 @@ def _close(fds: Iterable[int]) -> None:
 
 
 def _let_engine_core_fork() -> None:
-    """Put back what vLLM's CPU platform overrides: the engine core is forked from the API server, not imported anew."""
+    """Undo vLLM's CPU override: fork the engine core from the API server."""
     from vllm.platforms.cpu import CpuPlatform
 
     check = CpuPlatform.check_and_update_config
@@ -179,9 +180,9 @@ def _let_engine_core_fork() -> None:
 
 
 def _register_models() -> None:
-    """Give vLLM the imported models as classes: by name it would import all of itself once more, to look at each.
+    """Register the imported models as classes: by name vLLM would import itself again to inspect each.
 
-    That look costs 7 s on a quiet machine, once per architecture and cache.
+    That inspection costs 7 s on a quiet machine, once per architecture and cache.
     """
     from vllm.model_executor.models import ModelRegistry
 
@@ -201,7 +202,6 @@ def _import_everything(threads: int, folder: str) -> None:
 
 
 def main() -> None:
-    """Import, listen, fork."""
     parser = argparse.ArgumentParser(prog="zygote")
     parser.add_argument("socket", type=Path)
     parser.add_argument("--lifeline", type=int, default=-1, help="file descriptor of a pipe; its end ends this process")

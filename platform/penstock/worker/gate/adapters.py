@@ -13,9 +13,9 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import VersionId
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from penstock.worker.gate.admission.adapter_slots import AdapterSlots
-from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.asgi import ASGIApp, Scope, call
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.admission import AdmissionQueue
 
 MOST_WAIT_S = 30.0
 """A long poll is answered after so long, with nothing."""
@@ -37,8 +37,10 @@ Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
 class Adapters:
     """Of one engine. An order gives its HTTP status and its answer."""
 
-    def __init__(self, door: Door, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId) -> None:
-        self._door, self._slots, self._app, self._clock, self._version = door, slots, app, clock, version
+    def __init__(
+        self, queue: AdmissionQueue, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId
+    ) -> None:
+        self._queue, self._slots, self._app, self._clock, self._version = queue, slots, app, clock, version
         self._residents = slots.residents
         self._news = asyncio.Event()
         self._metrics, self._swaps_told = Metrics(CATALOGUE), 0
@@ -123,12 +125,12 @@ class Adapters:
         if outcome == READY:
             self._seconds.observe(self._residents.load_took_s(now))
             self._residents.ready(adapter, now)
-            self._door.look(now)
+            self._queue.look(now)
         else:
             await self._drop(scope, adapter)
             if outcome == REFUSED:
                 self._residents.refuse(adapter, str(raw["reason"]), now, float(raw["for_s"]))
-                self._door.turn_away(adapter, now, float(raw["for_s"]))
+                self._queue.turn_away(adapter, now, float(raw["for_s"]))
             self._residents.gave_up(adapter)
         self._news.set()
         return _OK, {"resident": self._residents.names}
@@ -149,7 +151,7 @@ class Adapters:
         return evicted
 
     async def _drop(self, scope: Scope, adapter: VersionId) -> None:
-        """Forget an adapter, first of all at the door; vLLM keeps its weights until another one takes their place."""
+        """Forget an adapter, first of all at the queue; vLLM keeps its weights until another one takes their place."""
         if not self._residents.holds(adapter):
             return
         self._slots.drop(adapter)

@@ -17,14 +17,14 @@ from penstock.domain.serving.waited import AT_ONCE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import gate_config
 from penstock.worker.gate.adapters import Adapters
-from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.asgi import ASGIApp, Headers, Receive, Scope, Send
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.in_flight import Connection, InFlight, Visit
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.pages import Pages
 from penstock.worker.gate.queue_wait import QueueWait, Rejection, headers_of
+from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate.refusals import OF_QUEUE, Refusal, Refusals, Refused
 from penstock.worker.gate.tally import Tally
 from penstock.worker.gate.work import excess, work_of
@@ -55,14 +55,14 @@ class Gate:
     ) -> None:
         self._app, self._numbers = app, itertools.count()
         self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
-        self.door = doors.before(self.config)
-        self.door.look_later = self._look_later
-        self.tally, self.meters = Tally(self.config, self.door), meters or Meters()
+        self.queue = compared.before(self.config)
+        self.queue.look_later = self._look_later
+        self.tally, self.meters = Tally(self.config, self.queue), meters or Meters()
         self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)
         self._refusals = Refusals(self.tally.metrics, self.config.version, self.tally.headers)
         self._adapters: Adapters | None = None
-        if (slots := self.door.slots) is not None:
-            self._adapters = Adapters(self.door, slots, app, self.clock, self.config.version)
+        if (slots := self.queue.adapters) is not None:
+            self._adapters = Adapters(self.queue, slots, app, self.clock, self.config.version)
             self.tally.beside.append(self._adapters.exposition)
         self._pages = Pages(
             engine=app,
@@ -114,14 +114,14 @@ class Gate:
 
     async def _wait(self, visit: Visit, receive: Receive) -> Admitted | None:
         """Return when the request may enter the engine; None if its client has left meanwhile."""
-        ticket, size = visit.ticket, self.door.seats.size
+        ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return Admitted(receive, headers_of(AT_ONCE))
         clocks_apart = self.clock.monotonic() - self.clock.now()
         work = work_of(ticket, visit.request, size, clocks_apart=clocks_apart)
         if too_much := excess(ticket, work, size):
             raise Refused(Refusal.TOO_LARGE, f"it needs {too_much}")
-        wait = QueueWait(self.door, work, receive, self.clock.monotonic)
+        wait = QueueWait(self.queue, work, receive, self.clock.monotonic)
         rejection = await wait.until_admitted()
         visit.meter.waited_s = wait.waited.waited_s
         if rejection is None:
@@ -154,10 +154,10 @@ class Gate:
 
     def _presume_prefilled(self, work: Work) -> asyncio.TimerHandle:
         """Have the prompt count as read after a while: beside an engine without meters no whole answer shows it."""
-        door, clock = self.door, self.clock
+        queue, clock = self.queue, self.clock
         return asyncio.get_running_loop().call_later(
-            door.prefill.of(work.prompt_tokens), lambda: door.presume_prefilled(work.request, clock.monotonic())
+            queue.prefill.of(work.prompt_tokens), lambda: queue.presume_prefilled(work.request, clock.monotonic())
         )
 
     def _look_later(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, lambda: self.door.look(self.clock.monotonic()))
+        asyncio.get_running_loop().call_later(seconds, lambda: self.queue.look(self.clock.monotonic()))

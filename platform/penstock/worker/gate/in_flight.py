@@ -30,7 +30,7 @@ LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
 }
 """How the last event of a stream begins; vLLM's server sends whole events."""
 _REPORT_EVERY = 16
-"""A stream's tokens are reported to the door in lots: often enough for fairness, too seldom to cost anything."""
+"""A stream's tokens are reported to the queue in lots: often enough for fairness, too seldom to cost anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ class InFlight:
             tally.decode_s.observe(self._connection.clock() - self._first_at)
             meter.flush()
             if self._prompts > 1:  # what never came in is given back
-                tally.door.counted(self._request, meter.prompt_tokens)
+                tally.queue.counted(self._request, meter.prompt_tokens)
         meter.close()
-        tally.door.leave(self._request, self._connection.clock())
+        tally.queue.leave(self._request, self._connection.clock())
         if not self._is_complete:
             tally.aborts.inc()
         if self._late_tokens:
@@ -153,12 +153,12 @@ class InFlight:
             message["body"] = b"%b%b\n%b" % (used.COMMENT, used.told(self._meter.used), message["body"])
 
     def _progressed(self, tokens: int) -> None:
-        """Report to the door what the engine has made since the last report; with the first one the prompt is in."""
-        now, door = self._connection.clock(), self._tally.door
+        """Report to the queue what the engine has made since the last report; with the first one the prompt is in."""
+        now, queue = self._connection.clock(), self._tally.queue
         if not self._has_first:
             self._has_first, self._first_at = True, now
             self._tally.book.prefilled(self._prompt)
             self._tally.prefill_s.observe(now - self._entered_at)
             if self._meter.prompts >= self._prompts:
-                door.counted(self._request, self._meter.prompt_tokens)
-        door.progressed(self._request, tokens, now)
+                queue.counted(self._request, self._meter.prompt_tokens)
+        queue.progressed(self._request, tokens, now)

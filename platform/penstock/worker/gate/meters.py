@@ -16,7 +16,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.serving.used import Used
-from penstock.worker.gate.admission.fair_queue import in_engine
+from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current
 
 KEEP_S = 60.0

@@ -14,9 +14,9 @@ from penstock.domain.clock import Clock
 from penstock.telemetry.metrics import CONTENT_TYPE
 from penstock.worker.gate import usage
 from penstock.worker.gate.adapters import Adapters
-from penstock.worker.gate.admission.load import Observed
 from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send, answer, call
 from penstock.worker.gate.entry import Entry
+from penstock.worker.gate.load import Observed
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.refusals import Refusal, Refusals, Refused
 from penstock.worker.gate.tally import Tally
@@ -102,7 +102,7 @@ class Pages:
 
     async def _drain(self, _: Scope, __: bytes) -> Answer:
         self.entry.is_draining = True
-        self.tally.door.close()
+        self.tally.queue.close()
         return self._state()
 
     async def _rest(self, _: Scope, body: bytes) -> Answer:
@@ -120,7 +120,7 @@ class Pages:
 
     async def _observed(self, _: Scope, body: bytes) -> Answer:
         """Take the agent's reading of the engine's metrics."""
-        raw, seats = json.loads(body), self.tally.door.seats
+        raw, slots = json.loads(body), self.tally.queue.slots
         observed = Observed(
             waiting=int(raw["waiting"]),
             kv_used_ratio=float(raw["kv_used_ratio"]),
@@ -129,7 +129,7 @@ class Pages:
         )
         self.tally.book.observe(observed, self.clock.monotonic())
         if observed.kv_blocks:
-            seats.size = replace(seats.size, kv_blocks=observed.kv_blocks)
+            slots.size = replace(slots.size, kv_blocks=observed.kv_blocks)
         return self._state()
 
     async def _usage(self, _: Scope, body: bytes) -> Answer:

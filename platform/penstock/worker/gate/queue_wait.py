@@ -1,4 +1,4 @@
-"""A request's wait at the door: until it may enter, is rejected, its client leaves, or its time is over.
+"""A request's wait at the queue: until it may enter, is rejected, its client leaves, or its time is over.
 
 Its time: its tier's queue timeout, or its own deadline. While its adapter is loaded the queue timeout stands still, as
 it does while a version is woken: no queue is in its way.
@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.domain.serving import adapted
+from penstock.domain.serving.adapted import Adapted, Met
 from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, HEADER, TENANT_QUEUE, Waited, told
-from penstock.worker.gate.adapter_wait import AdapterWait
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Door, Shed
 from penstock.worker.gate.asgi import Headers, Message, Receive
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
+from penstock.worker.gate.queueing.work import Work
 
 _DOOR, _ADAPTER = HEADER.encode(), adapted.HEADER.encode()
 
@@ -40,7 +41,7 @@ class Rejection:
 
     @property
     def fields(self) -> dict[str, object]:
-        """What the gateway is told of it (README, "Wire between gateway and gate")."""
+        """What the gateway is told of it (docs/reference/wire.md)."""
         return {"retry_after_s": round(self.wait_s, 3), "reason": self.reason}
 
 
@@ -53,33 +54,59 @@ def headers_of(waited: Waited) -> Headers:
     return ((b"x-penstock-waited-ms", b"%.3f" % (waited.waited_s * 1e3)), (_DOOR, told(waited)))
 
 
+class AdapterWait:
+    """How long a request waits for its adapter: for a load, or for a slot; the rest of its wait is a queue.
+
+    It is judged when the request comes: if its adapter is in memory and needs no swap, it waits for nothing of it.
+    """
+
+    __slots__ = ("_adapter", "_came_at", "_met", "_slots")
+
+    def __init__(self, slots: AdapterSlots, work: Work, now: float) -> None:
+        self._slots, self._adapter, self._came_at = slots, work.adapter, now
+        if not slots.residents.has(work.adapter):
+            self._met = Met.LOADED
+        else:
+            self._met = Met.QUEUED if slots.wait_s(work.adapter, now, 1.0) else Met.HIT
+
+    def ended(self, now: float) -> Adapted:
+        """Return how it fared until now, when it enters or gives up."""
+        if self._met is Met.LOADED:
+            waited_s = self._slots.residents.held_s(self._adapter, self._came_at, now)
+        elif self._met is Met.QUEUED:
+            waited_s = min(now, self._slots.since(self._adapter, now)) - self._came_at
+        else:
+            waited_s = 0.0
+        return Adapted(met=self._met, waited_s=max(0.0, waited_s))
+
+
 class QueueWait:
-    """One request at one door."""
+    """One request at one queue."""
 
     __slots__ = (
         "_adapter",
         "_came_at",
         "_clock",
-        "_door",
         "_has_waited",
         "_kept",
         "_mark",
         "_outcome",
         "_predicted_s",
+        "_queue",
         "_receive",
         "_waiting",
         "_work",
         "waited",
     )
 
-    def __init__(self, door: Door, work: Work, receive: Receive, clock: Callable[[], float]) -> None:
-        self._door, self._work, self._receive, self._clock = door, work, receive, clock
+    def __init__(self, queue: AdmissionQueue, work: Work, receive: Receive, clock: Callable[[], float]) -> None:
+        self._queue, self._work, self._receive, self._clock = queue, work, receive, clock
         self._kept: deque[Message] = deque()
         self._outcome: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
-        self._came_at, self._mark = clock(), door.before.mark(work.tenant)
-        self._waiting, self._predicted_s = len(door.order), door.expected_wait_s(work)
+        self._came_at, self._mark = clock(), queue.entered.mark(work.tenant)
+        self._waiting, self._predicted_s = len(queue), queue.expected_wait_s(work, self._came_at)
         self._has_waited = False
-        slots = door.slots if work.adapter else None
+        slots = queue.adapters if work.adapter else None
         self._adapter = AdapterWait(slots, work, self._came_at) if slots is not None else None
         self.waited = AT_ONCE
         """How it fared, once it may enter or has to go."""
@@ -93,8 +120,8 @@ class QueueWait:
         return (*found, (_ADAPTER, adapted.told(self._adapter.ended(self._came_at + self.waited.waited_s))))
 
     async def until_admitted(self) -> Rejection | None:
-        """Return None when the request may enter: then it must ``leave`` the door in the end."""
-        self._door.arrive(self._work, self._came_at, lambda: self._settle(None), self._reject)
+        """Return None when the request may enter: then it must ``leave`` the queue in the end."""
+        self._queue.arrive(self._work, self._came_at, lambda: self._settle(None), self._reject)
         if self._outcome.done():
             return self._outcome.result()
         self._has_waited = True
@@ -103,7 +130,7 @@ class QueueWait:
             await self._until_over(listening)
             return self._outcome.result() if self._outcome.done() else self._over(has_left=listening.done())
         except asyncio.CancelledError:
-            self._door.leave(self._work.request, self._clock())
+            self._queue.leave(self._work.request, self._clock())
             raise
         finally:
             listening.cancel()
@@ -123,7 +150,7 @@ class QueueWait:
         """Give up, and return what it is told."""
         self.waited = self._fared()
         reason, is_queued = self._reason(), self._start_by <= self._last
-        wait_s = self._door.give_up(self._work.request, self._clock())
+        wait_s = self._queue.give_up(self._work.request, self._clock())
         if has_left:
             return FOR_GOOD
         if is_queued:
@@ -140,14 +167,14 @@ class QueueWait:
         work, now = self._work, self._clock()
         if not work.start_by:
             return math.inf
-        by = work.start_by + self._door.held_s(work, self._came_at, now)
-        return max(by, now + LOOK_S) if self._door.waits_for_load(work) else by
+        by = work.start_by + self._queue.forecast.held_s(work, self._came_at, now)
+        return max(by, now + LOOK_S) if self._queue.forecast.waits_for_load(work) else by
 
     def _reason(self) -> str | None:
         """Return what is in the way of one that waits."""
-        if self._door.waits_for_load(self._work):
+        if self._queue.forecast.waits_for_load(self._work):
             return ADAPTER_LOADING
-        return TENANT_QUEUE if self._door.waits_for_own(self._work) else None
+        return TENANT_QUEUE if self._queue.forecast.waits_for_own(self._work) else None
 
     async def receive(self) -> Message:
         """Return what came while waiting, then what comes."""
@@ -165,9 +192,9 @@ class QueueWait:
         if self._has_waited or why not in (Shed.FULL, Shed.LATE):
             self._settle(Rejection(why, wait_s, self._reason()))
             return
-        door, work, now = self._door, self._work, self._came_at
-        is_for_load = why is Shed.LATE and door.is_for_load(work, now)
-        is_own = not is_for_load and (door.waits_for_own(work) or door.is_own(work, now))
+        queue, work, now = self._queue, self._work, self._came_at
+        is_for_load = why is Shed.LATE and queue.forecast.is_for_load(work, now)
+        is_own = not is_for_load and (queue.forecast.waits_for_own(work) or queue.is_own(work, now))
         reason = ADAPTER_LOADING if is_for_load else TENANT_QUEUE if is_own else None
         self._settle(Rejection(why, wait_s, reason))
 
@@ -178,12 +205,12 @@ class QueueWait:
                 self.waited = self._fared()
 
     def _fared(self) -> Waited:
-        door, tenant = self._door, self._work.tenant
+        queue, tenant = self._queue, self._work.tenant
         return Waited(
             predicted_s=self._predicted_s,
             waited_s=self._clock() - self._came_at,
-            share=door.order.share_of(self._work),
+            share=queue.share_of(self._work),
             waiting=self._waiting,
             tenants=self._mark.tenants,
-            ahead=door.before.since(self._mark, tenant),
+            ahead=queue.entered.since(self._mark, tenant),
         )

@@ -7,9 +7,9 @@ from enum import StrEnum
 from penstock.domain.ids import VersionId
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from penstock.worker.gate.admission.door import Shed
 from penstock.worker.gate.asgi import Headers, Send, answer
 from penstock.worker.gate.queue_wait import FOR_GOOD, Rejection
+from penstock.worker.gate.queueing.admission import Shed
 
 
 class Refusal(StrEnum):

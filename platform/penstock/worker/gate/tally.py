@@ -8,9 +8,9 @@ from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Stage
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from penstock.worker.gate.admission.door import Door
-from penstock.worker.gate.admission.load import LoadBook
 from penstock.worker.gate.asgi import Headers
+from penstock.worker.gate.load import LoadBook
+from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate_config import GateConfig
 
 CATALOGUE = (
@@ -30,8 +30,8 @@ CATALOGUE = (
 class Tally:
     """Of one gate."""
 
-    def __init__(self, config: GateConfig, door: Door) -> None:
-        self.book, self.door = LoadBook(config.max_num_seqs), door
+    def __init__(self, config: GateConfig, queue: AdmissionQueue) -> None:
+        self.book, self.queue = LoadBook(config.max_num_seqs), queue
         self._worker, version = config.worker.encode(), config.version
         self._version: VersionId = version
         self.metrics = metrics = Metrics(CATALOGUE)
@@ -42,11 +42,11 @@ class Tally:
         self.late_tokens = metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
         self._shed = metrics.counter(names.DOOR_SHED)
         metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: self.book.queued_tokens)
-        metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.order))
-        metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)
-        metrics.gauge(names.ENGINE_SLOTS).labels(version).set(door.seats.size.max_seqs)
+        metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(queue))
+        metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: queue.slots.saturation)
+        metrics.gauge(names.ENGINE_SLOTS).labels(version).set(queue.slots.size.max_seqs)
         standing_back = metrics.gauge(names.DOOR_STANDING_BACK).labels(version)
-        standing_back.set_function(lambda: door.order.look_at is not None)
+        standing_back.set_function(lambda: queue.look_at is not None)
         self.beside: list[Callable[[], bytes]] = []
         """Further pages of metrics of this process."""
 
@@ -57,12 +57,12 @@ class Tally:
     @property
     def load(self) -> Load:
         """What is in the engine and what waits for it; waiting work is counted in tokens of service."""
-        inside, queue = self.book.load, self.door.order
+        inside, queue = self.book.load, self.queue
         return replace(
             inside,
             waiting=inside.waiting + len(queue),
             queued_tokens=inside.queued_tokens + round(queue.waiting_cost),
-            wait_s=queue.waiting_cost / self.door.pace.per_s,
+            wait_s=queue.waiting_cost / self.queue.forecast.pace.per_s,
         )
 
     def headers(self) -> Headers:

@@ -1,4 +1,4 @@
-"""A ticket as the door's work, and whether one request may have so much of this engine at all. Pure.
+"""A ticket as the queue's work, and whether one request may have so much of this engine at all. Pure.
 
 The second wall: a gateway with an old table may not know how many sequences an engine decodes, and none knows its KV
 blocks. What the engine can't hold at once even with no output would only stand in its own queue, where nobody is fair.
@@ -7,8 +7,8 @@ blocks. What the engine can't hold at once even with no output would only stand 
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import most_sequences
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate.queueing.slots import EngineSize
+from penstock.worker.gate.queueing.work import Work
 
 MOST_AT_ONCE = 0.125
 """The part of an engine's sequences that the prompts of one list have at once: the others wait for those, so that who
@@ -16,9 +16,9 @@ comes next waits for a few prompts and not for a list."""
 
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
-    """Return what the door works with; ``clocks_apart``: the door's seconds less those of the ticket.
+    """Return what the queue works with; ``clocks_apart``: the queue's seconds less those of the ticket.
 
-    The prompts of a list are in the engine a few at a time, and hold seats and blocks for those alone.
+    The prompts of a list are in the engine a few at a time, and hold slots and blocks for those alone.
     """
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))

@@ -35,7 +35,7 @@ def test_progress_moves_with_each_step_of_the_engine() -> None:
 
 
 def test_an_encoder_has_no_kv_blocks() -> None:
-    """Of a model without a KV cache vLLM tells one block: the door took it for all, and let in one at a time."""
+    """Of a model without a KV cache vLLM tells one block: the queue took it for all, and let in one at a time."""
     line = 'vllm:cache_config_info{{block_size="16",num_gpu_blocks="{}"}} 1.0\n'
     assert parse(THEIRS + line.format(1)).kv_blocks == 0
     assert parse(THEIRS + line.format(364)).kv_blocks == 364

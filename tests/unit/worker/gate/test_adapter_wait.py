@@ -6,12 +6,11 @@ import pytest
 
 from penstock.domain.ids import NO_VERSION, RequestId, VersionId
 from penstock.domain.serving.adapted import Adapted, Met, heard
-from penstock.worker.gate.adapter_wait import AdapterWait
-from penstock.worker.gate.admission.adapter_slots import AdapterSlots
-from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.residents import Residents
-from penstock.worker.gate.queue_wait import QueueWait
-from tests.unit.worker.gate.admission.test_adapters_at_the_door import Site
+from penstock.worker.gate.queue_wait import AdapterWait, QueueWait
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.residents import Residents
+from penstock.worker.gate.queueing.work import Work
+from tests.unit.worker.gate.queueing.test_adapters_in_the_queue import Site
 
 A, B, C = (VersionId(f"{name}@000000000000") for name in "abc")
 
@@ -66,14 +65,14 @@ async def test_an_answer_tells_it_where_an_adapter_is_asked_for() -> None:
         await asyncio.Event().wait()
         return {}
 
-    first = QueueWait(site.door, Site.work("first", A), receive, lambda: now[0])
-    base = QueueWait(site.door, Site.work("base", NO_VERSION), receive, lambda: now[0])
+    first = QueueWait(site.queue, Site.work("first", A), receive, lambda: now[0])
+    base = QueueWait(site.queue, Site.work("base", NO_VERSION), receive, lambda: now[0])
     assert [await one.until_admitted() for one in (first, base)] == [None, None]
-    second = QueueWait(site.door, Site.work("second", B), receive, lambda: now[0])
+    second = QueueWait(site.queue, Site.work("second", B), receive, lambda: now[0])
     waiting = asyncio.ensure_future(second.until_admitted())
     await asyncio.sleep(0)
     now[0] = 3.0
-    site.door.leave(RequestId("first"), 3.0)
+    site.queue.leave(RequestId("first"), 3.0)
     assert await waiting is None
     told = [dict(one.headers).get(b"x-penstock-adapter", b"").decode() for one in (first, base, second)]
     assert [heard(one) for one in told] == [Adapted(met=Met.HIT), None, Adapted(met=Met.QUEUED, waited_s=3.0)]

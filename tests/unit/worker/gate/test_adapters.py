@@ -147,7 +147,7 @@ async def test_nothing_is_wanted_where_nobody_asks(room: Room) -> None:
 
 
 async def test_the_least_used_leaves_for_a_new_one_and_never_a_busy_one(room: Room) -> None:
-    """Memory full, the one that nobody uses is forgotten, first at the door and then by the engine."""
+    """Memory full, the one that nobody uses is forgotten, first at the queue and then by the engine."""
     await room.load(A)
     await room.load(B)
     room.ask(B)
@@ -201,7 +201,7 @@ async def test_once_its_adapter_is_there_a_request_waits_in_a_queue_again(room: 
 @pytest.mark.parametrize("deadline_s", [0.2, 10.0])
 async def test_who_is_too_late_for_a_load_hears_of_the_load(room: Room, deadline_s: float) -> None:
     """On arrival or when its deadline has come: not of a queue of its tenant's, and when to come back."""
-    room.gate.door.slots.residents.load_s = 60.0 if deadline_s > 1.0 else 0.01  # type: ignore[union-attr]
+    room.gate.queue.adapters.residents.load_s = 60.0 if deadline_s > 1.0 else 0.01  # type: ignore[union-attr]
     status, answer = await room.ask(A, deadline_s=deadline_s)
     assert (status, answer["error"]["code"], answer["error"]["reason"]) == (503, "late", "adapter_loading")
     assert answer["error"]["retry_after_s"] >= 1.0

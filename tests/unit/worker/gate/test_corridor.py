@@ -16,11 +16,10 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Metric
-from penstock.worker.gate.admission.door import Door
-from penstock.worker.gate.admission.doors import OpenOrder
-from penstock.worker.gate.admission.load import Observed
-from penstock.worker.gate.admission.pace import Pace
 from penstock.worker.gate.corridor import Gate
+from penstock.worker.gate.load import Observed
+from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.estimates import Pace
 from penstock.worker.gate_config import GateConfig, install
 from tests.support.clock import ManualClock
 
@@ -199,11 +198,11 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
 async def test_a_door_that_asks_to_be_looked_at_again_is(
     gate: Gate, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for an event that may not come: the gate has a timer for its door."""
+    """Nobody waits for an event that may not come: the gate has a timer for its queue."""
     rang: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(Door, "look", lambda _, now: rang.set_result(now))
+    monkeypatch.setattr(AdmissionQueue, "look", lambda _, now: rang.set_result(now))
     clock.advance(5.0)
-    gate.door.look_later(0.01)
+    gate.queue.look_later(0.01)
     assert await asyncio.wait_for(rang, 5.0) == clock.monotonic()
 
 
@@ -214,10 +213,9 @@ def test_it_shows_how_many_slots_its_engine_has(gate: Gate) -> None:
 
 
 def test_it_shows_when_a_prompt_stands_back(gate: Gate) -> None:
-    """What free seats are kept for is to be seen."""
+    """What free slots are kept for is to be seen."""
     for look_at in (None, 1.0):
-        gate.door.order = OpenOrder()
-        gate.door.order.look_at = look_at
+        gate.queue.look_at = look_at
         shown = gate.tally.metrics.registry.get_sample_value(names.DOOR_STANDING_BACK.name, {"version": "m@1"})
         assert shown == (look_at is not None)
 
@@ -246,11 +244,11 @@ async def test_who_waits_past_its_time_hears_so(gate: Gate, ticket: Ticket, reas
     calls: list[Awaitable[None]] = []
     await started(Client(gate), calls)
     await started(Client(gate), calls)
-    gate.door.pace = Pace(initial=1e9)
+    gate.queue.forecast.pace = Pace(initial=1e9)
     late = Client(gate)
     late.next = [{"type": "http.request", "body": b""}, SILENCE]
     await late.call(ticket=replace(ticket, tenant=TenantId("other")))
-    assert (late.status, late.headers["x-penstock-refused"], len(gate.door.order)) == (503, reason, 0)
+    assert (late.status, late.headers["x-penstock-refused"], len(gate.queue)) == (503, reason, 0)
     assert late.headers["x-penstock-waited-ms"] == "0.000", "by a clock that stands still"
     assert sample(gate, names.DOOR_SHED, standing="paid", reason=reason) == 1
     await cancelled(calls)
@@ -373,7 +371,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     }
     await (load := Client(gate)).call("/penstock/load", None)
     assert (load.body["kv_used_ratio"], load.body["still_s"]) == (0.25, 0.0)
-    assert gate.door.seats.size.kv_blocks == 364
+    assert gate.queue.slots.size.kv_blocks == 364
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])

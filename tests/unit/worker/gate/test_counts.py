@@ -14,8 +14,8 @@ from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import meter as meter_module
-from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.corridor import Gate
+from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import Meter, current
 from tests.support.clock import ManualClock
@@ -162,7 +162,7 @@ async def test_who_may_not_ask_or_asks_nonsense_is_refused(
 
 
 async def test_the_door_sees_whole_answers_grow(clock: ManualClock) -> None:
-    """An answer in one piece tells the door of its first token and of each lot, though its client sees nothing yet."""
+    """An answer in one piece tells the queue of its first token and of each lot, though its client sees nothing yet."""
     seen: list[tuple[int, int]] = []
     gate: Gate
 
@@ -174,7 +174,7 @@ async def test_the_door_sees_whole_answers_grow(clock: ManualClock) -> None:
         clock.advance(0.5)
         for _ in range(40):
             meter.made(1)
-            entry = next(iter(gate.door._entries.values()))
+            entry = next(iter(gate.queue._entries.values()))
             seen.append((entry.prompt_left, entry.output_tokens))
         meter.leave()
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -183,7 +183,7 @@ async def test_the_door_sees_whole_answers_grow(clock: ManualClock) -> None:
     gate = Gate(engine, CONFIG, clock)
     await ask(gate, "/v1/completions")
     assert (seen[0], seen[-1]) == ((0, 1), (0, 33))
-    assert gate.door.prefill.of(10) < 0.5
+    assert gate.queue.prefill.of(10) < 0.5
 
 
 async def test_a_list_has_a_share_and_is_charged_for_what_came_in(
@@ -199,26 +199,26 @@ async def test_a_list_has_a_share_and_is_charged_for_what_came_in(
         assert meter is not None
         assert meter.share is not None
         meters.append(meter)
-        work = next(iter(gate.door._entries.values())).work
+        work = next(iter(gate.queue._entries.values())).work
         assert (work.sequences, work.cost) == (2, 64 * 10)
         for _ in range(2):
             meter.prompt(10)
             meter.enter()
             meter.made(0)
-            charges.append(next(iter(gate.door._entries.values())).work.cost)
+            charges.append(next(iter(gate.queue._entries.values())).work.cost)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
 
     gate = Gate(engine, replace(CONFIG, max_num_seqs=16), clock)
     asked = replace(TICKET, prompts=64, sequences=64, prompt_tokens=64 * 10, expected_output_tokens=0)
     corrected: list[float] = []
-    correct = gate.door.order.correct
+    correct = gate.queue.fair.correct
 
     def noting(work: Work, delta_cost: float) -> None:
         corrected.append(delta_cost)
         correct(work, delta_cost)
 
-    monkeypatch.setattr(gate.door.order, "correct", noting)
+    monkeypatch.setattr(gate.queue.fair, "correct", noting)
     await ask(gate, "/v1/embeddings", asked)
     assert charges == [640, 640]
     assert corrected == [-620]
@@ -228,7 +228,7 @@ async def test_a_list_has_a_share_and_is_charged_for_what_came_in(
 
 @pytest.mark.parametrize("changes", [{}, {"tenant": PLATFORM, "prompts": 64, "sequences": 64}])
 async def test_one_prompt_and_the_platform_have_no_share(changes: dict[str, Any], clock: ManualClock) -> None:
-    """What books all that it asks for, or comes from the platform itself, waits for nothing behind the door."""
+    """What books all that it asks for, or comes from the platform itself, waits for nothing behind the queue."""
     shares: list[object] = []
 
     async def engine(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""A ticket's cost at the gate: what the door books, and what no request may have of one engine."""
+"""A ticket's cost at the gate: what the queue books, and what no request may have of one engine."""
 
 import asyncio
 from dataclasses import replace
@@ -8,8 +8,8 @@ import pytest
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.corridor import Gate
+from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.work import excess, work_of
 from tests.support.clock import ManualClock
 from tests.support.patience import patient
@@ -53,7 +53,7 @@ def test_more_than_a_part_of_the_engine_is_told(asked: Ticket, words: str) -> No
 
 
 def test_the_door_books_what_the_ticket_says() -> None:
-    """Sequences are seats and work of CPUs is charged."""
+    """Sequences are slots and work of CPUs is charged."""
     choices = work_of(ticket(sequences=8, work_tokens=500), RequestId("r"), SIZE, clocks_apart=0.0)
     assert (choices.sequences, choices.prompts, choices.cost) == (8, 1, 100 + 500 + 2 * 64)
 
@@ -72,7 +72,7 @@ def test_the_door_books_what_the_ticket_says() -> None:
 def test_a_list_of_prompts_books_a_few_and_is_charged_whole(
     asked: Ticket, booked: tuple[int, int], blocks: int
 ) -> None:
-    """A list of prompts took every seat: it holds those of an eighth of the engine, or of one prompt's choices."""
+    """A list of prompts took every slot: it holds those of an eighth of the engine, or of one prompt's choices."""
     work = work_of(asked, asked.request, SIZE, clocks_apart=0.0)
     assert (work.prompts, work.sequences) == booked
     assert SIZE.blocks_of(work, work.expected_output_tokens) == blocks
@@ -80,7 +80,7 @@ def test_a_list_of_prompts_books_a_few_and_is_charged_whole(
 
 
 async def test_the_gate_is_the_second_wall(clock: ManualClock) -> None:
-    """A request that a gateway with an old table lets through is a 400 in plain words, and never waits for a seat."""
+    """A request that a gateway with an old table lets through is a 400 in plain words, and never waits for a slot."""
     engine = Engine()
     client = Client(Gate(engine, replace(CONFIG, max_num_seqs=8), clock))
     async with asyncio.timeout(patient(1.0)):
@@ -89,4 +89,4 @@ async def test_the_gate_is_the_second_wall(clock: ManualClock) -> None:
     error = client.body["error"]
     assert isinstance(error, dict)
     assert "5 sequences at once, of which one request may have 4" in error["message"]
-    assert (engine.paths, len(client.gate.door.order)) == ([], 0)
+    assert (engine.paths, len(client.gate.queue)) == ([], 0)

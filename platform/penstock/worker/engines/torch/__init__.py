@@ -1,1 +1,1 @@
-"""The second engine: models that vLLM does not know, through typed handlers in torch (ADR 0071)."""
+"""The torch engine: models that vLLM does not know, through typed handlers (ADR 0071)."""

@@ -1,7 +1,7 @@
-"""The torch engine's HTTP side, behind the gate: vectors as OpenAI's API tells them, classes as vLLM's, tensors as the
-Open Inference Protocol does.
+"""HTTP side of the torch engine, behind the gate: OpenAI embeddings, vLLM's classify, Open Inference Protocol
+tensors.
 
-Plain ASGI. It turns bodies into items and outputs into bodies; a client that leaves takes its items with it.
+Plain ASGI. Bodies become items and outputs bodies; a client that leaves cancels its items.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What is served: the version's id, how it is described, the label of each class."""
+    """The served version: id, description, class labels."""
 
     version: str
     settings: HandlerSettings
@@ -70,7 +70,6 @@ class App:
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             return
         api = self._apis.get(scope["path"])
@@ -86,7 +85,7 @@ class App:
         await _answer(send, reply)
 
     async def _unless_gone(self, work: Callable[[bytes], Awaitable[Reply]], receive: Receive, send: Send) -> None:
-        """Answer, and tidy up behind the answer; where the client left before, the work is given up."""
+        """Answer and clean up; cancel the work if the client leaves first."""
         body = await _body(receive)
         if body is None:
             return
@@ -103,7 +102,7 @@ class App:
                 await gone
 
     async def _said(self, api: Callable[[bytes, Message], Awaitable[Reply]], scope: Message, body: bytes) -> Reply:
-        """Return the reply of an API, or the words of its refusal."""
+        """Return an API's reply or refusal."""
         try:
             return await api(body, scope)
         except ExceedsEngine as error:
@@ -146,7 +145,7 @@ class App:
         return 200, body, (_BINARY, (_HEAD_LENGTH, b"%d" % head), *_batched(answered))
 
     async def _answered(self, body: bodies.Body, scope: Message) -> Answered:
-        """Return the outputs of a body's items; those of the platform's own are held to what the version declares."""
+        """Return the outputs of a body's items; a platform probe's are checked against the declaration."""
         ticket = _ticket(scope)
         answered = await self._service.answer(self._given(body, scope), ticket)
         if ticket.tenant == PLATFORM:
@@ -155,7 +154,7 @@ class App:
         return answered
 
     def _given(self, body: bodies.Body, scope: Message) -> Sequence[Given]:
-        """Return the items; for token ids that the platform itself sends, where a model takes none, its examples."""
+        """Return the items; the handler's examples for a platform probe with token ids that the model cannot take."""
         if body.is_example:
             return self._service.examples(body.examples)
         given = bodies.items(body)
@@ -164,7 +163,7 @@ class App:
 
 
 def _fault(error: Exception) -> Reply:
-    """Return the reply where something failed, and log where that was."""
+    """Return the reply for a failure, and log its place."""
     if isinstance(error, DeadlineExceeded):  # no refusal of the gate's: something was computed
         return _failed(504, error)
     told, cause = (error, error.__cause__) if isinstance(error, PenstockError) else (EngineError(), error)
@@ -199,7 +198,7 @@ def _failed(status: int, error: PenstockError, *headers: tuple[bytes, bytes], re
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the whole body, which the gate has bounded; None where the client left."""
+    """Return the whole body, bounded by the gate; None if the client left."""
     parts: list[bytes] = []
     while True:
         message = await receive()

@@ -1,4 +1,4 @@
-"""JSON bodies of the torch engine: what is read of a request; answers as OpenAI's and vLLM's APIs write them. Pure."""
+"""JSON bodies of the torch engine: requests, and answers in OpenAI's and vLLM's formats. Pure."""
 
 import base64
 from array import array
@@ -27,7 +27,7 @@ _AS_DONE: dict[str, tuple[object, ...]] = {
 
 
 class Body(msgspec.Struct, frozen=True):
-    """What is read of a body; all else of it is somebody else's business, or changes no answer."""
+    """Fields of a body that this engine reads."""
 
     input: str | list[str | int | list[int]] | None = None
     encoding_format: str = "float"
@@ -45,12 +45,12 @@ class Body(msgspec.Struct, frozen=True):
 
     @property
     def is_example(self) -> bool:
-        """True where the platform itself asks, with inputs of the handler's own."""
+        """True for a platform probe with the handler's own inputs."""
         return self.input is None and 0 < self.examples <= MOST_EXAMPLES
 
 
 def read(raw: bytes) -> Body:
-    """Return what a body says, or raise ``BadRequest``."""
+    """Parse a body; raises ``BadRequest``."""
     try:
         body = msgspec.json.decode(raw, type=Body)
     except msgspec.ValidationError as error:
@@ -65,7 +65,7 @@ def read(raw: bytes) -> Body:
 
 
 def items(body: Body) -> Sequence[Given]:
-    """Return the items of a body, or raise ``InvalidField`` where there are none."""
+    """Return a body's items; raises ``InvalidField`` without any."""
     if not body.input:
         raise InvalidField("input is required and must not be empty", param="input")
     if isinstance(body.input, str):
@@ -81,7 +81,7 @@ def _wrong_input() -> InvalidField:
 
 
 def form_of(body: Body) -> Callable[[list[float]], object]:
-    """Return how vectors are to be written, or raise ``InvalidField``."""
+    """Return the encoding of vectors; raises ``InvalidField``."""
     if body.dimensions is not None:
         raise InvalidField("this model's vectors have one length: leave dimensions out", param="dimensions")
     if body.encoding_format == "base64":
@@ -92,7 +92,7 @@ def form_of(body: Body) -> Callable[[list[float]], object]:
 
 
 def numbers(row: Features, settings: HandlerSettings) -> list[float]:
-    """Return the first output of an item as numbers; raises ``EngineError`` where they can't be told in JSON."""
+    """Return an item's first output as numbers; raises ``EngineError`` if JSON cannot hold them."""
     told = row.get(settings.outputs[0].name)
     values: list[float] = [] if told is None else told.float().flatten().tolist()
     if not values or any(value - value != 0.0 for value in values):  # NaN and infinities
@@ -101,13 +101,12 @@ def numbers(row: Features, settings: HandlerSettings) -> list[float]:
 
 
 def embeddings(version: str, vectors: Sequence[object], tokens: int) -> bytes:
-    """Return an answer of ``/v1/embeddings``."""
     data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(vectors)]
     return _listed(version, data, tokens)
 
 
 def classes(version: str, scores: Sequence[list[float]], labels: Sequence[str], tokens: int) -> bytes:
-    """Return an answer of ``/v1/classify``; without labels a class is its number."""
+    """Return an answer of ``/v1/classify``; a class without label is its number."""
     data: list[object] = []
     for i, probs in enumerate(scores):
         best = max(range(len(probs)), key=probs.__getitem__)

@@ -1,4 +1,4 @@
-"""What an item counts as, within what its version declares: what is told of it is what the gateway bills."""
+"""Billed count of an item, within its version's declared bounds."""
 
 from dataclasses import replace
 
@@ -7,13 +7,13 @@ from penstock.worker.engines.torch.places import log
 
 
 class Counts:
-    """Of one handler; the first time that it counts beyond its bounds a line in the log says so."""
+    """Counts of one handler; the first count beyond its bounds is logged."""
 
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False
 
     def within(self, prepared: Prepared) -> Prepared:
-        """Return the item with a count that the gateway charges as it is."""
+        """Return the item with a count that the gateway charges unchanged."""
         tokens = max(0, prepared.tokens)
         if self._most:
             tokens = min(self._most, tokens)

@@ -1,4 +1,4 @@
-"""A version's outputs as they are declared, held against those that its handler gives."""
+"""Checks a handler's outputs against its version's declaration."""
 
 from penstock.domain.errors import EngineError
 from penstock.domain.models.model import HandlerSettings
@@ -12,7 +12,7 @@ class Undeclared(EngineError):
 
 
 def check_example(row: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` where the outputs of an example are not all that the version declares."""
+    """Raise ``Undeclared`` unless an example's outputs are exactly those declared."""
     for one in settings.outputs:
         if one.name not in row:
             raise Undeclared(f"the handler declares output {one.name} and gives {_names(row)}")
@@ -20,7 +20,7 @@ def check_example(row: Features, settings: HandlerSettings) -> None:
 
 
 def check(made: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` where a batch's outputs are of another kind than declared, or none of them is declared."""
+    """Raise ``Undeclared`` if a batch's outputs differ in kind, or none is declared."""
     given = [one for one in settings.outputs if one.name in made]
     if not given:
         raise Undeclared(f"the handler declares output {settings.outputs[0].name} and gives {_names(made)}")

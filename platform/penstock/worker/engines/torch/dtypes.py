@@ -1,4 +1,4 @@
-"""The protocol's datatypes and torch's."""
+"""The Open Inference Protocol's datatypes as torch's."""
 
 import torch
 

@@ -1,7 +1,7 @@
-"""What a model's author writes: how an input becomes tensors, the model itself, how its output is told (ADR 0071).
+"""Interface for a model's author: input to tensors, the model itself, output to answer (ADR 0071).
 
-``preprocess`` and ``postprocess`` work on one item and run on CPU threads, several at once; ``forward`` works on a
-batch and runs in a thread beside the event loop, without gradients. None of them knows of HTTP, tenants or batching.
+``preprocess`` and ``postprocess`` take one item and run on several CPU threads; ``forward`` takes a batch in a thread
+beside the event loop, without gradients. None of them knows HTTP, tenants or batching.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ Given = str | bytes | Sequence[int] | Features
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What a handler is made with. ``folder`` holds the version's verified files."""
+    """Constructor argument of a handler. ``folder`` holds the version's verified files."""
 
     folder: Path
     settings: HandlerSettings
@@ -32,7 +32,7 @@ class Model:
     """The longest text that is taken."""
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return the version's weights on its device; floats in the dtype that it is served in."""
+        """Return the version's weights on its device; floats in its serving dtype."""
         found: dict[str, torch.Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             found |= load_file(path, device=str(self.device))
@@ -41,7 +41,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """One item, ready for a batch: items of the same shapes share one."""
+    """One item, ready for a batch: items of equal shapes share one."""
 
     features: Features
     tokens: int
@@ -53,30 +53,31 @@ class Prepared:
 
 
 class Handler(ABC):
-    """One model, loaded. Its own errors of an input are ``BadRequest``; whatever else it raises fails the item."""
+    """One loaded model. It raises ``BadRequest`` for a bad input; any other error fails the item."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
 
     @abstractmethod
     def preprocess(self, given: Given) -> Prepared:
-        """Return the item's tensors on the CPU, or raise ``BadRequest`` naming what is wrong with it."""
+        """Return the item's tensors on the CPU; raises ``BadRequest`` with the fault."""
 
     def is_quick(self, given: Given) -> bool:
-        """Tell whether to preprocess this takes less than half a millisecond: it is then done where requests are read,
-        for two switches of threads would cost more.
+        """Return whether preprocessing takes less than half a millisecond: it then runs on the event loop, since
+        two thread
+        switches would cost more.
         """
         del given
         return False
 
     @abstractmethod
     def forward(self, batch: Features) -> Features:
-        """Return the model's outputs, row by row, by the names that the version describes."""
+        """Return the model's outputs by declared name, row by row."""
 
     @abstractmethod
     def example(self) -> Given:
-        """Return an input to warm up with, and to see that it works: the smallest that is typical."""
+        """Return a small typical input for warm-up and probes."""
 
     def postprocess(self, row: Features) -> Features:
-        """Return what is told of one item's outputs."""
+        """Return one item's answer."""
         return row

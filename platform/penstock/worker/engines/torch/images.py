@@ -1,8 +1,8 @@
-"""An encoded image becomes RGB pixels of one size, within bounds of pixels and so of time. Knows no model.
+"""Decodes an image to RGB pixels of one size, within bounds of pixels and so of time. Knows no model.
 
-What can't be decoded faithfully is refused with the reason: a network shown other colours answers with confidence.
-Pillow reads the head first, so a bomb is refused by its size before a pixel of it exists; a large JPEG is decoded
-at a fraction of its size, and only what is left of an image is turned. What Pillow is not shown is ``stripping``'s.
+An image that cannot be decoded faithfully is refused with the reason: a network answers wrong colours with confidence.
+Pillow reads the header first, so a decompression bomb is refused before a pixel exists; a large JPEG is decoded at a
+fraction of its size. ``stripping`` removes metadata before Pillow sees it.
 """
 
 import io
@@ -25,7 +25,7 @@ _MEDIA = tuple(f"data:image/{name.lower()};base64," for name in FORMATS)
 
 
 def encoded(given: str | bytes, param: str) -> bytes:
-    """Return the bytes of an image that came as they are or as a ``data:`` URL."""
+    """Return the bytes of a raw image or ``data:`` URL."""
     if isinstance(given, bytes):
         return given
     prefix = next((one for one in _MEDIA if given.startswith(one)), "")
@@ -38,7 +38,7 @@ def encoded(given: str | bytes, param: str) -> bytes:
 
 
 def pixels(data: bytes, side: int, param: str) -> Image.Image:
-    """Return the middle square of an image, ``side`` pixels wide, in RGB; raises ``InvalidField``."""
+    """Return the centre square, ``side`` pixels wide, in RGB; raises ``InvalidField``."""
     shown = stripped(data, param)
     try:
         with warnings.catch_warnings():
@@ -79,7 +79,7 @@ def _too_large(param: str) -> InvalidField:
 
 
 def _square(image: Image.Image, side: int) -> Image.Image:
-    """Cut out the middle with a margin of an eighth, as the networks were evaluated, and scale it."""
+    """Crop the centre with a margin of an eighth, as in the networks' evaluation, and scale it."""
     part = min(image.size) * side / (side + 32)
     left, top = (image.width - part) / 2, (image.height - part) / 2
     box = (left, top, left + part, top + part)

@@ -1,7 +1,8 @@
-"""The Open Inference Protocol between gateway and worker: a JSON head, and the bytes of each tensor behind it.
+"""The Open Inference Protocol between gateway and worker: a JSON header and each tensor's bytes.
 
-Source: Open Inference Protocol, REST, with the binary tensor data extension. Tensors in JSON are read by the gateway
-alone, which sends them on in binary form. Bytes are looked at, and copied once into the tensors that are computed with.
+Source: Open Inference Protocol, REST, with the binary tensor data extension. The gateway reads tensors in JSON and
+sends
+binary ones. Bytes are copied once, into the tensors of the computation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ class _Asked(msgspec.Struct):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked: the items, and which outputs; none named are all that the model gives."""
+    """Requested items and outputs; no output named means all."""
 
     items: list[Given]
     outputs: tuple[str, ...]
@@ -45,7 +46,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Return what a body asks of a model, or raise ``BadRequest`` naming the tensor at fault."""
+    """Parse a body; raises ``BadRequest`` with the faulty tensor."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:
@@ -71,7 +72,7 @@ def _classes(wanted: Sequence[_Wanted]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How outputs are told: which, and of which of them the highest values with these labels."""
+    """Requested outputs, and those reduced to the highest values with labels."""
 
     outputs: Sequence[str]
     classes: Mapping[str, int] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Form:
 
 
 def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, int]:
-    """Return the answer's body, and how much of it is JSON; raises ``EngineError`` where rows can't be told."""
+    """Return the answer's body and the length of its JSON; raises ``EngineError`` for rows that cannot be encoded."""
     described, parts = [], []
     for name in form.outputs:
         stacked = _stacked([row.get(name) for row in rows])
@@ -101,7 +102,7 @@ def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, in
 
 
 def _stacked(rows: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """Return one output of all items, or raise ``EngineError`` where an item has none, or one of another kind."""
+    """Return one output of all items; raises ``EngineError`` if an item lacks it or differs in kind."""
     found = [row for row in rows if row is not None]
     kinds = {(row.dtype, row.shape) for row in found}
     if len(found) != len(rows) or len(kinds) != 1 or found[0].dtype not in DATATYPES:
@@ -126,7 +127,7 @@ def _tensors(described: Sequence[_Tensor], rest: memoryview) -> dict[str, Tensor
 
 
 def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
-    """Refuse what the version does not describe, and inputs that disagree on how many items there are."""
+    """Refuse undeclared inputs, and inputs of unequal item counts."""
     known = {one.name: one for one in settings.inputs}
     for name, tensor in tensors.items():
         if name not in known:
@@ -145,7 +146,7 @@ def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
 
 
 def _items(tensors: Mapping[str, Tensor]) -> list[Given]:
-    """Return one item for each row: an element of bytes where that is all there is, else tensors by name."""
+    """Return one item per row: a bytes element if that is the only input, else tensors by name."""
     if len(tensors) == 1:
         (tensor,) = tensors.values()
         if tensor.spec.datatype is Datatype.BYTES:

@@ -1,4 +1,4 @@
-"""A version's handler: one that we ship, or the ``handler.py`` that its operator signed together with the weights."""
+"""Loads a version's handler: a shipped one, or the ``handler.py`` signed with the weights."""
 
 import importlib
 import importlib.util
@@ -17,12 +17,12 @@ from penstock.worker.engines.torch.handlers import SHIPPED
 
 
 def manifest_of(folder: Path) -> Manifest:
-    """Return the manifest that lies beside the files: the agent has verified both."""
+    """Return the manifest beside the files, both verified by the agent."""
     return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Return the version's handler with its model loaded; raises ``ArtifactRefused`` naming what is wrong."""
+    """Return the handler with its model loaded; raises ``ArtifactRefused``."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler: it is not for this engine")

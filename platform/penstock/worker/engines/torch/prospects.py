@@ -4,7 +4,7 @@ A list that the whole device could not compute in its time is refused as too lar
 sooner, the less is believed of what was measured. One that runs out of its time is too large where it needed more than
 its tenant's share of the device; where its tenant has its share of all that is here, it waited for its own.
 
-Trade-off: shares are even here, and by items: weights are the door's and the batcher's, and few refusals hang on them.
+Trade-off: shares are even here, and by items: weights are the queue's and the batcher's, and few refusals hang on them.
 """
 
 from collections import Counter

@@ -33,7 +33,7 @@ from penstock.worker.meter import Meter, current
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
 """What torch's allocator of a CPU says; it has no error of its own for it."""
 BATCHES = 2
-"""One that is computed, one that waits to be formed: so many does the door have seats for."""
+"""One that is computed, one that waits to be formed: so many does the queue have slots for."""
 WORD_S, WORD_PART = 0.1, 0.05
 """So long before its deadline, and no larger a part of its time, a request is given up: whoever asked is told why."""
 _Done = tuple[Features, int, Batched | None]
@@ -67,13 +67,13 @@ class _Asked:
 
 
 class Compute:
-    """The batcher's port: one batch through the model. Runs in a thread."""
+    """The batcher's port: one batch through the model, in a thread."""
 
     def __init__(self, handler: Handler, numbers: Numbers, clock: Clock) -> None:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Return each item's outputs; raises ``OutOfMemory``, and whatever the model raises."""
+        """Return each item's outputs; raises ``OutOfMemory``, and the model's errors."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -100,7 +100,7 @@ class Compute:
 
 
 class Service:
-    """Of one engine. All methods are of one event loop."""
+    """Serves one engine. All methods run on one event loop."""
 
     def __init__(
         self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers
@@ -113,9 +113,9 @@ class Service:
         self._dtype = str(handler.model.dtype).removeprefix("torch.")
 
     async def answer(self, given: Sequence[Given], ticket: Ticket) -> Answered:
-        """Return what the model makes of the items, in their order.
+        """Return the items' results in order.
 
-        Raises the first error of one of them, ``BadRequest`` or what the batcher raises; the others are left.
+        Raises the first item's error, ``BadRequest`` or a batcher's; the other items are cancelled.
         """
         meter = current.get() or Meter()
         asked = _Asked(ticket, meter, self._prospect(given, ticket, meter))
@@ -147,12 +147,11 @@ class Service:
         return [task.result() for task in tasks]
 
     def exposition(self) -> str:
-        """Return the engine's numbers as they are now, in the Prometheus text format."""
+        """Return the engine's metrics in the Prometheus text format."""
         self._numbers.waiting = self._batcher.waiting
         return self._numbers.exposition()
 
     def examples(self, count: int) -> list[Given]:
-        """Return inputs of the handler's own."""
         return [self._handler.example() for _ in range(count)]
 
     def _prospect(self, given: Sequence[Given], ticket: Ticket, meter: Meter) -> Prospect:
@@ -162,7 +161,7 @@ class Service:
         return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
 
     async def _one(self, given: Given, asked: _Asked) -> _Done:
-        """See one item through; it has room in its request's share, and gives it back."""
+        """Process one item, which holds room in its request's share and returns it."""
         try:
             began_at = self._clock.monotonic()
             prepared = await self._prepared(given, asked)
@@ -199,13 +198,13 @@ class Service:
         return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
 
     async def _told(self, row: Features) -> Features:
-        """Return what is told of a row: at once where no postprocessing changes it, for a thread costs a switch."""
+        """Return a row's answer; inline if no postprocessing changes it, since a thread costs a switch."""
         if not _has_postprocess(self._handler):
             return row
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
 
     def _postprocessed(self, row: Features) -> Features:
-        """Return what the handler makes of a row; a batch that it leaves as it is was looked at as a whole."""
+        """Return the handler's answer for a row; an unchanged batch was checked as a whole."""
         told = self._handler.postprocess(row)
         declared.check({name: one[None] for name, one in told.items()}, self._handler.model.settings)
         return told
@@ -226,7 +225,7 @@ class Service:
         )
 
     async def _prepared(self, given: Given, asked: _Asked) -> Prepared:
-        """Return the item's tensors: on a thread, but for what is quick and comes alone; lists may be long."""
+        """Return the item's tensors: on a thread, except for a quick item that comes alone."""
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):
@@ -248,7 +247,7 @@ def _features(item: Item) -> Features:
 
 
 def _digest(given: Given) -> bytes:
-    """Return what tells one input from another, for whoever remembers poison; tensors and ids have none."""
+    """Return a fingerprint of an input for the poison list; tensors and ids have none."""
     raw = given.encode(errors="surrogatepass") if isinstance(given, str) else given
     return hashlib.blake2b(raw, digest_size=16).digest() if isinstance(raw, bytes) else b""
 

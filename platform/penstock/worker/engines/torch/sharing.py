@@ -1,8 +1,9 @@
-"""How much of each list is under way at once: two full batches while its tenant is alone here, else its own share.
+"""Concurrent items of each list: two full batches while its tenant is alone here, else its own share.
 
-A list's share (``meter.share``) is made for neighbours; where there are none it would only leave batches empty. What is
-under way when somebody comes is at most what the door's seats could hold anyway, and is through within two batches;
-until then the list adds nothing. The door knows nothing of this: seats, charges and weights are as they were.
+A list's share (``meter.share``) protects neighbours; without any it would leave batches empty. Items already running
+when
+a neighbour comes fit the queue's slots and end within two batches; until then the list adds none. Slots, charges and
+weights in the queue are unchanged.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ class Sharing:
 
     @contextmanager
     def of(self, tenant: TenantId, share: Share | None) -> Iterator[None]:
-        """Have a request here. The platform's own are nobody's neighbours."""
+        """Register a request. The platform's own requests are no neighbours."""
         if tenant == PLATFORM:
             yield
             return
@@ -41,7 +42,7 @@ class Sharing:
             self._look()
 
     def _look(self) -> None:
-        """Let the lists of a tenant that is alone have the room between them."""
+        """Divide the room among the lists of a tenant that is alone."""
         is_alone = len(self._tenants) == 1
         for share in self._lists:
             share.widen(self._most // len(self._lists) if is_alone else 0)

@@ -1,8 +1,8 @@
-"""What the decoder is shown of a JPEG or a PNG: its pixels, and nothing that is kept beside them. Pure.
+"""Reduces a JPEG or PNG to its pixels before the decoder sees it. Pure.
 
-Profiles, texts, previews and segments without number cost a decoder time that no size in a head tells; none of them
-changes a pixel here. So they are left out before, and of what remains there is only so much. Turned is an image by its
-EXIF, which is handed on as it is. WebP is taken as it is: its container is read in C.
+Profiles, texts, previews and extra segments cost decoder time that no header tells, and change no pixel here: they are
+removed, and the number of remaining segments is bounded. EXIF is returned apart, for rotation. WebP passes as it is:
+its container is parsed in C.
 """
 
 import struct
@@ -32,21 +32,21 @@ _CHUNK = struct.Struct(">I4s")
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """An image as the decoder is shown it, and the EXIF that was beside it, empty where none was."""
+    """An image for the decoder, and its EXIF, empty without one."""
 
     data: bytes
     exif: bytes = b""
 
 
 def stripped(data: bytes, param: str) -> Stripped:
-    """Return an image without what is beside its pixels; raises ``InvalidField``."""
+    """Return the image without metadata; raises ``InvalidField``."""
     if data.startswith(JPEG):
         return _jpeg(data, param)
     return _png(data, param) if data.startswith(PNG) else Stripped(data)
 
 
 def damaged(param: str) -> InvalidField:
-    """Return the refusal of what can't be read."""
+    """Return the refusal of an unreadable image."""
     return InvalidField(f"{param} is cut off or damaged and can't be decoded", param=param)
 
 
@@ -74,7 +74,7 @@ def _check_tables(needed: bytearray, param: str) -> None:
 
 
 def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
-    """Return where the next segment begins, its kind and where it ends; what is none is passed over."""
+    """Return the next segment's start, kind and end; other bytes are skipped."""
     at = data.find(b"\xff", begin)
     if at < 0 or at + 4 > len(data):
         raise damaged(param)
@@ -85,7 +85,7 @@ def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
 
 
 def _scans(data: bytes, begin: int, param: str) -> bytes:
-    """Return all scans of the first picture: a second one may be behind it, for depth or brightness."""
+    """Return all scans of the first picture; a second one (depth, brightness) may follow."""
     end = data.find(_END, begin)
     end = len(data) if end < 0 else end + 2
     if data.count(_SCAN, begin, end) > MAX_SCANS:
@@ -111,7 +111,7 @@ def _png(data: bytes, param: str) -> Stripped:
 
 
 def _chunks(data: bytes, param: str) -> dict[bytes, list[memoryview | bytes]]:
-    """Return what the chunks hold, by kind."""
+    """Return the chunks' data by kind."""
     view, found, at = memoryview(data), dict[bytes, list[memoryview | bytes]](), len(PNG)
     most = LEAST_CHUNKS + len(data) // CHUNK_BYTES
     for _ in range(most):

@@ -1,11 +1,11 @@
-"""What the torch engine counts, told in its own names: the agent reads them as it reads vLLM's (``translate``)."""
+"""Counters of the torch engine under its own names, which the agent translates like vLLM's (``translate``)."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Numbers:
-    """Of one engine, since it began. ``running``: items being computed; ``waiting``: items that wait for a batch."""
+    """Of one engine since its start. ``running``: items in computation; ``waiting``: items waiting for a batch."""
 
     running: int = 0
     waiting: int = 0
@@ -14,7 +14,7 @@ class Numbers:
     tokens: int = 0
 
     def exposition(self) -> str:
-        """Return them in the Prometheus text format."""
+        """Return the Prometheus text format."""
         return (
             f"torch:items_running {self.running}\n"
             f"torch:items_waiting {self.waiting}\n"

@@ -1,4 +1,4 @@
-"""Texts and token ids become rows of ids, padded to few lengths: a batch then pads little, and shapes repeat."""
+"""Turns texts and token ids into rows of ids, padded to few lengths: little padding per batch, repeated shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ QUICK_CHARS = 1024
 
 
 def is_quick(given: Given) -> bool:
-    """Tell whether this is so short that it is tokenised at once."""
+    """Return whether the text is short enough to tokenise on the event loop."""
     return len(given) <= QUICK_CHARS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """A version's tokenizer, and how long its texts may be."""
+    """A version's tokenizer and maximum length."""
 
     tokenizer: Tokenizer
     buckets: tuple[int, ...]
@@ -60,7 +60,7 @@ class Texts:
 
 
 def load(folder: Path, buckets: tuple[int, ...], max_tokens: int) -> Texts:
-    """Return the tokenizer of a version's folder; what pads and cuts is here, and not in it."""
+    """Return the folder's tokenizer; padding and truncation are done here."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()

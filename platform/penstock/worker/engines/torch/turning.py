@@ -1,4 +1,4 @@
-"""How an image is to be turned, by its EXIF: one tag is read, and nothing else there is believed. Pure."""
+"""Rotation of an image by its EXIF orientation tag, the only tag that is read. Pure."""
 
 import struct
 
@@ -20,7 +20,7 @@ _TURNS = {
 
 
 def turn(exif: bytes) -> Transpose | None:
-    """Return what makes the picture upright, None where nothing (that can be read) says that it is not."""
+    """Return the transposition that makes the picture upright, None if no readable tag asks for one."""
     tiff = exif.removeprefix(b"Exif\0\0")
     order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     try:

@@ -4,7 +4,7 @@ Work on a thread can't be stopped, and an image may take a second: one thread mo
 whoever holds none. Between equals goes first who has used less of the threads' time since it came. Whoever was away
 comes back with what the least of the others has used, so being away earns no credit.
 
-Trade-off: turns are by tenant alone; between standings the door has chosen before.
+Trade-off: turns are by tenant alone; between standings the queue has chosen before.
 """
 
 from collections import deque

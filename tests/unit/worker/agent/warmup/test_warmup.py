@@ -143,10 +143,10 @@ async def test_embeddings_are_judged_by_their_order(near: list[float], far: list
     assert (fault == "") is is_right
 
 
-@pytest.mark.parametrize(("seats", "most"), [(1, 1), (64, 4)])
-def test_a_classifier_is_warmed_with_examples_of_its_own(seats: int, most: int) -> None:
+@pytest.mark.parametrize(("slots", "most"), [(1, 1), (64, 4)])
+def test_a_classifier_is_warmed_with_examples_of_its_own(slots: int, most: int) -> None:
     """One alone, then several at once: only its handler knows what its inputs look like."""
-    rounds = shapes.rounds(Task.CLASSIFY, EngineSettings(max_num_seqs=seats))
+    rounds = shapes.rounds(Task.CLASSIFY, EngineSettings(max_num_seqs=slots))
     assert [(each.api, each.bodies) for each in rounds] == [
         (Api.CLASSIFY, ({"examples": 1},)),
         (Api.CLASSIFY, ({"examples": most},)),

@@ -1,4 +1,4 @@
-"""The handlers that are shipped, by the name that a version calls them."""
+"""Shipped handlers by name."""
 
 SHIPPED = {
     "efficientnet_lite": "penstock.worker.engines.torch.handlers.efficientnet_lite",

@@ -1,8 +1,8 @@
-"""EfficientNet-Lite0: what is on an image, one of the thousand classes of ImageNet.
+"""EfficientNet-Lite0: classifies an image into ImageNet's thousand classes.
 
-Written from the papers: inverted bottlenecks (MobileNetV2, arXiv 1801.04381) in the layout that EfficientNet found
-(arXiv 1905.11946); the Lite kind has ReLU6 and no squeeze-and-excitation, and does not scale stem and head. Padding is
-TensorFlow's ``SAME``, which where the stride is 2 is no symmetric one. Names are those of the published weights.
+Written from the papers: inverted bottlenecks (MobileNetV2, arXiv 1801.04381) in EfficientNet's layout (arXiv
+1905.11946); Lite uses ReLU6, no squeeze-and-excitation, and does not scale stem and head. Padding is TensorFlow's
+``SAME``, asymmetric for stride 2. Names are those of the published weights.
 """
 
 from typing import cast
@@ -43,7 +43,7 @@ class _Convolution(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the filtered planes; a side of n becomes one of n / stride, rounded up."""
+        """Return the filtered planes; a side of n becomes n / stride, rounded up."""
         sides = []
         for size in (x.shape[-1], x.shape[-2]):
             missing = max(0, (-(-size // self.stride[0]) - 1) * self.stride[0] + self.kernel_size[0] - size)
@@ -54,7 +54,7 @@ class _Convolution(nn.Conv2d):
 
 
 class _Block(nn.Module):
-    """An inverted bottleneck: widen, filter each plane by itself, narrow, and add what came in where it fits."""
+    """An inverted bottleneck: expand, depthwise filter, project, and add the input if shapes agree."""
 
     def __init__(self, inputs: int, outputs: int, *, expansion: int, stride: int, kernel: int) -> None:
         super().__init__()
@@ -69,7 +69,6 @@ class _Block(nn.Module):
         self._expands, self._adds = expansion > 1, stride == 1 and inputs == outputs
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the block's planes."""
         y = functional.relu6(self._bn0(self._expand_conv(x))) if self._expands else x
         y = functional.relu6(self._bn1(self._depthwise_conv(y)))
         y = self._bn2(self._project_conv(y))
@@ -77,7 +76,7 @@ class _Block(nn.Module):
 
 
 class EfficientNetLite(nn.Module):
-    """The network: images of 3 planes in, logits of the classes out."""
+    """The network: images of 3 planes in, class logits out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +94,6 @@ class EfficientNetLite(nn.Module):
         self._fc = nn.Linear(_HEAD, CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the logits."""
         x = functional.relu6(self._bn0(self._conv_stem(x)))
         for block in self._blocks:
             x = block(x)
@@ -104,7 +102,7 @@ class EfficientNetLite(nn.Module):
 
 
 class ImageClassifier(Handler):
-    """Takes an encoded image (``image``) or its normalised planes (``pixels``); tells the probability of each class."""
+    """Takes an encoded image (``image``) or normalised planes (``pixels``); returns class probabilities."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -115,18 +113,16 @@ class ImageClassifier(Handler):
         self._network = network.eval().requires_grad_(requires_grad=False)
 
     def preprocess(self, given: Given) -> Prepared:
-        """Decode, cut, scale and normalise an image, or take planes as they are."""
+        """Decode, crop, scale and normalise an image, or take planes as they are."""
         planes = _planes(given)
         return Prepared(
             features={PIXELS: planes.to(self.model.dtype)}, tokens=self.model.settings.item_tokens, cost=SIDE * SIDE
         )
 
     def forward(self, batch: Features) -> Features:
-        """Return probabilities."""
         return {SCORES: self._network(batch[PIXELS].contiguous(memory_format=_LAYOUT)).float().softmax(-1)}
 
     def example(self) -> Given:
-        """Return planes without anything on them."""
         return {PIXELS: torch.zeros(3, SIDE, SIDE)}
 
 

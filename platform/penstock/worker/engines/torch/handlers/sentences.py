@@ -1,4 +1,4 @@
-"""Sentence encoders of BERT's kind: the mean of a text's token vectors, of length 1 (Reimers and Gurevych, 1908.10084).
+"""Sentence encoders of BERT's kind: the mean of token vectors, normalised (Reimers and Gurevych, 1908.10084).
 
 The encoder is written from the paper (Devlin and others, 1810.04805); names are those of the published weights.
 """
@@ -20,7 +20,7 @@ _POSITIONS, _TYPES = "max_position_embeddings", "type_vocab_size"
 
 
 class _Embeddings(nn.Module):
-    """A token's vector: of its word, its position and its kind of sentence, which is always the first one."""
+    """Sum of word, position and segment embedding; the segment is always the first."""
 
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class _Embeddings(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Attention over the text, then each token by itself; both beside what came in."""
+    """Self-attention, then a feed-forward network, both with residuals."""
 
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class _Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT without its pooler: token ids and a mask of what is no padding in, token vectors out."""
+    """BERT without its pooler: token ids and attention mask in, token vectors out."""
 
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
@@ -72,7 +72,6 @@ class Encoder(nn.Module):
         self.encoder = nn.ModuleDict({"layer": layers})
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return a vector for each token."""
         x, seen = self.embeddings(ids), mask[:, None, None, :]
         for layer in cast("nn.ModuleList", self.encoder["layer"]):
             x = layer(x, seen)
@@ -80,7 +79,7 @@ class Encoder(nn.Module):
 
 
 def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
-    """Return the encoder that the version's settings describe, with these weights; others are left alone."""
+    """Return the encoder of the version's settings with these weights; other weights are ignored."""
     found = numbers(model.folder / "config.json")
     missing = [name for name in (*_SIZES, _POSITIONS, _TYPES) if name not in found]
     if missing:
@@ -93,14 +92,14 @@ def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
 
 
 def pooled(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the mean over what is no padding, of length 1."""
+    """Return the masked mean, normalised."""
     part = mask.unsqueeze(-1).to(vectors.dtype)
     mean = (vectors * part).sum(1) / part.sum(1).clamp(min=1e-9)
     return functional.normalize(mean.float(), dim=-1)
 
 
 class SentenceEncoder(Handler):
-    """Takes a ``text`` or token ids; tells its ``embedding``."""
+    """Takes a ``text`` or token ids; returns its ``embedding``."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -108,18 +107,14 @@ class SentenceEncoder(Handler):
         self._texts = texts.load(model.folder, model.settings.buckets, model.max_tokens)
 
     def preprocess(self, given: Given) -> Prepared:
-        """Tokenise and pad."""
         return self._texts.prepare(given, TEXT)
 
     def is_quick(self, given: Given) -> bool:
-        """Tell whether it is short."""
         return texts.is_quick(given)
 
     def forward(self, batch: Features) -> Features:
-        """Return the texts' vectors."""
         ids, mask = batch[texts.IDS], batch[texts.MASK]
         return {EMBEDDING: pooled(self._encoder(ids, mask), mask)}
 
     def example(self) -> Given:
-        """Return a short text."""
         return "A kitten sleeps on the sofa."

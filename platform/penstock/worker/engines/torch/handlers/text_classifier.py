@@ -1,6 +1,6 @@
-"""A text classifier: a linear head on a sentence encoder's vectors, which tells the probability of each class.
+"""A text classifier: a linear head on a sentence encoder's vectors, returns class probabilities.
 
-The head is what ``torch/training`` makes; it is computed in float32 whatever the encoder is served in.
+``torch/training`` makes the head; it is computed in float32 whatever the encoder's dtype.
 """
 
 import torch
@@ -16,7 +16,7 @@ HEAD, WEIGHT, BIAS = "head.safetensors", "head.weight", "head.bias"
 
 
 class TextClassifier(Handler):
-    """Takes a ``text`` or token ids; tells the ``scores`` of the classes."""
+    """Takes a ``text`` or token ids; returns the classes' ``scores``."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -24,20 +24,16 @@ class TextClassifier(Handler):
         self._weight, self._bias = _head(model)
 
     def preprocess(self, given: Given) -> Prepared:
-        """Tokenise and pad, as the encoder does."""
         return self._encoder.preprocess(given)
 
     def is_quick(self, given: Given) -> bool:
-        """Tell whether it is short."""
         return self._encoder.is_quick(given)
 
     def forward(self, batch: Features) -> Features:
-        """Return probabilities."""
         vectors = self._encoder.forward(batch)[EMBEDDING]
         return {SCORES: functional.linear(vectors, self._weight, self._bias).softmax(-1)}
 
     def example(self) -> Given:
-        """Return a short text."""
         return self._encoder.example()
 
 

@@ -1,9 +1,9 @@
-"""Program: train the head of the text classifier, judge it, write it with its labels and its card.
+"""Program: train the text classifier's head, evaluate it, write it with labels and card.
 
     python -m penstock.worker.engines.torch.training WORDNET.tgz ENCODER FOLDER SLICE.tsv
 
-Takes a minute. ``make topics`` fetches the archive, which must be the one that is named here. The slice is one in four
-of the texts held out: tests judge the served model by it.
+Takes a minute. ``make topics`` fetches the archive, whose digest is checked. The slice is a quarter of the held-out
+texts: tests evaluate the served model by it.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _BATCH = 32
 
 
 def main(archive: Path, encoder: Path, folder: Path, kept: Path) -> None:
-    """Read, embed, fit, judge, write; say each step on standard output."""
+    """Read, embed, fit, evaluate, write; print each step."""
     check(archive)
     _say("reading WordNet")
     examples = split(wordnet.read(archive))
@@ -49,19 +49,19 @@ def main(archive: Path, encoder: Path, folder: Path, kept: Path) -> None:
 
 
 def check(archive: Path) -> None:
-    """Exit where the archive is another than the one that was looked at."""
+    """Exit if the archive has another digest."""
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != PINNED.sha256:
         raise SystemExit(f"{archive} is not {PINNED.package}: its SHA-256 is {found}")
 
 
 def places(examples: Sequence[Example], topics: Sequence[str]) -> list[int]:
-    """Return each one's class."""
+    """Return each text's class index."""
     return [topics.index(one.topic) for one in examples]
 
 
 def loaded(folder: Path) -> SentenceEncoder:
-    """Return the encoder of a folder in Hugging Face layout."""
+    """Return the encoder in a Hugging Face folder."""
     settings = HandlerSettings(name="sentences", inputs=(), outputs=(), buckets=(16, 32, 64, 128))
     return SentenceEncoder(
         Model(folder=folder, settings=settings, device=torch.device("cpu"), dtype=torch.float32, max_tokens=MAX_TOKENS)
@@ -69,7 +69,7 @@ def loaded(folder: Path) -> SentenceEncoder:
 
 
 def embedded(encoder: SentenceEncoder, texts: Sequence[str]) -> torch.Tensor:
-    """Return the vectors of texts, in their order; those of one length are computed together."""
+    """Return the texts' vectors in order; texts of equal length share batches."""
     rows = [encoder.preprocess(text).features for text in texts]
     vectors: dict[int, torch.Tensor] = {}
     for batch in _batches([len(row[IDS]) for row in rows]):
@@ -82,14 +82,14 @@ def embedded(encoder: SentenceEncoder, texts: Sequence[str]) -> torch.Tensor:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the places of texts that share a length, few enough for a batch."""
+    """Yield indexes of texts of equal length, bounded to a batch."""
     for length in sorted(set(lengths)):
         same = [i for i, one in enumerate(lengths) if one == length]
         yield from (same[i : i + _BATCH] for i in range(0, len(same), _BATCH))
 
 
 def report(measured: Measured, topics: Sequence[str]) -> list[str]:
-    """Return the lines that say how the head does: true topics down, what was told across."""
+    """Return the confusion matrix as lines: true topics down, predictions across."""
     columns = " ".join(f"{one[:4]:>4}" for one in topics)
     rows = [
         f"{topic:>12} " + " ".join(f"{count or '.':>4}" for count in counts)
@@ -100,14 +100,14 @@ def report(measured: Measured, topics: Sequence[str]) -> list[str]:
 
 
 def write(head: Head, topics: Sequence[str], folder: Path) -> None:
-    """Write the weights and the labels; the same head gives the same bytes."""
+    """Write weights and labels; the same head gives the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file({WEIGHT: head.weight, BIAS: head.bias}, folder / HEAD)
     (folder / LABELS).write_text("".join(f"{one}\n" for one in topics))
 
 
 def sliced(held_out: Sequence[Example]) -> str:
-    """Return the slice that tests keep: topic, tab, text; above it WordNet's licence, which must be on all copies."""
+    """Return the tests' slice: topic, tab, text; headed by WordNet's licence, required on copies."""
     notice = "".join(f"# {line}".rstrip() + "\n" for line in LICENCE.splitlines())
     return notice + "".join(f"{one.topic}\t{one.text}\n" for one in held_out[::SLICE])
 

@@ -1,4 +1,4 @@
-"""The head's model card: data, licence, split, numbers, limits of use. Text out of values; reads and writes nothing."""
+"""The head's model card: data, licence, split, figures, limits of use. Pure text."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -86,14 +86,14 @@ The encoder is under Apache-2.0. The head is made from WordNet, whose licence sa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where the texts came from."""
+    """Source of the texts."""
 
     package: str
     sha256: str
 
 
 def card(origin: Origin, split: Split, measured: Measured, sample: Measured) -> str:
-    """Return the card. ``sample`` is how the head does on the texts that tests keep."""
+    """Return the card. ``sample`` holds the head's figures on the tests' slice."""
     before, after = (Counter(one.topic for one in some) for some in (split.trained, split.held_out))
     topics = sorted(before)
     rows = (f"| {one} | {before[one]} | {after[one]} | {f1:.2f} |" for one, f1 in zip(topics, measured.f1, strict=True))

@@ -1,7 +1,7 @@
-"""A linear head on sentence vectors: fitted, and judged on texts that it has not seen. Pure.
+"""A linear head on sentence vectors, fitted and evaluated on held-out texts. Pure.
 
-Multinomial logistic regression with an L2 penalty (Bishop 2006, 4.3.4). It is convex: one optimum, whatever it starts
-from, so the same texts give the same head and no seed is needed. Which text is held out is said by its digest.
+Multinomial logistic regression with an L2 penalty (Bishop 2006, 4.3.4). Convex: the same texts give the same head
+without a seed. A text's digest decides whether it is held out.
 """
 
 import hashlib
@@ -38,53 +38,53 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """How a head does: a row of ``confusion`` is a true class, a column what was told."""
+    """Evaluation of a head: rows of ``confusion`` are true classes, columns predictions."""
 
     confusion: torch.Tensor
 
     @property
     def accuracy(self) -> float:
-        """The share of texts that get their own class."""
+        """Share of texts with the right class."""
         return float(self.confusion.diag().sum() / self.confusion.sum())
 
     @property
     def majority(self) -> float:
-        """The accuracy of always telling the most frequent class."""
+        """Accuracy of always predicting the most frequent class."""
         return float(self.confusion.sum(1).max() / self.confusion.sum())
 
     @property
     def f1(self) -> list[float]:
-        """The harmonic mean of precision and recall, by class."""
+        """Harmonic mean of precision and recall, by class."""
         both = (self.confusion.sum(0) + self.confusion.sum(1)).clamp(min=1)
         return [float(one) for one in 2 * self.confusion.diag() / both]
 
     @property
     def macro_f1(self) -> float:
-        """The mean of the classes' F1: small classes count as much as large ones."""
+        """Mean of the classes' F1: small classes count as much as large ones."""
         return sum(self.f1) / len(self.f1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """What is trained on, and what is judged by."""
+    """Training and held-out texts."""
 
     trained: tuple[Example, ...]
     held_out: tuple[Example, ...]
 
 
 def split(examples: Sequence[Example]) -> Split:
-    """Return the split of these; it is the same on any machine."""
+    """Return the split, the same on any machine."""
     held_out = tuple(one for one in examples if is_held_out(one.text))
     return Split(trained=tuple(one for one in examples if not is_held_out(one.text)), held_out=held_out)
 
 
 def is_held_out(text: str) -> bool:
-    """Tell whether a text is kept from training: one in five is."""
+    """Return whether a text is held out: one in five is."""
     return hashlib.sha256(text.encode()).digest()[0] < _HELD_OUT
 
 
 def fit(vectors: torch.Tensor, targets: Sequence[int], classes: int) -> Head:
-    """Return the head that fits vectors of [texts, width] to their classes."""
+    """Return the head fitted to vectors [texts, width] and their classes."""
     rows, truth = vectors.double(), torch.tensor(targets)
     weight = torch.zeros(classes, rows.shape[1], dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
@@ -103,7 +103,7 @@ def fit(vectors: torch.Tensor, targets: Sequence[int], classes: int) -> Head:
 
 
 def measure(head: Head, vectors: torch.Tensor, targets: Sequence[int]) -> Measured:
-    """Return how the head does on these."""
+    """Evaluate the head on these texts."""
     classes = len(head.bias)
     places = torch.tensor(targets) * classes + head.classes_of(vectors)
     return Measured(confusion=torch.bincount(places, minlength=classes**2).reshape(classes, classes))

@@ -1,8 +1,9 @@
-"""Reads WordNet's database: what a sense means, and the topic that its lexicographers filed it under.
+"""Reads WordNet's database: a sense's definition, and the topic its lexicographers filed it under.
 
-A sense may point to the domain that it is a term of (``;c`` in the files, "domain of synset, topic" in the manual page
-``wninput``): "a score of two strokes under par on a hole" to golf. Its definition is our text, the domain our label.
-Trade-off: domains are gathered into topics by hand and by name; a domain that is not here is left out, not guessed.
+A sense may point to its domain (``;c`` in the files, "domain of synset, topic" in the manual page ``wninput``): "a
+score
+of two strokes under par on a hole" to golf. The definition is our text, the domain our label.
+Trade-off: domains are mapped to topics by hand; an unmapped domain is left out, not guessed.
 """
 
 import re
@@ -57,7 +58,7 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Example:
-    """A definition, and the topic that it belongs to."""
+    """A definition and its topic."""
 
     text: str
     topic: str
@@ -71,7 +72,7 @@ class _Sense:
 
 
 def read(archive: Path) -> list[Example]:
-    """Return the definitions of one topic each, in an order that is always the same; raises ``ArtifactRefused``."""
+    """Return the definitions with one topic each, in a fixed order; raises ``ArtifactRefused``."""
     senses = dict(_senses(archive))
     topics: dict[str, set[str]] = {}
     for sense in senses.values():
@@ -99,7 +100,7 @@ def _senses(archive: Path) -> Iterator[tuple[_Place, _Sense]]:
 
 
 def _sense(line: str) -> _Sense:
-    """Read a line: offset, file, kind, count of words (hexadecimal), words, count of pointers, pointers | gloss."""
+    """Parse a line: offset, file, kind, word count (hexadecimal), words, pointer count, pointers | gloss."""
     head, _, gloss = line.partition(" | ")
     fields = head.split()
     at = 4 + 2 * int(fields[3], 16)
@@ -109,5 +110,5 @@ def _sense(line: str) -> _Sense:
 
 
 def _plain(gloss: str) -> str:
-    """Return a gloss without the quoted usages behind it and the domain before it."""
+    """Return a gloss without quoted usages and domain prefix."""
     return _FILED.sub("", _USAGE.sub("", gloss.strip())).strip(" ;")

@@ -1,0 +1,144 @@
+"""`penstock aliases …`: the names that callers use, and the versions or rules that they lead to."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.apps.connections import operator
+from penstock.apps.settings import load
+from penstock.cli import arguments, rule_file, screen
+from penstock.cli.caller import as_caller
+from penstock.cli.terminal import explained, out
+from penstock.domain.command_error import CommandError
+from penstock.views import agreement, comparison
+from penstock.views import aliases as views
+
+app = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put into `model`.")
+
+
+@app.command("set")
+@as_caller
+def set_alias(
+    alias: Annotated[str, typer.Argument(help="The name that callers use.")],
+    shares: Annotated[list[str], typer.Argument(help="VERSION, or several as VERSION=PERCENT that add up to 100.")],
+    *,
+    override: Annotated[
+        list[str] | None, typer.Option(help="TENANT=VERSION: this tenant has that one of the versions; repeat it.")
+    ] = None,
+    no_overrides: Annotated[bool, typer.Option("--no-overrides", help="Take all tenants' overrides away.")] = False,
+) -> None:
+    """Point an alias at a version, or share it among several.
+
+    For example:
+
+    * `penstock aliases set chat smollm2-135m-instruct@0123456789ab`
+
+    * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`
+
+    * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10 --override acme=new@ba9876543210`
+
+    Overrides stay as they are where none is named.
+    """
+    with explained():
+        body: dict[str, object] = {"shares": [arguments.share(text) for text in shares]}
+        if override or no_overrides:
+            body["overrides"] = [arguments.override(text) for text in override or []]
+        operator(load()).put(f"/aliases/{alias}", body)
+        out.print(f"{alias} → {', '.join(shares)}", highlight=False)
+
+
+@app.command("remove")
+@as_caller
+def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take away.")]) -> None:
+    """Take an alias away; requests that name it are refused from then on."""
+    with explained():
+        operator(load()).delete(f"/aliases/{alias}")
+        out.print(f"{alias} is removed.")
+
+
+@app.command("list")
+@as_caller
+def list_aliases() -> None:
+    """List the aliases and where they lead."""
+    with explained():
+        caller = operator(load())
+        screen.show(views.listed(caller.get("/aliases")["aliases"], caller.get("/autos")["autos"]))
+
+
+@app.command("auto")
+@as_caller
+def auto_alias(
+    alias: Annotated[str, typer.Argument(help="The name that callers use, for example `auto`.")],
+    *,
+    file: Annotated[Path | None, typer.Option(help="A YAML file with its rules; without it they are shown.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Show how often the models of two rules agree.")] = False,
+    hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report is of so many hours.")] = 24.0,
+) -> None:
+    """Let a name stand for rules: the first one that fits says which model answers.
+
+    Write the smallest model first. Whether a model is able to answer is looked at in any case: its context, its task,
+    tool calls, its chat template, the caller's `x-penstock-price-cap`. So a file may be as short as this:
+
+    * `rules: [{name: small, to: smollm2}, {name: rest, to: big}]`
+
+    Conditions narrow a rule: `prompt_tokens` at most, `apis` as paths, `tools` and `json` (true: only with, false:
+    only without), `images` (true: this model sees them), `callers` (batch, free, paid, interactive), `price` in
+    dollars for a million tokens at most, `deadline_s` at least.
+
+    * `rules: [{name: short, to: smollm2, prompt_tokens: 1000, tools: false}, {name: rest, to: big@0123456789ab}]`
+
+    Answers name the version in `x-penstock-version` and the rule in `x-penstock-auto`; who sends that header back
+    with the next request of a conversation stays at that rule or moves on to a later one.
+
+    Would the small model have done? `compare` names another rule, whose model is asked some of what this one has
+    answered, unseen and at the platform's cost: at most `compare_per_s` (0.2, up to 10) a second in each gateway.
+    A rule below one that fits everything leads nobody anywhere, and can be compared with: so you try a model before
+    its first caller.
+
+    * `rules: [{name: short, to: smollm2, prompt_tokens: 1000}, {name: rest, to: big, compare: short}]`
+
+    * `rules: [{name: all, to: big, compare: small}, {name: small, to: smollm2}]`
+
+    `--report` tells how often it would have agreed, and what it would have cost.
+
+    For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
+    """
+    with explained():
+        if (file is not None) + remove + report > 1:
+            raise CommandError("--file, --remove and --report are three acts.", do="Give one of them.")
+        caller = operator(load())
+        if remove:
+            caller.delete(f"/autos/{alias}")
+            out.print(f"{alias} is removed.", highlight=False)
+            return
+        if report:
+            screen.show(agreement.shown(caller.get(f"/autos/{alias}/report?hours={hours:g}")))
+            return
+        if file is not None:
+            caller.put(f"/autos/{alias}", {"rules": rule_file.read(file)})
+        screen.show(views.rules(alias, caller.get(f"/autos/{alias}")["history"]))
+
+
+@app.command("compare")
+@as_caller
+def compare_versions(
+    alias: Annotated[str, typer.Argument(help="A name that several versions share.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+) -> None:
+    """Say how versions that share an alias do, beside the one with the largest share. It may be asked at any moment.
+
+    Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or there is too
+    little to say (wait). A strength of 1 decides. Requests are compared with others of like prompts and like company.
+
+    For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
+    `penstock aliases compare chat`
+    """
+    with explained():
+        found = operator(load()).get(f"/aliases/{alias}/comparison")
+        if as_json:
+            out.print_json(data=found)
+        else:
+            screen.show(comparison.shown(found))

@@ -1,0 +1,143 @@
+"""Texts of the command line as values, or ``CommandError`` with an example of what to write."""
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from decimal import Decimal, DecimalException
+from typing import Any, Protocol
+
+import msgspec
+
+from penstock.domain.command_error import CommandError
+from penstock.domain.fleet.table import WEIGHT_TOTAL
+from penstock.domain.models.model import EngineSettings, ModelVersion
+from penstock.domain.money import MicroUsd, Price
+from penstock.views.words import MICRO
+
+ENGINE_NUMBERS = tuple(
+    one.name for one in fields(EngineSettings) if one.type is int and one.name != "tensor_parallel_size"
+)
+"""Engine settings that are whole numbers; the number of GPUs has an option of its own."""
+DTYPES = ("bfloat16", "float16", "float32")
+MOST_MICRO = 2**53
+"""More micro-dollars than meters count exactly."""
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+class Api(Protocol):
+    """The operators' API."""
+
+    def get(self, path: str) -> Any:  # noqa: ANN401  JSON
+        """Return what is at a path."""
+        ...
+
+
+def seconds(moment: str) -> float:
+    """Return an ISO day or moment as Unix seconds, UTC without another zone; 0 for nothing."""
+    if not moment:
+        return 0.0
+    try:
+        at = dt.datetime.fromisoformat(moment)
+    except ValueError as error:
+        raise CommandError(f"{moment!r} is no day.", do="Give for example 2026-11-01, or 2026-11-01T12:00.") from error
+    return (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp()
+
+
+def length(text: str) -> float:
+    """Return a length of time in seconds, 0 for nothing."""
+    if not text:
+        return 0.0
+    found = _LENGTH.fullmatch(text.strip())
+    number = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if number <= 0:
+        raise CommandError(f"{text!r} is no length of time.", do="Write for example 90s, 5m or 1h.")
+    return number
+
+
+def micro_usd(dollars: str) -> int:
+    """Return dollars as whole micro-dollars."""
+    try:
+        amount = Decimal(dollars) * MICRO
+        if 0 <= amount <= MOST_MICRO and amount == amount.to_integral_value():
+            return int(amount)
+    except DecimalException:
+        pass
+    raise CommandError(f"{dollars!r} is no amount of dollars.", do="Give for example 2.50; the smallest is 0.000001.")
+
+
+def price(text: str) -> Price:
+    """Return a price of ``PROMPT/CACHED/OUTPUT`` dollars per million tokens."""
+    try:
+        prompt, cached, output = (round(float(part) * 1e6) for part in text.split("/"))
+    except ValueError as error:
+        raise CommandError(
+            f"{text!r} is no price.", do="Write dollars per million tokens as PROMPT/CACHED/OUTPUT: 0.10/0.05/0.40."
+        ) from error
+    return Price(prompt_per_mtok=MicroUsd(prompt), cached_per_mtok=MicroUsd(cached), output_per_mtok=MicroUsd(output))
+
+
+def engine_settings(texts: Sequence[str]) -> dict[str, int | str]:
+    """Return engine settings by name from ``NAME=NUMBER`` and ``dtype=NAME``."""
+    found: dict[str, int | str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name == "dtype" and value in DTYPES:
+            found[name] = value
+        elif name in ENGINE_NUMBERS and value.isdecimal():
+            found[name] = int(value)
+        else:
+            raise CommandError(
+                f"{text!r} is no setting of an engine.",
+                do=f"Write NAME=NUMBER, for example max_num_seqs=64; there are {', '.join(ENGINE_NUMBERS)}, "
+                f"and dtype, which is one of {', '.join(DTYPES)}.",
+            )
+    return found
+
+
+def share(text: str) -> dict[str, object]:
+    """Return one version's share of an alias from ``VERSION`` or ``VERSION=PERCENT``."""
+    version, _, percent = text.partition("=")
+    try:
+        weight = round(float(percent or 100) / 100 * WEIGHT_TOTAL)
+    except ValueError as error:
+        raise CommandError(
+            f"{percent!r} is no percentage.", do="Write VERSION=PERCENT, for example a@0123456789ab=90."
+        ) from error
+    return {"version": version, "weight": weight}
+
+
+def override(text: str) -> dict[str, str]:
+    """Return a tenant's own version of an alias from ``TENANT=VERSION``."""
+    tenant, _, version = text.partition("=")
+    if not tenant or not version:
+        raise CommandError(f"{text!r} is no override.", do="Write TENANT=VERSION, for example acme=a@0123456789ab.")
+    return {"tenant": tenant, "version": version}
+
+
+def tenants(text: str, api: Api) -> list[str] | None:
+    """Return the tenants of a list with commas, None for an empty one; each must exist."""
+    if not text:
+        return None
+    named = [name.strip() for name in text.split(",")]
+    known = {tenant["id"] for tenant in api.get("/tenants")["tenants"]}
+    for name in named:
+        if name not in known:
+            raise CommandError(f"There is no tenant {name[:80]!r}.", do="See penstock tenants list, or add it first.")
+    return named
+
+
+def base(name: str, api: Api) -> ModelVersion:
+    """Return the version that an adapter is made for, by its name or by an alias that leads to it alone."""
+    if "@" not in name:
+        routes = {route["alias"]: route["shares"] for route in api.get("/aliases")["aliases"]}
+        versions = [share["version"] for share in routes.get(name, []) if share["weight"]]
+        if len(versions) != 1:
+            found = f"several versions ({', '.join(versions)})" if versions else "no version"
+            raise CommandError(
+                f"The alias {name!r} leads to {found}.",
+                do="Name the version that the adapter is made for: name@digest.",
+            )
+        name = versions[0]
+    return msgspec.convert(api.get(f"/models/{name}"), ModelVersion)

@@ -1,0 +1,63 @@
+"""The elements of a screen or page: a line of styled text, a listing of rows, and a record that they are made of."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+Record = Mapping[str, Any]
+"""A JSON object as the operators' API answers it."""
+
+
+class Style(StrEnum):
+    """The meaning of a text's look."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    MUTED = "muted"
+    GOOD = "good"
+    BAD = "bad"
+    UNSURE = "unsure"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Texts behind one another, each with its style."""
+
+    parts: tuple[tuple[str, Style], ...]
+    is_prose: bool = False
+    """It may be broken between words."""
+
+    def __str__(self) -> str:
+        """Return the text alone."""
+        return "".join(text for text, _ in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Rows under a title; ``notes`` are one for each row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+Shown = Line | Listing
+
+
+def line(*parts: str | tuple[str, Style]) -> Line:
+    """Return a line; a part without a style is plain."""
+    return Line(parts=tuple((one, Style.PLAIN) if isinstance(one, str) else one for one in parts))
+
+
+def prose(text: str, style: Style = Style.PLAIN) -> Line:
+    """Return a sentence or paragraph."""
+    return Line(parts=((text, style),), is_prose=True)
+
+
+def listing(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], notes: Sequence[str] = ()) -> Listing:
+    """Return a listing of these cells."""
+    found = tuple(tuple(str(cell) for cell in row) for row in rows)
+    return Listing(title=title, columns=tuple(columns), rows=found, notes=tuple(notes))

@@ -1,0 +1,92 @@
+"""Error budgets as a listing, and the same for programs."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from penstock.slo.budget import SHOWN, Budget
+from penstock.slo.budgets import ErrorBudgets
+from penstock.slo.policy import Verdict
+from penstock.slo.windows import DAY_S
+from penstock.views.elements import Shown, line, listing
+
+
+def shown(found: ErrorBudgets, verdict: Verdict) -> Iterator[Shown]:
+    """Return what is left, and what that means for rollouts."""
+    columns = ("tier", "objective", "promised", "left", *(f"burn {window}" for window in SHOWN), "forecast")
+    rows = [
+        (
+            one.tier,
+            one.objective,
+            f"{one.good_ratio:.4g}",
+            _left(one),
+            *(_burn(one.burns.get(window)) for window in SHOWN),
+            _forecast(one),
+        )
+        for one in found.budgets
+    ]
+    yield listing(f"Error budgets, by {found.source}, over {found.over}", columns, rows)
+    yield from map(line, (_rollouts(verdict), *_unheeded(found), *found.notes, *_unserved(found)))
+
+
+def _rollouts(verdict: Verdict) -> str:
+    """Say how versions may go out, and which budgets say so."""
+    because = [f"{one.tier}.{one.objective} ({_why(one)})" for one in verdict.because]
+    return f"rollouts: {verdict.pace}{': ' if because else ''}{', '.join(because)}"
+
+
+def _unheeded(found: ErrorBudgets) -> list[str]:
+    """Say which of these budgets stop no rollout."""
+    says = "rollouts heed availability alone, by the ledger: its controller has no such Prometheus"
+    return [] if found.heeded else [says]
+
+
+def _left(budget: Budget) -> str:
+    """Return the share that is left in words: one below 0 says by how much, or how many times, it is overspent."""
+    left = budget.left_ratio
+    if left is None:
+        return _few(budget) if budget.is_few else "-"
+    if left >= 0:
+        return f"{left:.1%}"
+    return f"overspent {-left:.3g} times" if left <= -1 else f"overspent by {-left:.0%}"
+
+
+def _few(budget: Budget) -> str:
+    seen = budget.seen
+    return f"too few events to judge: {seen.bad:.0f} bad of {seen.events:.0f}" if seen else "too few events to judge"
+
+
+def _why(budget: Budget) -> str:
+    if budget.left_ratio is None:
+        return _few(budget) if budget.is_few else "unknown"
+    return f"{_left(budget)} left" if budget.left_ratio >= 0 else _left(budget)
+
+
+def _unserved(found: ErrorBudgets) -> list[str]:
+    return [f"not served, so not measured: {', '.join(found.unserved)}"] if found.unserved else []
+
+
+def _burn(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _forecast(budget: Budget) -> str:
+    seconds = budget.spent_in_s
+    if seconds is None:
+        return "-"
+    return f"spent in {seconds / DAY_S:.1f} days" if seconds else "spent already"
+
+
+def plain(found: ErrorBudgets, verdict: Verdict) -> dict[str, object]:
+    """Return the same for programs; null is unknown."""
+    return {
+        "source": found.source,
+        "over": found.over,
+        "notes": list(found.notes),
+        "unserved": list(found.unserved),
+        "budgets": [{**asdict(one), "spent_in_s": one.spent_in_s} for one in found.budgets],
+        "rollouts": {
+            "pace": verdict.pace,
+            "heeds": "all" if found.heeded else "availability",
+            "because": [{"tier": one.tier, "objective": one.objective} for one in verdict.because],
+        },
+    }

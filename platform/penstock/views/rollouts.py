@@ -1,0 +1,141 @@
+"""Rollouts: the stage that one is at, the judge's words, its history, and what a person can do."""
+
+from collections.abc import Iterator, Sequence
+
+from penstock.views import comparison
+from penstock.views.elements import Listing, Record, Shown, Style, line, listing
+from penstock.views.words import percent, rate, span, when
+
+_MARKS = {"aborted": "✗", "done": "✓", "held": "‖", "frozen": "‖", "running": "●"}
+
+
+def listed(found: Sequence[Record]) -> Listing:
+    """Return one row for each."""
+    rows = [
+        (
+            one["alias"],
+            one["id"],
+            one["state"],
+            percent(one["weight"]),
+            one["candidate"],
+            one["incumbent"],
+            when(one["began_at"]),
+        )
+        for one in found
+    ]
+    return listing("Rollouts", ("alias", "id", "state", "share", "candidate", "beside", "began"), rows)
+
+
+def planned(alias: str, found: Record) -> Iterator[Shown]:
+    """Return what each share would need and find."""
+    wrong = list(found["stages"][0]["finds_s"])
+    rows = [
+        (
+            one["name"],
+            rate(one["per_s"]),
+            "too thin" if one["needs_s"] is None else span(one["needs_s"]),
+            *(span(one["finds_s"].get(what)) for what in wrong),
+            one["workers"],
+            "-" if one["worker_hours"] is None else f"{one['worker_hours']:.2g}",
+        )
+        for one in found["stages"]
+    ]
+    title = f"{alias}: requests {rate(found['per_s'])} on average over the last {span(found['over_s'])}"
+    columns = ("share", "requests", "proof after", *(f"finds {what}" for what in wrong), "workers", "worker hours")
+    yield listing(title, columns, rows, [one["lacks"] for one in found["stages"]])
+    if found["takes_s"] is not None:
+        yield line(f"If nothing is wrong it takes {span(found['takes_s'])} in all.")
+        return
+    if any(one["needs_s"] is not None for one in found["stages"]):
+        yield line("Leave out what is too thin with --shares, or give it more time with --patience-s.")
+    yield line("If other hours have more traffic, plan with those: --hours 24, or --hours 0.1 for this one.")
+
+
+def shown(one: Record) -> Iterator[Shown]:
+    """Return one whole: its stages, the judge's words, its history."""
+    yield line((f"{one['alias']}: {one['candidate']} beside {one['incumbent']}  ({one['id']})", Style.STRONG))
+    yield line(f"  {_way(one)}")
+    for said in (f"{one['state']} with {percent(one['weight'])}; {_automation(one)}", *_exempt(one), *_next(one)):
+        yield line(f"  {said}")
+    if judgement := one.get("judgement"):
+        yield line()
+        yield from comparison.judged(one["incumbent"], judgement)
+    if history := one.get("history", ()):
+        yield line()
+        yield line(("history (UTC)", Style.MUTED))
+        yield from (line(happened(one, change)) for change in history)
+
+
+def happened(one: Record, change: Record) -> str:
+    """Return one line of the history."""
+    stage = one["stages"][change["stage"]]["name"]
+    return f"{when(change['at'])}  {change['state']:<8} {stage:<8} {change['actor']}: {change['says']}"
+
+
+def judged(one: Record) -> str:
+    """Return what the judge says now, as a line below those of the history; empty without a judgement."""
+    if not (judgement := one.get("judgement")):
+        return ""
+    stage = one["stages"][one["stage"]]["name"]
+    return f"{when(judgement['at'])}  {'judge':<8} {stage:<8} {comparison.brief(judgement)}"
+
+
+def _way(one: Record) -> str:
+    """Return the stages in a row, with marks for those that are over and the present one."""
+    shown = []
+    for number, stage in enumerate(one["stages"]):
+        is_here = number == one["stage"]
+        mark = _MARKS[one["state"]] if is_here else "✓" if number < one["stage"] else " "
+        shown.append(f"[{mark}] {stage['name']}")
+    return "  ".join(shown)
+
+
+def _automation(one: Record) -> str:
+    """Say what may happen to it by itself."""
+    if one["state"] in ("aborted", "done"):
+        return "it is over"
+    if one["by_person"] and not one["guard"]:
+        return "a person promoted it here, so nothing is undone by itself (no --guard)"
+    return "it is aborted by itself if it is clearly worse"
+
+
+def _exempt(one: Record) -> Iterator[str]:
+    """Say which tenants have a version at every share."""
+    if one["state"] in ("aborted", "done"):
+        return
+    for tenants, version in ((one["blast"]["out"], one["incumbent"]), (one["blast"]["first"], one["candidate"])):
+        if tenants:
+            yield f"{', '.join(tenants)}: {version} at every share, until it is over"
+
+
+def _next(one: Record) -> Iterator[str]:
+    """Say what a person can do about one that stands still."""
+    why = next((f": {change['says']}" for change in reversed(one.get("history", ()))), "")
+    if one["state"] == "held":
+        yield f"it stays here until somebody acts{why}"
+        yield f"`penstock rollout resume {one['alias']} --reason WHY` goes on from here, {_OTHERS}"
+        yield from _over_blast(one)
+    if one["state"] == "done":
+        yield f"the old version's workers still run: `penstock models scale {one['incumbent']} 0` ends them"
+        yield f"`penstock aliases set {one['alias']} {one['incumbent']}` goes back, while they serve"
+    if one["state"] == "aborted":
+        yield f"its workers still run: `penstock models scale {one['candidate']} 0` ends them"
+    if one.get("proposed") and one["state"] not in ("aborted", "done"):
+        verdict = one.get("proposes") or "undo"
+        yield f"automation proposes to {verdict} it: `penstock rollout {_does(verdict)} {one['alias']} --reason WHY`"
+    if one["state"] == "frozen":
+        yield f"it goes on by itself when the error budget is not spent any more{why}"
+
+
+_OTHERS = "`promote` gives it its next share, `abort` gives it all back"
+
+
+def _does(verdict: str) -> str:
+    return verdict if verdict in ("hold", "abort") else "abort"
+
+
+def _over_blast(one: Record) -> Iterator[str]:
+    """Say that a resumed one would be held again at once."""
+    ratio, most = (one.get("judgement") or {}).get("tokens_ratio"), one["blast"].get("tokens_ratio", 1.0)
+    if ratio is not None and ratio > most:
+        yield f"it has {ratio:.0%} of the tokens, and {most:.0%} may: resumed, it is held again until that is less"

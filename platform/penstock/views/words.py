@@ -1,0 +1,43 @@
+"""Figures in words: moments, lengths of time, rates, shares, money."""
+
+import datetime as dt
+from decimal import Decimal
+
+MICRO = 1_000_000
+"""Micro-dollars of a dollar."""
+
+
+def when(epoch_s: float) -> str:
+    """Say a Unix time; zero means never."""
+    if not epoch_s:
+        return "-"
+    return dt.datetime.fromtimestamp(epoch_s, tz=dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(seconds: float | None) -> str:
+    """Say a time: seconds up to two minutes, minutes up to two hours."""
+    if seconds is None:
+        return "-"
+    if seconds < 120:  # noqa: PLR2004
+        return f"{seconds:.0f} s"
+    if seconds < 7200:  # noqa: PLR2004
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"  # noqa: PLR2004
+
+
+def rate(per_s: float) -> str:
+    """Say a rate: by the second, or by the hour if it is a small part of one."""
+    if per_s >= 0.01:  # noqa: PLR2004
+        return f"{per_s:.3g}/s"
+    return f"{per_s * 3600:.2g}/h"
+
+
+def percent(weight: int) -> str:
+    """Say a weight of 10,000."""
+    return f"{weight / 100:g} %"
+
+
+def dollars(micro: object) -> str:
+    """Say micro-dollars as dollars: two digits at least, and as many as it takes."""
+    whole, _, cents = f"{Decimal(str(micro)) / MICRO:.6f}".partition(".")
+    return f"{whole}.{cents.rstrip('0'):0<2}"

@@ -1,0 +1,175 @@
+"""Whose adapters may be in the engine's batch: it has room for those of a few versions at once, its slots. Pure.
+
+vLLM lets no request of another adapter in while all slots have running requests, and goes on taking those of adapters
+that have one: so a third one beside two busy ones waits for ever. Here an adapter keeps its slot while others are
+patient, and its requests go before those that need a swap. Once another has waited ``BOUND_S``, a slot is closed:
+it takes nobody in, and is the other's as soon as what runs in it has ended. Who waits for a slot is asked in the fair
+order, so tenants get their turns as they get anything else.
+
+The bound: with ``n`` adapters that wait for ``s`` slots, each has its turn after ``n / s`` turns at most, of
+``max(BOUND_S, LEAST_STAY_S)`` and the longest answer that runs in a slot when it is closed.
+
+Trade-off: a longer bound swaps less and lets slots of a closed slot stand empty less often; who waits, waits longer.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.domain.ids import NO_VERSION, VersionId
+from penstock.worker.gate.queueing.residents import Residents
+from penstock.worker.gate.queueing.uses import Uses
+
+BOUND_S = 2.0
+"""So long an adapter waits for a slot to come free by itself."""
+LEAST_STAY_S = 1.0
+"""An adapter that has a slot keeps it for so long, where anything of it waits."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    since: float
+    running: int = 0
+    goes_to: VersionId = NO_VERSION
+    """Whose it is once nothing runs in it; it takes nobody in until then."""
+
+
+class AdapterSlots:
+    """The slots of one engine; who has none asks again and again, as the queue does. Times are the queue's seconds."""
+
+    def __init__(self, size: int, residents: Residents) -> None:
+        self.size, self.residents = size, residents
+        self.swaps = 0
+        self.look_at: float | None = None
+        """When to ask again though nothing has happened; None where nobody waits for a moment."""
+        self.uses: Uses = residents.uses
+        self._slots: dict[VersionId, _Slot] = {}
+        self._promised: dict[VersionId, VersionId] = {}
+
+    def __len__(self) -> int:
+        """How many slots are taken."""
+        return len(self._slots)
+
+    @property
+    def busy(self) -> frozenset[VersionId]:
+        """Those of which anything runs."""
+        return frozenset(name for name, slot in self._slots.items() if slot.running)
+
+    def holds(self, adapter: VersionId) -> bool:
+        """Tell whether an adapter is in a slot."""
+        return adapter in self._slots
+
+    def since(self, adapter: VersionId, now: float) -> float:
+        """Return since when an adapter has its slot; ``now`` where it has none, or one that is to be another's."""
+        slot = self._slots.get(adapter)
+        return slot.since if slot is not None and not slot.goes_to else now
+
+    def running(self, adapter: VersionId) -> int:
+        """Return how many of its requests are in the engine."""
+        slot = self._slots.get(adapter)
+        return slot.running if slot is not None else 0
+
+    def is_open(self, adapter: VersionId) -> bool:
+        """Tell whether it takes its own requests in without a swap; requests without an adapter always are."""
+        if not adapter:
+            return True
+        slot = self._slots.get(adapter)
+        return slot is not None and not slot.goes_to and self.residents.has(adapter)
+
+    def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
+        """Tell whether a request of this adapter may enter now; whoever has waited its bound has a slot closed.
+
+        One that ``checks`` whether it answers right may before it has been found right.
+        """
+        if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
+            return False
+        slot = self._slots.get(adapter)
+        if slot is not None:
+            return not slot.goes_to
+        if len(self._slots) < self.size or self._replaceable(adapter, now) is not None:
+            return True
+        return adapter not in self._promised and self._promise(adapter, now)
+
+    def enter(self, adapter: VersionId, now: float) -> None:
+        """A request of it enters, which ``ask`` allowed; where it had no slot, it has one now."""
+        slot = self._slots.get(adapter)
+        if slot is None:
+            gives_way = self._replaceable(adapter, now) if len(self._slots) >= self.size else None
+            if gives_way is not None:
+                del self._slots[gives_way]
+            self._promised.pop(adapter, None)
+            slot = self._slots[adapter] = _Slot(now)
+            self.swaps += 1
+        slot.running += 1
+        self.uses.use(adapter, now)
+
+    def leave(self, adapter: VersionId) -> None:
+        """One of its requests has left the engine; a check that was given up may end after its adapter was dropped."""
+        slot = self._slots.get(adapter)
+        if slot is not None and slot.running:
+            slot.running -= 1
+
+    def gave_up(self, adapter: VersionId) -> None:
+        """Nothing of it waits any more: what was promised to it is not needed."""
+        promised = self._promised.pop(adapter, None)
+        if promised is not None:
+            self._slots[promised].goes_to = NO_VERSION
+
+    def drop(self, adapter: VersionId) -> None:
+        """It is resident no more; nothing of it runs."""
+        slot = self._slots.pop(adapter, None)
+        if slot is not None and slot.goes_to:
+            del self._promised[slot.goes_to]
+        self.gave_up(adapter)
+
+    def wait_s(self, adapter: VersionId, now: float, stay_s: float) -> float:
+        """Return how long a request of it will wait for adapters alone, where answers take ``stay_s``."""
+        if not adapter or self.is_open(adapter):
+            return 0.0
+        if not self.residents.has(adapter):
+            return self.residents.wait_s(adapter, now)
+        if len(self._slots) < self.size or self._replaceable(adapter, now) is not None:
+            return 0.0
+        return max(0.0, self._due_at(adapter, now) - now) + stay_s
+
+    def _replaceable(self, adapter: VersionId, now: float) -> VersionId | None:
+        """Return the slot, by its adapter, that this one may have now: nothing runs in it, and it is nobody else's."""
+        promised = self._promised.get(adapter)
+        if promised is not None:
+            return promised if not self._slots[promised].running else None
+        free = (name for name, slot in self._slots.items() if not slot.running and self._may_go(name, slot, now))
+        return self.victim(free)
+
+    def _may_go(self, name: VersionId, slot: _Slot, now: float) -> bool:
+        if slot.goes_to:
+            return False
+        return now - slot.since >= LEAST_STAY_S or not self.residents.waits(name)
+
+    def _promise(self, adapter: VersionId, now: float) -> bool:
+        """Close a slot for it, where it has waited long enough; one at least stays open, where there are several."""
+        due_at = self._due_at(adapter, now)
+        if now < due_at:
+            self._look(due_at)
+            return False
+        open_ones = {name: slot for name, slot in self._slots.items() if not slot.goes_to}
+        if len(open_ones) <= min(1, self.size - 1):
+            return False
+        old = [name for name, slot in open_ones.items() if now - slot.since >= LEAST_STAY_S]
+        gives_way = self.victim(old)
+        if gives_way is None:
+            self._look(min(slot.since for slot in open_ones.values()) + LEAST_STAY_S)
+            return False
+        self._slots[gives_way].goes_to = adapter
+        self._promised[adapter] = gives_way
+        self.residents.waits_from(gives_way, now)
+        return not self._slots[gives_way].running
+
+    def victim(self, names: Iterable[VersionId]) -> VersionId | None:
+        """Return who gives way: the one with least use lately."""
+        return min(names, key=self.uses.of, default=None)
+
+    def _due_at(self, adapter: VersionId, now: float) -> float:
+        since = self.residents.waits_since(adapter)
+        return (now if since is None else since) + BOUND_S
+
+    def _look(self, at: float) -> None:
+        self.look_at = at if self.look_at is None else min(self.look_at, at)

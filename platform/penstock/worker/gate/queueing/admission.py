@@ -1,0 +1,342 @@
+"""The queue before one engine: which request enters now, which waits, which is refused.
+
+Waiting requests wait here, in fair order and within bounds, so the engine's own queue stays shallow: the fair queue
+says whose request is next, the rules whether it may enter, the forecast whether waiting makes sense. It never blocks:
+callers are called back. Time is an argument.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.anticipation import Anticipation
+from penstock.worker.gate.queueing.entered import Entered
+from penstock.worker.gate.queueing.estimates import FIRST_PACE, Pace, Prefill
+from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue, oldest
+from penstock.worker.gate.queueing.flow import Flow
+from penstock.worker.gate.queueing.forecast import LEAST_LOOK_S, LEAST_RETRY_S, Forecast
+from penstock.worker.gate.queueing.may_enter import MayEnter
+from penstock.worker.gate.queueing.slots import EngineSize, Slots
+from penstock.worker.gate.queueing.work import Fit, Work
+
+FIRST_TOKENS = 2
+"""With so many tokens or less, a first report tells when the prompt was done; with more it is a whole answer."""
+
+
+class Shed(StrEnum):
+    """Why a request is rejected; it never started, so another worker may be tried."""
+
+    FULL = "full"
+    LATE = "late"
+    EVICTED = "evicted"
+    CLOSING = "closing"
+    ADAPTER = "adapter"
+    """The adapter that it asks for isn't served here."""
+
+
+Admit = Callable[[], None]
+Reject = Callable[[Shed, float], None]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A request that waits or runs, and its callbacks."""
+
+    work: Work
+    admit: Admit
+    reject: Reject
+    prompt_left: int
+    output_tokens: int = 0
+    entered_at: float | None = None
+    """None while it waits."""
+
+
+class AdmissionQueue:
+    """Single-threaded: every call runs to its end before the next."""
+
+    def __init__(
+        self,
+        size: EngineSize,
+        *,
+        bounds: Bounds | None = None,
+        pace: float = FIRST_PACE,
+        adapters: AdapterSlots | None = None,
+    ) -> None:
+        """``pace`` is the first guess in tokens of service per second; ``adapters`` are the engine's, if it has any."""
+        self.slots, self.adapters = Slots(size), adapters
+        self.fair, self.rules = FairQueue(bounds), MayEnter(self.slots)
+        self.forecast = Forecast(self.fair, self.rules, Pace(initial=pace), adapters)
+        self.prefill, self.entered = Prefill(), Entered()
+        self.look_at: float | None = None
+        """The second at which the next choice may differ though nothing has happened; None if it won't."""
+        self.look_later: Callable[[float], None] = lambda _: None
+        """Have ``look`` called after some seconds: the owner's timer. Without one it goes on at the next event."""
+        self._anticipation, self._shared_at, self._timer_at = Anticipation(), 0, math.inf
+        self._entries: dict[RequestId, _Entry] = {}
+
+    def __len__(self) -> int:
+        """Requests waiting."""
+        return len(self.fair)
+
+    @property
+    def waiting_cost(self) -> float:
+        """Tokens of service waiting."""
+        return self.fair.waiting_cost
+
+    def share_of(self, work: Work) -> float | None:
+        """Return its tenant's part of the engine, by weight among the active ones."""
+        return self.rules.active.share_of(work)
+
+    def expected_wait_s(self, work: Work, now: float) -> float:
+        """Return how long a request would wait that came now."""
+        return self.forecast.wait_s(work, now)
+
+    def is_own(self, work: Work, now: float) -> bool:
+        """Tell whether a request is refused for its own tenant's waiting requests alone."""
+        return self.forecast.is_own(work, now)
+
+    # -- coming and leaving ------------------------------------------------------------------
+
+    def arrive(self, work: Work, now: float, admit: Admit, reject: Reject) -> None:
+        """Take a request: exactly one of the callbacks is called, now or later, unless it leaves before."""
+        self._see(work, now)
+        forecast = self.forecast
+        wait_s = self.expected_wait_s(work, now)
+        retries_s = 0.0 if not wait_s or forecast.retries.takes(work, now) else forecast.retries_s(work, now)
+        late_s = forecast.late_s(work, now, wait_s, retries_s)
+        too_long_s = late_s or forecast.timed_out_s(work, now, wait_s, retries_s)
+        evicted = self._push(work, now) if not too_long_s else None
+        if evicted is None:
+            reject(
+                Shed.LATE if late_s else Shed.FULL,
+                forecast.retry_s(work, too_long_s or forecast.room_s(work) + retries_s, now),
+            )
+            return
+        for victim in evicted:
+            self._send_away(victim.request, Shed.EVICTED, forecast.again_s(victim, now))
+        self.entered.came(work)
+        self._entries[work.request] = _Entry(work, admit, reject, work.prompt_tokens)
+        self._open(now)
+
+    def give_up(self, request: RequestId, now: float) -> float:
+        """The request has waited as long as it may; return after how many seconds it should come back."""
+        again_s = self.forecast.again_s(self._entries[request].work, now)
+        self.leave(request, now)
+        return again_s
+
+    def leave(self, request: RequestId, now: float) -> None:
+        """The request ended, however; what it had booked and not used is given back. Twice is harmless."""
+        entry = self._entries.pop(request, None)
+        if entry is None:
+            return
+        self.entered.gone(entry.work)
+        if entry.entered_at is None:
+            self._take_out(request)
+            return
+        self.forecast.stay.learn(now - entry.entered_at, entry.work.cost)
+        self.forecast.retries.learn(entry.work, entry.output_tokens)
+        self.slots.leave(request)
+        unused = entry.work.expected_output_tokens - entry.output_tokens
+        if unused > 0:
+            self.fair.correct(entry.work, -OUTPUT_WEIGHT * unused)
+        self._finish(entry.work, now)
+        if not len(self.slots):
+            self.forecast.pace.idle(now)
+        self._open(now)
+
+    def close(self) -> None:
+        """Reject all that wait: this worker is going, another one may serve them."""
+        for entry in [entry for entry in self._entries.values() if entry.entered_at is None]:
+            self._take_out(entry.work.request)
+            self._send_away(entry.work.request, Shed.CLOSING, 0.0)
+
+    def turn_away(self, adapter: VersionId, now: float, for_s: float = 0.0) -> None:
+        """Reject all that wait for an adapter that isn't served here for some seconds."""
+        for work in [one.work for one in self._entries.values() if one.entered_at is None]:
+            if work.adapter == adapter:
+                self._take_out(work.request)
+                self._send_away(work.request, Shed.ADAPTER, max(LEAST_RETRY_S, for_s))
+        self._open(now)
+
+    # -- what the engine has done ------------------------------------------------------------
+
+    def progressed(self, request: RequestId, tokens: int, now: float) -> None:
+        """Some output tokens came (the first ones also mean that the prompt is done)."""
+        entry = self._entries[request]
+        done = PROMPT_WEIGHT * entry.prompt_left + OUTPUT_WEIGHT * tokens
+        entry.output_tokens += tokens
+        self.forecast.pace.did(done, now, full=len(self.fair) > 0)
+        over = entry.output_tokens - entry.work.expected_output_tokens
+        if over > 0:
+            self.fair.correct(entry.work, OUTPUT_WEIGHT * min(over, tokens))
+            self.slots.grow(entry.work, entry.output_tokens)
+        if entry.prompt_left and entry.entered_at is not None:
+            read = min(entry.prompt_left, entry.work.prompt_at_once)
+            self.prefill.learn(read, now - entry.entered_at, exact=tokens <= FIRST_TOKENS)
+            entry.prompt_left = 0
+            self.presume_prefilled(request, now)
+
+    def counted(self, request: RequestId, prompt_tokens: int) -> None:
+        """The engine has read the prompt: an estimate that was too high is given back, charge and blocks."""
+        entry = self._entries.get(request)
+        if entry is None or entry.entered_at is None or prompt_tokens >= entry.work.prompt_tokens:
+            return
+        self.fair.correct(entry.work, -PROMPT_WEIGHT * (entry.work.prompt_tokens - prompt_tokens))
+        entry.work = replace(entry.work, prompt_tokens=prompt_tokens)
+        entry.prompt_left = min(entry.prompt_left, prompt_tokens)
+        self.slots.recount(entry.work, entry.output_tokens)
+
+    def presume_prefilled(self, request: RequestId, now: float) -> None:
+        """The request's prompt is read, or probably is: an answer in one piece shows no first token."""
+        entry = self._entries.get(request)
+        if entry is not None and entry.entered_at is not None:
+            self.slots.prefilled(request)
+            self._open(now)
+
+    def look(self, now: float) -> None:
+        """Nothing has happened, but the time has come to ask again which may enter."""
+        self._timer_at = math.inf
+        self._open(now)
+
+    # -- which is next -----------------------------------------------------------------------
+
+    def _open(self, now: float) -> None:
+        """Admit requests as long as one may enter."""
+        while (work := self._next(now)) is not None:
+            if self.forecast.is_hopeless(work, now):
+                self.fair.correct(work, -work.cost)
+                self._finish(work, now)
+                self._send_away(work.request, Shed.LATE, self.forecast.again_s(work, now))
+                continue
+            entry = self._entries[work.request]
+            entry.entered_at = now
+            self.slots.take(work)
+            self.forecast.pace.busy(now)
+            entry.admit()
+            self.entered.entered(work)
+        if self.look_at is not None and self.look_at < self._timer_at:
+            self._timer_at = self.look_at
+            self.look_later(max(LEAST_LOOK_S, self.look_at - now))
+
+    def _next(self, now: float) -> Work | None:
+        """Take the request that may enter at second ``now`` and is next in fair order."""
+        work = self._choose(now)
+        if self.look_at is None:
+            self._anticipation.rest(now)
+        if self.adapters is None:
+            return work
+        if work is not None and work.adapter:
+            self.adapters.enter(work.adapter, now)
+            self._wanted_less(work)
+        if self.adapters.look_at is not None:
+            self.look_at = min(math.inf if self.look_at is None else self.look_at, self.adapters.look_at)
+            self.adapters.look_at = None
+        return work
+
+    @property
+    def _is_full(self) -> bool:
+        size = self.slots.size
+        return self.slots.is_full and not (size.displaces or size.takes_turns)
+
+    def _choose(self, now: float) -> Work | None:
+        """Take a request on capacity that its tenant has reserved, else the next in fair order that fits."""
+        self.look_at = None
+        if not len(self.fair) or self._is_full:
+            return None
+        self.rules.forget(now)
+        self._share_anew()
+
+        def pick(flow: Flow) -> Work:
+            if self.adapters is None:
+                return oldest(flow)
+            return flow.oldest(lambda adapter: self._may_join(adapter, flow.tenant, now))
+
+        for tenant in self.rules.reserved.owed():
+            head = self.fair.head_of(tenant, pick)
+            if head is not None and self.rules.reserved.covers(head) and self._may_join(head.adapter, tenant, now):
+                return self.fair.pop_apart(head) if self.slots.room_for(head) is Fit.YES else None
+        return self.fair.pop(lambda work: self._fits(work, now), pick)
+
+    def _fits(self, work: Work, now: float) -> Fit:
+        """Tell whether a request may enter now: its adapter's slot, then the rules, then anticipation."""
+        if not self._may_join(work.adapter, work.tenant, now):
+            return Fit.NO_SLOT
+        fit = self.rules.fits(work, is_owed=self.fair.is_owed(work))
+        if fit is not Fit.YES or not self.rules.may_leave_free:
+            return fit
+        until = self._anticipation.until(work, self.fair, self.forecast.stay.of(work.cost), now)
+        if until is not None:
+            self.look_at = until
+        return fit if until is None else Fit.AFTER_YOU
+
+    def _may_join(self, adapter: VersionId, tenant: TenantId, now: float) -> bool:
+        """Tell whether an adapter may be in the engine's batch now; only the platform asks those not yet checked."""
+        return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
+
+    def _share_anew(self) -> None:
+        """Give tenants inside that wait for more their new shares, if the active tenants have changed."""
+        if self._shared_at != self.rules.active.changes:
+            self._shared_at = self.rules.active.changes
+            for tenant, _ in self.slots.holders():
+                self.fair.share(tenant, self._slots_of)
+
+    def _slots_of(self, work: Work) -> float:
+        """Return its tenant's share of the slots that there are for requests of this size."""
+        return self.rules.active.share_of(work) * self.slots.places_for(work)
+
+    # -- books -------------------------------------------------------------------------------
+
+    def _see(self, work: Work, now: float) -> None:
+        """Note that a request has come, whatever becomes of it."""
+        if self.adapters is not None and work.adapter:
+            self.adapters.residents.wish(work.adapter, work.tenant, now)
+        self.rules.seen(work, now)
+        self._anticipation.came(work.tenant, now)
+
+    def _push(self, work: Work, now: float) -> Sequence[Work] | None:
+        """Let it wait, and return the requests that it evicts; None, and nothing changes, if it finds no room."""
+        evicted = self.fair.make_room(work)
+        if evicted is None:
+            return None
+        self.rules.active.come(work.tenant)
+        if self.adapters is not None and work.adapter:
+            self.adapters.residents.came(work.adapter, work.tenant, now)
+        self.fair.push(work, self._slots_of(work))
+        for victim in evicted:
+            self._forget(victim)
+        return evicted
+
+    def _take_out(self, request: RequestId) -> None:
+        work = self.fair.remove(request)
+        if work is not None:
+            self._forget(work)
+
+    def _forget(self, work: Work) -> None:
+        """One waits no more, and did not enter."""
+        self.rules.active.leave(work.tenant)
+        self._wanted_less(work)
+
+    def _wanted_less(self, work: Work) -> None:
+        adapters = self.adapters
+        if adapters is not None and work.adapter and adapters.residents.gone(work.adapter, work.tenant):
+            adapters.gave_up(work.adapter)
+
+    def _finish(self, work: Work, now: float) -> None:
+        """Close the account of a request that was inside."""
+        active = self.rules.active
+        active.leave(work.tenant)
+        self.fair.finish(work)
+        if self.adapters is not None and work.adapter:
+            self.adapters.leave(work.adapter)
+        if not active.is_here(work.tenant):
+            self._anticipation.left(work.tenant, work.standing, now)
+
+    def _send_away(self, request: RequestId, why: Shed, wait_s: float) -> None:
+        entry = self._entries.pop(request)
+        entry.reject(why, wait_s)
+        self.entered.gone(entry.work)

@@ -1,0 +1,143 @@
+"""Who is expected back: tenants between two requests whose pauses are usually short.
+
+A prompt that has begun can't be taken back, and whoever comes meanwhile waits for its step. So where a neighbour that
+would go first is about to come, a flood's next prompt waits for it a moment: anticipatory scheduling (Iyer and
+Druschel, SOSP'01). How long tenants pause is measured.
+
+Trade-off: while somebody is waited for, free slots stay empty. So it lasts a part of an answer's time at most, half of
+the time in all, and nobody is waited for who usually stays away longer.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.domain.ids import TenantId
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.fair_queue import FairQueue
+from penstock.worker.gate.queueing.work import Work
+
+MOST_WAIT_S = 4.0
+"""Nobody is waited for longer, and a longer pause counts as one of these: a lunch must not outweigh fifty questions."""
+
+USUAL_PART = 0.5
+"""Who usually pauses longer than this part of the wait that is allowed isn't waited for: it may not come in time."""
+
+PAUSE_SHARE = 0.1
+"""Weight of the newest pause among a tenant's."""
+
+MOST_KNOWN = 1024
+"""Of so many tenants the pauses are remembered."""
+
+MOST_AWAY = 16
+"""So many are expected at most, the latest to leave: with more, somebody nearly always would be."""
+
+
+WAIT_PART = 0.5
+"""The part of the time its answer takes that a flood's next prompt waits for somebody else at most: by then about half
+of what runs has ended, and the engine would begin to run dry."""
+
+
+@dataclass(slots=True)
+class _Habit:
+    left_at: float | None = None
+    pause_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A tenant with nothing at the queue: what it was served as, when it left, how long it usually pauses."""
+
+    tenant: TenantId
+    standing: Standing
+    left_at: float
+    pause_s: float
+
+
+class Expected:
+    """The tenants that have nothing here now and usually pause briefly. Every operation is O(1)."""
+
+    def __init__(self) -> None:
+        self._habits: OrderedDict[TenantId, _Habit] = OrderedDict()
+        self._away: OrderedDict[TenantId, Absent] = OrderedDict()
+
+    def left(self, tenant: TenantId, standing: Standing, now: float) -> None:
+        """The last request that a tenant had here has ended."""
+        habit = self._habits.setdefault(tenant, _Habit())
+        self._habits.move_to_end(tenant)
+        if len(self._habits) > MOST_KNOWN:
+            self._habits.popitem(last=False)
+        habit.left_at = now
+        if habit.pause_s is not None and habit.pause_s <= USUAL_PART * MOST_WAIT_S:
+            self._away[tenant] = Absent(tenant, standing, now, habit.pause_s)
+            if len(self._away) > MOST_AWAY:
+                self._away.popitem(last=False)
+
+    def came(self, tenant: TenantId, now: float) -> None:
+        """A request of the tenant is at the queue; if it is the first one, its pause is known."""
+        self._away.pop(tenant, None)
+        habit = self._habits.get(tenant)
+        if habit is None or habit.left_at is None:
+            return
+        pause_s, habit.left_at = min(MOST_WAIT_S, now - habit.left_at), None
+        usual_s = pause_s if habit.pause_s is None else habit.pause_s
+        habit.pause_s = usual_s + PAUSE_SHARE * (pause_s - usual_s)
+
+    def soon(self, most_s: float, now: float) -> Iterator[Absent]:
+        """Yield whom to wait for, where ``most_s`` after it left is the longest that anybody is waited for."""
+        for one in self._away.values():
+            if now < one.left_at + most_s and one.pause_s <= USUAL_PART * most_s:
+                yield one
+
+
+class Patience:
+    """Bounds waiting: so long in one go, and half of the time in all, since what was spent comes back as slowly."""
+
+    def __init__(self) -> None:
+        self._spent_s, self._at, self._waits = 0.0, 0.0, False
+
+    def lasts_until(self, most_s: float, now: float) -> float | None:
+        """Go on waiting, and return until when at most; None where it is over."""
+        self._pass(now)
+        self._waits = self._spent_s < most_s
+        return now + most_s - self._spent_s if self._waits else None
+
+    def rest(self, now: float) -> None:
+        """Nobody is waited for from now on."""
+        self._pass(now)
+        self._waits = False
+
+    def _pass(self, now: float) -> None:
+        spent_s = now - self._at if self._waits else self._at - now
+        self._spent_s, self._at = max(0.0, self._spent_s + spent_s), now
+
+
+class Anticipation:
+    """Of one queue."""
+
+    def __init__(self) -> None:
+        self._expected, self._patience = Expected(), Patience()
+
+    def came(self, tenant: TenantId, now: float) -> None:
+        """A request of the tenant has come."""
+        self._expected.came(tenant, now)
+
+    def left(self, tenant: TenantId, standing: Standing, now: float) -> None:
+        """The last request that the tenant had here has ended."""
+        self._expected.left(tenant, standing, now)
+
+    def rest(self, now: float) -> None:
+        """No prompt stands back from now on."""
+        self._patience.rest(now)
+
+    def until(self, head: Work, fair: FairQueue, stay_s: float, now: float) -> float | None:
+        """Return when to ask again for a flood's prompt that stands back; None if it may go."""
+        if not fair.is_flood(head):
+            return None
+        most_s = min(MOST_WAIT_S, WAIT_PART * stay_s)
+        soon = self._expected.soon(most_s, now)
+        first = next((one for one in soon if fair.would_go_first(one.tenant, one.standing, head)), None)
+        lasts_until = self._patience.lasts_until(most_s, now) if first is not None else None
+        if first is None or lasts_until is None:
+            return None
+        return min(first.left_at + most_s, lasts_until)

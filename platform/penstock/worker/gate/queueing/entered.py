@@ -1,0 +1,72 @@
+"""Who enters the engine while somebody waits: by standing, the own tenant's and all others' as counts alone. Pure.
+
+Trade-off: a count for each standing of each tenant that has something here, and nothing of who it was: two snapshots
+tell what went between them, in O(1) however many wait.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.domain.ids import TenantId
+from penstock.domain.serving.waited import Ahead
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.work import Work
+
+_NOBODY = (0,) * len(Standing)
+
+
+class Mark(NamedTuple):
+    """What had entered when a request came, of everybody and of its own tenant, and how many others were about."""
+
+    everybody: tuple[int, ...]
+    own: tuple[int, ...]
+    tenants: int
+
+
+@dataclass(slots=True)
+class _Tenant:
+    here: int = 0
+    entered: list[int] = field(default_factory=lambda: [*_NOBODY])
+
+
+class Entered:
+    """What enters at one queue."""
+
+    def __init__(self) -> None:
+        self._everybody = [*_NOBODY]
+        self._tenants: dict[TenantId, _Tenant] = {}
+
+    def mark(self, tenant: TenantId) -> Mark:
+        """Return where counting is now, for a request of this tenant that is about to come."""
+        own = self._tenants.get(tenant)
+        return Mark(
+            tuple(self._everybody),
+            _NOBODY if own is None else tuple(own.entered),
+            len(self._tenants) - (own is not None),
+        )
+
+    def came(self, work: Work) -> None:
+        """A request has come to the queue."""
+        self._tenants.setdefault(work.tenant, _Tenant()).here += 1
+
+    def entered(self, work: Work) -> None:
+        """It has entered the engine."""
+        self._everybody[work.standing] += 1
+        self._tenants[work.tenant].entered[work.standing] += 1
+
+    def gone(self, work: Work) -> None:
+        """It is here no more, whether it entered or not; with its tenant's last one the tenant is forgotten."""
+        tenant = self._tenants[work.tenant]
+        tenant.here -= 1
+        if not tenant.here:
+            del self._tenants[work.tenant]
+
+    def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
+        """Return who has entered since then, best standing first."""
+        own = self._tenants.get(tenant)
+        ours = own.entered if own is not None else mark.own
+        return tuple(
+            Ahead(standing=one.name.lower(), own=ours[one] - mark.own[one], others=went - (ours[one] - mark.own[one]))
+            for one in sorted(Standing, reverse=True)
+            if (went := self._everybody[one] - mark.everybody[one])
+        )

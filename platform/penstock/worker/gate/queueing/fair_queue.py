@@ -1,0 +1,258 @@
+"""Who is next: hierarchical weighted fair queueing in tokens of service, in front of one engine.
+
+Standings share the engine by level weight, tenants inside a level by tenant weight; each level is start-time fair
+queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged
+its expected cost when it is dispatched and corrected as its tokens come. Whoever was idle resumes at the present
+virtual time, so idling earns no credit. The lowest level with a weight keeps its share, which is the starvation bound;
+the spare ones have none, and run while nobody else waits. Where the whole is full, lower standings give way.
+
+Trade-off: strict priority would give interactive work lower latency under overload, but starves batch work for
+as long as the overload lasts. It must not know HTTP, the engine or the clock.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.flow import Flow
+from penstock.worker.gate.queueing.level import PriorityLevel
+from penstock.worker.gate.queueing.work import Fit, Work
+
+LEVEL_WEIGHT = {Standing.INTERACTIVE: 16.0, Standing.PAID: 4.0, Standing.FREE: 2.0, Standing.BATCH: 1.0}
+"""Shares of the engine between levels that are all backlogged: 70 %, 17 %, 9 %, 4 %. Spare standings have none."""
+
+
+def in_engine(standing: Standing, weight: float) -> float:
+    """Return a tenant's weight inside the engine, where its level counts as well; spare work has half of the least."""
+    return LEVEL_WEIGHT.get(standing, 0.5) * weight
+
+
+def oldest(flow: Flow) -> Work:
+    """Return what came first: what a tenant starts where any of its requests may."""
+    return flow.head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much may wait: per tenant and standing, and in all, in requests and in tokens of service."""
+
+    tenant_requests: int = 256
+    tenant_cost: float = 400_000.0
+    total_requests: int = 2048
+    total_cost: float = 3_000_000.0
+
+    @classmethod
+    def none(cls) -> "Bounds":
+        """Return bounds that are never reached."""
+        return cls(tenant_requests=sys.maxsize, tenant_cost=inf, total_requests=sys.maxsize, total_cost=inf)
+
+
+class FairQueue:
+    """The queue of one worker. Every operation is O(log tenants); nothing here waits."""
+
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        self.bounds = bounds or Bounds()
+        self._levels = {one: PriorityLevel(LEVEL_WEIGHT.get(one, 1.0)) for one in sorted(Standing, reverse=True)}
+        self._shared = [level for one, level in self._levels.items() if not one.is_spare]
+        self._spare = [level for one, level in self._levels.items() if one.is_spare]
+        self._now = 0.0
+        self._waiting: dict[RequestId, Work] = {}
+        self._apart: set[RequestId] = set()
+        self._cost = 0.0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def waiting_cost(self) -> float:
+        return self._cost
+
+    def tenants(self) -> Iterable[tuple[Standing, TenantId, int, float]]:
+        """Yield standing, tenant, waiting requests and their cost, for every tenant that waits."""
+        for standing, level in self._levels.items():
+            for flow in level.flows.values():
+                if flow.queue:
+                    yield standing, flow.tenant, len(flow.queue), flow.cost
+
+    # -- coming and going ----------------------------------------------------------------
+
+    def make_room(self, work: Work) -> list[Work] | None:
+        """Take out whom this request evicts (nobody, where there is room); None where nothing would help.
+
+        Lowest standing first, there the newest of whoever has most waiting. A tenant's own bounds move nobody else:
+        only where the whole is full, others give way.
+        """
+        flow = self._levels[work.standing].flows.get(work.tenant)
+        if flow is not None and not self._has_room_of_its_own(flow, work):
+            return None
+        below = [level for standing, level in reversed(self._levels.items()) if standing < work.standing]
+        requests, cost = sum(level.waiting for level in below), sum(level.cost for level in below)
+        if not self._has_room_in_all(work, len(self) - requests, self._cost - cost):
+            return None
+        evicted: list[Work] = []
+        while not self._has_room_in_all(work, len(self), self._cost):
+            victim = next(level for level in below if level.waiting).newest_of_the_longest()
+            self.remove(victim.request)
+            evicted.append(victim)
+        return evicted
+
+    def push(self, work: Work, share: float = 0.0) -> None:
+        """Let a request wait, whose tenant has this share of the slots; the caller has asked ``make_room``."""
+        level = self._levels[work.standing]
+        if not level.waiting:
+            level.virtual = max(level.virtual, self._now)
+        level.push(work, share)
+        self._waiting[work.request] = work
+        self._cost += work.cost
+
+    def share(self, tenant: TenantId, share_of: Callable[[Work], float]) -> None:
+        """Give a tenant's waiting flows the shares of the slots that are theirs now; spare work has none."""
+        for level in self._shared:
+            flow = level.flows.get(tenant)
+            if flow is not None and flow.queue:
+                level.share(flow, share_of(flow.head))
+
+    def remove(self, request: RequestId) -> Work | None:
+        """Take a request out that left, expired or is evicted; None where it does not wait."""
+        work = self._waiting.get(request)
+        if work is not None:
+            level = self._levels[work.standing]
+            self._forget(level, work)
+            self._end_busy_period(level)
+        return work
+
+    def finish(self, work: Work) -> None:
+        """Tell that a dispatched request has left the engine, after its last correction."""
+        level = self._levels[work.standing]
+        self._apart.discard(work.request)
+        level.finish(work)
+        self._end_busy_period(level)
+
+    # -- who is next -----------------------------------------------------------------------
+
+    def pop(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work] = oldest) -> Work | None:
+        """Take the next request that ``fits`` the engine and charge it; None where nothing may start now.
+
+        ``pick`` says which of its requests a tenant would start.
+        """
+        waiting, overtaken = [level for level in self._shared if level.waiting], list[PriorityLevel]()
+        for level in sorted(waiting, key=lambda level: level.virtual) or [
+            level for level in self._spare if level.waiting
+        ]:
+            work = level.choose(fits, pick)
+            if work is not None:
+                for other in overtaken:
+                    other.overtaken()
+                self._now = max(self._now, level.virtual)
+                level.virtual += work.cost / level.weight
+                return self._dispatch(level, work)
+            if level.held:
+                return None
+            overtaken.append(level)
+        return None
+
+    def head_of(self, tenant: TenantId, pick: Callable[[Flow], Work] = oldest) -> Work | None:
+        """Return what a tenant would start next in its best level, spare ones left out; None where nothing waits."""
+        flows = (level.flows.get(tenant) for level in self._shared if level.waiting)
+        return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
+
+    def pop_apart(self, work: Work) -> Work:
+        """Start a tenant's head on capacity of its own: its level is not charged, its neighbours lose nothing."""
+        level = self._levels[work.standing]
+        self._apart.add(work.request)
+        return self._dispatch(level, work)
+
+    def is_flood(self, head: Work) -> bool:
+        """Tell whether as much of the head's tenant waits here as runs."""
+        flow = self._levels[head.standing].flows[head.tenant]
+        return len(flow.queue) >= flow.running > 0
+
+    def is_owed(self, work: Work) -> bool:
+        """Tell whether a request's tenant was served no more than others of its standing, what is inside left out."""
+        return self._levels[work.standing].is_owed(work)
+
+    def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
+        """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""
+        if standing is not head.standing:
+            return standing > head.standing
+        return self._levels[standing].would_go_first(tenant, head)
+
+    def correct(self, work: Work, delta_cost: float) -> None:
+        """Charge (or give back, if negative) what a dispatched request really cost beyond its expectation."""
+        level = self._levels[work.standing]
+        if work.request not in self._apart:
+            level.virtual += delta_cost / level.weight
+        level.correct(work, delta_cost)
+
+    def ahead_of(self, work: Work) -> float:
+        """Return the tokens of service that will probably be done before the request is next; an estimate in O(1).
+
+        While its level does what is ahead in it, the others get their share of the engine, as far as they need it;
+        spare work waits for everybody of better standing.
+        """
+        level = self._levels[work.standing]
+        ahead = level.ahead_of(work)
+        if work.standing.is_spare:
+            better = [one for at, one in self._levels.items() if not at.is_spare or at > work.standing]
+            return ahead + sum(one.cost for one in better)
+        others = [one for one in self._shared if one is not level]
+        return ahead + sum(min(one.cost, ahead * one.weight / level.weight) for one in others)
+
+    def waiting_of(self, work: Work) -> float:
+        """Return the waiting cost of the request's own tenant and standing."""
+        flow = self._levels[work.standing].flows.get(work.tenant)
+        return flow.cost if flow is not None else 0.0
+
+    def waiting_without(self, work: Work) -> float | None:
+        """Return what would wait without the request's tenant; None where even so there would be no room in all.
+
+        A tenant beyond its own bounds is in nobody's way but its own.
+        """
+        flows = [level.flows[work.tenant] for level in self._levels.values() if work.tenant in level.flows]
+        own = self._levels[work.standing].flows.get(work.tenant)
+        if own is not None and not self._has_room_of_its_own(own, work):
+            return 0.0
+        others = self._cost - sum(flow.cost for flow in flows)
+        requests = len(self) - sum(len(flow.queue) for flow in flows)
+        return others if self._has_room_in_all(work, requests, others) else None
+
+    def until_room(self, work: Work) -> float:
+        """Return the tokens of service that will probably be done before a request that found no room finds some."""
+        flow, bounds = self._levels[work.standing].flows.get(work.tenant), self.bounds
+        if flow is not None and not self._has_room_of_its_own(flow, work):
+            over = max(flow.cost / len(flow.queue), flow.cost + work.cost - bounds.tenant_cost)
+            return self.ahead_of(work) * min(1.0, over / flow.cost)
+        return max(self._cost / max(1, len(self)), self._cost + work.cost - bounds.total_cost)
+
+    def _has_room_of_its_own(self, flow: Flow, work: Work) -> bool:
+        bounds = self.bounds
+        return len(flow.queue) < bounds.tenant_requests and flow.cost + work.cost <= bounds.tenant_cost
+
+    def _has_room_in_all(self, work: Work, requests: int, cost: float) -> bool:
+        return requests < self.bounds.total_requests and cost + work.cost <= self.bounds.total_cost
+
+    def _dispatch(self, level: PriorityLevel, work: Work) -> Work:
+        level.dispatch(work)
+        self._forget_sums(work)
+        return work
+
+    def _forget(self, level: PriorityLevel, work: Work) -> None:
+        level.take_out(work)
+        self._forget_sums(work)
+
+    def _forget_sums(self, work: Work) -> None:
+        del self._waiting[work.request]
+        self._cost = self._cost - work.cost if self._waiting else 0.0
+
+    def _end_busy_period(self, level: PriorityLevel) -> None:
+        """Start from zero when a level (or the whole worker) has nothing left: nobody is owed anything."""
+        if level.waiting or level.running:
+            return
+        level.clear()
+        if not any(each.waiting or each.running for each in self._levels.values()):
+            self._now = 0.0
+            for each in self._levels.values():
+                each.virtual = 0.0

@@ -1,0 +1,153 @@
+"""One tenant's queue inside a level, and which of a level's tenants has most waiting.
+
+The order by length is lazy: each flow is noted when it grows, and put right when it is looked at, should it be less by
+then. So coming and going cost O(log n), and so does finding whom to evict.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.worker.gate.queueing.work import Work
+
+SLACK = 64
+"""How many outdated entries a heap may hold beyond twice what is valid, before it is made anew."""
+
+
+Place = tuple[float, int, int, TenantId]
+
+
+@dataclass(slots=True)
+class Flow:
+    """One tenant: its queue and its virtual time.
+
+    ``last`` is what its last request added to the virtual time, ``inside`` what those in the engine did; ``fresh`` its
+    first request's cost until it is served again, ``noted`` its load as the level's crowd knows it. ``share`` is its
+    share of the slots, of as many as there are for requests like its own.
+    """
+
+    tenant: TenantId
+    weight: float
+    virtual: float = 0.0
+    last: float = 0.0
+    arrival: int = 0
+    cost: float = 0.0
+    fresh: float = 0.0
+    share: float = 0.0
+    running: int = 0
+    slots: int = 0
+    inside: float = 0.0
+    charges: dict[RequestId, float] = field(default_factory=dict)
+    bypassed: int = 0
+    noted: float = 0.0
+    queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
+    lines: dict[VersionId, OrderedDict[RequestId, int]] = field(default_factory=dict)
+    """The same by adapter, with the order in which they came."""
+    came: int = 0
+
+    @property
+    def rank(self) -> float:
+        """Its place in the order, least first: it may be ahead by what is inside, up to its share of the slots.
+
+        So a share is a floor: a handful of requests at once needn't queue behind a flood, one for the other. And one
+        with nothing inside may be ahead by its last request: it waits for a whole answer before it asks again. Were it
+        to wait as long again after that, others who always have something inside would go first by what it had got
+        long ago. Both are bounded, so in the long run service follows weights all the same.
+        """
+        if not self.running:
+            return self.virtual - self.last
+        return self.virtual - self.inside if self.slots < self.share else self.virtual
+
+    @property
+    def place(self) -> Place:
+        """Its entry in its level's order; another one of it is outdated. Of equals, who has less inside is first."""
+        return round(self.rank, 6), self.slots, self.arrival, self.tenant
+
+    def push(self, work: Work) -> None:
+        """Let a request wait, behind the others."""
+        self.queue[work.request] = work
+        self.cost += work.cost
+        self.came += 1
+        line = self.lines.get(work.adapter)
+        if line is None:
+            line = self.lines[work.adapter] = OrderedDict()
+        line[work.request] = self.came
+
+    def take_out(self, work: Work) -> None:
+        """One waits no more."""
+        del self.queue[work.request]
+        self.cost = self.cost - work.cost if self.queue else 0.0
+        line = self.lines[work.adapter]
+        del line[work.request]
+        if not line:
+            del self.lines[work.adapter]
+
+    def oldest(self, may: Callable[[VersionId], bool]) -> Work:
+        """Return the oldest whose adapter may be in the engine's batch now; the oldest of all where none may."""
+        if len(self.lines) == 1:
+            return self.head
+        heads = [next(iter(line.items())) for adapter, line in self.lines.items() if may(adapter)]
+        return self.queue[min(heads, key=lambda one: one[1])[0]] if heads else self.head
+
+    def enter(self, work: Work) -> None:
+        """Charge a request that enters the engine."""
+        self.bypassed = 0
+        self.last = work.cost / self.weight
+        self.virtual += self.last
+        self.inside += self.last
+        self.charges[work.request] = self.last
+        self.running += 1
+        self.slots += work.sequences
+
+    def leave(self, work: Work) -> None:
+        """One that was inside is gone."""
+        self.running -= 1
+        self.slots -= work.sequences
+        charge = self.charges.pop(work.request)
+        self.inside = self.inside - charge if self.running else 0.0
+
+    @property
+    def head(self) -> Work:
+        """The oldest request that waits."""
+        return next(iter(self.queue.values()))
+
+    @property
+    def newest(self) -> Work:
+        """The newest request that waits."""
+        return self.queue[next(reversed(self.queue))]
+
+
+class LongestFlows:
+    """The flows of a level by what waits of them over their weight."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, TenantId]] = []
+
+    def note(self, flow: Flow, flows: Mapping[TenantId, Flow], busy: int) -> None:
+        """A flow, one of so many busy ones, has grown."""
+        flow.noted = -flow.cost / flow.weight
+        if len(self._heap) > 2 * busy + SLACK:
+            self._heap = [(f.noted, -f.arrival, f.tenant) for f in flows.values() if f.queue]
+            heapq.heapify(self._heap)
+        else:
+            heapq.heappush(self._heap, (flow.noted, -flow.arrival, flow.tenant))
+
+    def longest(self, flows: Mapping[TenantId, Flow]) -> Flow:
+        """Return the longest flow, of equally long ones the newest; one at least must wait."""
+        while True:
+            noted, arrival, tenant = self._heap[0]
+            flow = flows.get(tenant)
+            if flow is None or not flow.queue or flow.noted != noted:
+                heapq.heappop(self._heap)
+                continue
+            load = -flow.cost / flow.weight
+            if load == noted:
+                return flow
+            flow.noted = load
+            heapq.heapreplace(self._heap, (load, arrival, tenant))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._heap.clear()

@@ -1,0 +1,234 @@
+"""One level of the fair queue: the tenants of one standing, served by start-time fair queueing (Goyal et al., 1996).
+
+Each tenant is a flow with a virtual time: the service it got over its weight. The flow with the least is next, where
+one with nothing in the engine may be ahead by a request. Of equals, who has less inside is first, then who came first,
+so that a thousand tenants with one request each are served in the order in which they came. Every operation is
+O(log tenants), amortised. It must not know other levels.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+
+from penstock.domain.ids import TenantId
+from penstock.worker.gate.queueing.flow import SLACK, Flow, LongestFlows, Place
+from penstock.worker.gate.queueing.work import Fit, Work
+
+MAX_BYPASSES = 8
+"""How often smaller work may overtake a head that does not fit yet, before everybody waits for it."""
+
+LOOK_AHEAD = 32
+"""How many flows are asked whether their head fits, before it is left at that until something changes."""
+
+MOST_ASIDE = 256
+"""And how many whose adapters aren't in the engine's batch."""
+
+SWEEP_AT = 256
+"""Every so many known tenants, idle ones are forgotten. A power of two."""
+
+
+class PriorityLevel:
+    """``virtual`` is the level's own time among levels, and its owner's to keep."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight, self.virtual = weight, 0.0
+        self.waiting, self.cost, self.running = 0, 0.0, 0
+        self.held = False
+        """True where the last choice ended at a head that all others now wait for."""
+        self.flows: dict[TenantId, Flow] = {}
+        self._now = self._last = 0.0
+        self._busy, self._busy_weight, self._fresh = 0, 0.0, 0.0
+        self._arrivals = 0
+        self._next: list[Place] = []
+        self._crowd = LongestFlows()
+        self._crowded: list[Flow] = []
+
+    def push(self, work: Work, share: float = 0.0) -> None:
+        """Let a request wait; ``share`` is its tenant's of the slots.
+
+        A flow that was idle resumes at the present: idling earns nothing.
+        """
+        flow = self.flows.get(work.tenant)
+        if flow is None:
+            self._sweep()
+            flow = self.flows[work.tenant] = Flow(work.tenant, work.weight)
+        self.share(flow, share)
+        if not self.waiting:
+            self._now = max(self._now, self._last)
+        if flow.queue:
+            self._busy_weight += work.weight - flow.weight
+        else:
+            self._wake(flow, work)
+        flow.weight = work.weight
+        flow.push(work)
+        self.waiting += 1
+        self.cost += work.cost
+        self._crowd.note(flow, self.flows, self._busy)
+
+    def share(self, flow: Flow, share: float) -> None:
+        """Give a flow another share of the slots, and its place by that."""
+        before, flow.share = flow.place, share
+        if flow.place != before:
+            self._queue_up(flow)
+
+    def take_out(self, work: Work) -> Flow:
+        """Take a waiting request out of its queue and of the sums; exact zeros stop float drift."""
+        flow = self.flows[work.tenant]
+        flow.take_out(work)
+        self.waiting -= 1
+        self.cost = self.cost - work.cost if self.waiting else 0.0
+        self._age(flow)
+        if not flow.queue:
+            self._busy -= 1
+            self._busy_weight = self._busy_weight - flow.weight if self._busy else 0.0
+        return flow
+
+    def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
+        """Return the least served flow's head that fits; the level's present is where the least served one stands.
+
+        A flow's head is what ``pick`` says. Heads for which there is no room are overtaken a bounded number of times,
+        heads beyond their share freely, and nobody overtakes one that fits in a step or two: small prompts, one after
+        another, would keep out a large one.
+        """
+        passed: list[Flow] = []
+        crowded: list[Flow] = []
+        chosen, first, aside = None, None, 0
+        self.held = False
+        for flow in self._least_served_first():
+            head = pick(flow)
+            fit = fits(head)
+            if fit is Fit.YES:
+                chosen, first = head, first or flow
+                break
+            first = first or flow
+            passed.append(flow)
+            aside += fit is Fit.NO_SLOT
+            if fit is Fit.NO_ROOM:
+                crowded.append(flow)
+                self.held = flow.bypassed >= MAX_BYPASSES
+            self.held = self.held or fit is Fit.SOON
+            if self.held or fit is Fit.CLOSED or len(passed) - aside >= LOOK_AHEAD or aside >= MOST_ASIDE:
+                break
+        if chosen is not None and first is not None:
+            self._now = max(self._now, first.rank)
+        for flow in passed:
+            heapq.heappush(self._next, flow.place)
+        self._crowded = crowded
+        if chosen is not None:
+            self.overtaken()
+        return chosen
+
+    def overtaken(self) -> None:
+        """Somebody goes before the heads for which the last choice found no room."""
+        for flow in self._crowded:
+            flow.bypassed += 1
+
+    def dispatch(self, work: Work) -> Work:
+        """Start a waiting request: charge its expected cost to its flow."""
+        flow = self.flows[work.tenant]
+        flow.enter(work)
+        self.running += 1
+        self._last = max(self._last, flow.rank)
+        self.take_out(work)
+        self._queue_up(flow)
+        return work
+
+    def correct(self, work: Work, delta_cost: float) -> None:
+        """Charge (or give back) what a running request cost beyond its expectation."""
+        flow = self.flows[work.tenant]
+        flow.virtual += delta_cost / flow.weight
+        self._queue_up(flow)
+
+    def finish(self, work: Work) -> None:
+        """A running request has ended."""
+        flow = self.flows[work.tenant]
+        flow.leave(work)
+        self.running -= 1
+        self._queue_up(flow)
+
+    def is_owed(self, work: Work) -> bool:
+        """Tell whether a request's tenant is ahead of others by one request at most, what is inside left out."""
+        flow = self.flows.get(work.tenant)
+        if flow is None:
+            return True
+        return flow.virtual - (flow.inside if flow.running else flow.last) <= self._now + work.cost / work.weight
+
+    def would_go_first(self, tenant: TenantId, work: Work) -> bool:
+        """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""
+        flow = self.flows.get(tenant)
+        return flow is None or max(flow.virtual, self._now) - flow.last <= self.flows[work.tenant].rank
+
+    def newest_of_the_longest(self) -> Work:
+        """Return the newest request of the tenant with the most waiting by weight; something must wait."""
+        return self._crowd.longest(self.flows).newest
+
+    def ahead_of(self, work: Work) -> float:
+        """Return the tokens of service that this level will probably do before the request is next.
+
+        Its tenant's own queue, what the others get in that time by weight, and the first requests of those who came
+        to the level before and were not served since.
+        """
+        flow = self.flows.get(work.tenant)
+        own = flow.cost if flow is not None else 0.0
+        fresh = self._fresh - (flow.fresh if flow is not None else 0.0)
+        others = self._busy_weight - (flow.weight if flow is not None and flow.queue else 0.0)
+        return min(self.cost, own + fresh + own * others / work.weight)
+
+    def clear(self) -> None:
+        """Forget everybody and start from zero: nobody is owed anything when nothing waits or runs."""
+        self.flows.clear()
+        self._next.clear()
+        self._crowd.clear()
+        self._now = self._last = 0.0
+
+    def _wake(self, flow: Flow, work: Work) -> None:
+        flow.virtual = max(flow.virtual, self._present())
+        self._arrivals += 1
+        flow.arrival, flow.fresh = self._arrivals, work.cost
+        self._fresh += work.cost
+        self._busy += 1
+        self._busy_weight += work.weight
+        heapq.heappush(self._next, flow.place)
+
+    def _present(self) -> float:
+        """Return where whoever comes begins: with the least served of those who wait, be it ahead by what is inside."""
+        while self._next:
+            place = self._next[0]
+            flow = self.flows.get(place[-1])
+            if flow is not None and flow.queue and place == flow.place:
+                return min(self._now, flow.rank)
+            heapq.heappop(self._next)
+        return self._now
+
+    def _age(self, flow: Flow) -> None:
+        """The flow's first request since it was idle is gone, one way or the other."""
+        self._fresh -= flow.fresh
+        flow.fresh = 0.0
+        if not self.waiting:
+            self._fresh = 0.0
+
+    def _queue_up(self, flow: Flow) -> None:
+        """Put a waiting flow to its place; the old entry is known to be outdated by its rank."""
+        if not flow.queue:
+            return
+        if len(self._next) > 2 * self._busy + SLACK:
+            self._next = [f.place for f in self.flows.values() if f.queue and f is not flow]
+            heapq.heapify(self._next)
+        heapq.heappush(self._next, flow.place)
+
+    def _least_served_first(self) -> Iterator[Flow]:
+        """Take waiting flows off the heap, each once; entries that corrections have outdated are dropped."""
+        last: Flow | None = None
+        while self._next:
+            place = heapq.heappop(self._next)
+            flow = self.flows.get(place[-1])
+            if flow is None or flow is last or not flow.queue or place != flow.place:
+                continue
+            last = flow
+            yield flow
+
+    def _sweep(self) -> None:
+        """Forget idle tenants that owe nothing, now and then, so that memory follows the busy ones."""
+        if len(self.flows) < SWEEP_AT or len(self.flows) & (SWEEP_AT - 1):
+            return
+        for flow in [f for f in self.flows.values() if not f.queue and not f.running and f.virtual <= self._now]:
+            del self.flows[flow.tenant]

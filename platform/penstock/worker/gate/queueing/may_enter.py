@@ -1,0 +1,166 @@
+"""Who may enter the engine now, given its slots: what is reserved, each standing's part, what is kept for who is away.
+
+Who gets how much is the queue's to say, in tokens of service. Here nobody is held to a share of the slots: while
+anybody waits who fits, all of them are taken but for a stated reserve: an eighth for tenants below their share, who
+needn't wait for others' answers to end then, and what a flood leaves free while it stands back for somebody.
+
+Trade-off: slots kept free are throughput given up for isolation; a tenant that comes back with more requests at once
+than the reserve has slots gets the next ones that come free.
+"""
+
+import math
+
+from penstock.domain.ids import TenantId
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.shares import Active, Reserved
+from penstock.worker.gate.queueing.slots import Room, Slots
+from penstock.worker.gate.queueing.work import Fit, Work
+
+STANDING_PART = {
+    Standing.INTERACTIVE: 1.0,
+    Standing.PAID: 0.9,
+    Standing.FREE: 0.8,
+    Standing.BATCH: 0.7,
+    Standing.OVER_QUOTA: 0.6,
+    Standing.SHADOW: 0.5,
+}
+"""The part of the engine that requests of a standing and of lower ones together may hold: the rest waits for better
+ones. For spare standings whatever anybody holds counts: they leave room for all others to come."""
+
+PREFILL_PART_BESIDE_OTHERS = 0.25
+"""The part of a step that prompts may fill while several tenants are about. Whoever comes waits for the step that runs:
+with a whole step of foreign prompts in it, that alone can double the time to a first token. Alone, a tenant may fill
+its steps."""
+FIRST_PREFILL_PART = 0.5
+"""The same for a tenant that has nothing inside: its prompt may join those of half a step, and is next."""
+
+KEPT_PART = 0.125
+"""The part of the slots, one at least, that is kept for tenants below their share, while several of a standing or
+better are about."""
+RESERVE_PART = 0.375
+"""The part of the slots that may be free though somebody waits who fits. What is not kept for those below their share,
+for better standings or by reservation, a flood leaves free while it stands back for somebody, and never more."""
+
+OVERBOOKED_PART = 0.25
+"""What may be booked beyond a full engine that can take slots back, by tenants that have nothing inside."""
+MOST_OVERBOOKED_PART = 1.0
+"""What may be booked beyond a full engine inside which tenants take turns, by tenants below their share."""
+
+_BOUND_FROM = {
+    one: tuple(
+        (rung, part)
+        for rung, part in STANDING_PART.items()
+        if part < 1.0 and (rung is one or (rung > one and not rung.is_spare))
+    )
+    for one in Standing
+}
+"""For each standing the parts that a request of it takes from: they lie inside each other, but for the spare ones."""
+
+
+_FULL = frozenset({Fit.NO_ROOM, Fit.CLOSED})
+
+
+class MayEnter:
+    """The rules of one engine."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.active = Active()
+        self.reserved = Reserved(slots)
+
+    def seen(self, work: Work, now: float) -> None:
+        """A request has come, whatever becomes of it."""
+        self.active.seen(work, now)
+        self.reserved.seen(work, now)
+
+    def forget(self, now: float) -> None:
+        """Let go of what was kept for tenants that have been away."""
+        self.active.forget(now)
+        self.reserved.forget(now)
+
+    def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
+        """Tell whether the request may enter now; ``is_owed`` where its tenant was served no more than others."""
+        if self.takes_its_turn(work):
+            return Fit.YES
+        fit = self._fit(work, is_owed=is_owed)
+        if fit in _FULL and self.slots.size.takes_turns:
+            return Fit.OVER_SHARE
+        return Fit.YES if fit in _FULL and is_owed and self._displaces(work) else fit
+
+    def takes_its_turn(self, work: Work) -> bool:
+        """Tell whether it comes in though others have all slots: where tenants take turns inside, up to its share."""
+        slots = self.slots
+        if not slots.size.takes_turns or work.standing.is_spare:
+            return False
+        share, most = slots.whole.times(self.active.share_of(work)), slots.whole.times(1 + MOST_OVERBOOKED_PART)
+        need = slots.need(work)
+        return share.takes_one_more(slots.held_by(work.tenant), need) and most.takes_one_more(slots.held, need)
+
+    def _fit(self, work: Work, *, is_owed: bool) -> Fit:
+        aside = self._aside(work) if is_owed else 0
+        room = self.slots.room_for(work, prefill_part=self._prefill_part(work), aside=aside)
+        if room is not Fit.YES or not len(self.slots) or self.reserved.covers(work):
+            return room
+        need, left, whole = self.slots.need(work), self._left(work.standing), self.slots.whole
+        if left.slots <= 0:
+            return Fit.CLOSED
+        if need.slots - 1 >= left.slots or need.blocks > left.blocks:
+            return Fit.NO_ROOM
+        kept = whole.times(self._kept_for_others(work, is_owed=is_owed) / whole.slots)
+        fits = need.slots - 1 < left.slots - kept.slots and need.blocks <= left.blocks - kept.blocks
+        return Fit.YES if fits else Fit.OVER_SHARE
+
+    @property
+    def may_leave_free(self) -> bool:
+        """True while no more than the reserve is free: a flood may stand back and let slots be."""
+        whole = self.slots.whole
+        return whole.slots - self.slots.held.slots <= RESERVE_PART * whole.slots
+
+    def _displaces(self, work: Work) -> bool:
+        """Tell whether the engine takes slots back for it: it is its tenant's only one, beside one with too many."""
+        slots, need = self.slots, self.slots.need(work)
+        if not slots.size.displaces or work.standing.is_spare or slots.held_by(work.tenant).slots:
+            return False
+        booked, most = slots.held.plus(need), slots.whole.times(1 + OVERBOOKED_PART)
+        if booked.slots > most.slots or booked.blocks > most.blocks:
+            return False
+        return any(self._is_over(one, held) for one, held in slots.holders())
+
+    def _aside(self, work: Work) -> int:
+        """Return how much of the prompts in prefill stands still in the engine for its tenant's first one."""
+        slots = self.slots
+        if not slots.size.displaces or slots.held_by(work.tenant).slots:
+            return 0
+        return sum(tokens for one, tokens in slots.prefilling() if self._is_over(one, slots.held_by(one)))
+
+    def _is_over(self, tenant: TenantId, held: Room) -> bool:
+        """Tell whether a tenant holds more than its part of the slots in use: such a one stands still in the engine."""
+        return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
+
+    def _kept_for_others(self, work: Work, *, is_owed: bool) -> int:
+        """Return how many slots are kept from this request: for tenants below their share that stand no lower."""
+        active, whole = self.active, self.slots.whole
+        if active.many(work.standing) <= 1:
+            return 0
+        held, share = self.slots.held_by(work.tenant), whole.times(active.share_of(work))
+        if is_owed and held.slots < share.slots and held.blocks <= share.blocks:
+            return 0
+        return max(1, math.floor(KEPT_PART * whole.slots))
+
+    def _prefill_part(self, work: Work) -> float:
+        # Spare work counts as nobody, but a copy is to meet what its original met: the prompts of others one by one.
+        is_copy = work.standing is Standing.SHADOW
+        if self.active.is_alone and not (is_copy and self.active.has_company(work.tenant)):
+            return 1.0
+        return PREFILL_PART_BESIDE_OTHERS if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
+
+    def _left(self, standing: Standing) -> Room:
+        """Return the room that a standing may still take: of all that isn't kept, and of each part that it is in."""
+        holds, whole, kept = self.slots, self.slots.whole, self.reserved.kept
+        slots = whole.slots - holds.held.slots - kept.slots
+        blocks = whole.blocks - holds.held.blocks - kept.blocks
+        for rung, part in _BOUND_FROM[standing]:
+            held = holds.held if rung.is_spare else holds.held_up_to(rung)
+            slots = min(slots, whole.slots * part - held.slots)
+            blocks = min(blocks, whole.blocks * part - held.blocks)
+        return Room(slots, blocks)

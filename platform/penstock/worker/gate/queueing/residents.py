@@ -1,0 +1,269 @@
+"""Which adapters an engine holds in its memory, which ones are wanted, and who gives way for them. Pure.
+
+One is loaded at a time, so many a minute at most, and those that are wanted by tenants for whom least was loaded lately
+come first: a tenant with a thousand adapters delays nobody by more than one load. What a load takes is measured and is
+part of what a request is told to wait. A pin that was refused goes behind what is waited for, and is tried ever less.
+Trade-off: with more adapters in turns than memory holds, most requests wait for the next minute's loads and are
+refused: loading without a bound would have the engine do nothing else.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from penstock.domain.ids import TenantId, VersionId
+from penstock.worker.gate.queueing.uses import Uses
+
+LOADS_PER_MINUTE = 30
+FIRST_LOAD_S = 2.0
+"""What a load is believed to take before one was seen."""
+LEAST_KEPT_S = 5.0
+"""An adapter that something waits for stays in memory for so long after it came."""
+LEARNING = 0.3
+"""Weight of the newest load; the first one counts whole."""
+OVERDUE_S = 1.0
+"""A load that takes longer than loads do is believed to take so much longer."""
+MINUTE_S = 60.0
+WISH_S = 10.0
+"""A request that could not wait for its adapter's load is likely to come again: the adapter is wanted for so long."""
+FIRST_PAUSE_S, MOST_PAUSE_S = 2.0, 60.0
+"""A pin that is refused is wanted again after so long, twice as long each time; then it waits for others as long."""
+MOST_KNOWN = 256
+"""Of so many adapters it is known that they are wished for, or refused."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    since: float
+    tenants: Counter[TenantId] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why an adapter isn't loaded here, and until when."""
+
+    why: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """For how long a pin that was refused isn't wanted of itself."""
+
+    of_s: float
+    until: float
+
+
+class Residents:
+    """What one engine holds. Times are the queue's seconds."""
+
+    def __init__(self, most: int, uses: Uses | None = None) -> None:
+        self.most, self.uses = most, uses or Uses()
+        self.load_s = FIRST_LOAD_S
+        self._has_seen_a_load = False
+        self.loading: VersionId | None = None
+        self.pinned: frozenset[VersionId] = frozenset()
+        """Whom nobody replaces, and who is loaded before all others, but for those that were refused."""
+        self._paused: dict[VersionId, _Pause] = {}
+        self._at: dict[VersionId, float] = {}
+        self._checked: dict[VersionId, float] = {}
+        """Since when each is found right."""
+        self._began = 0.0
+        self._waiting: dict[VersionId, _Waiting] = {}
+        self._wishes: dict[VersionId, tuple[TenantId, float]] = {}
+        self._refused: dict[VersionId, Refused] = {}
+        self._loads: deque[tuple[float, frozenset[TenantId]]] = deque()
+
+    def __len__(self) -> int:
+        """How many are in memory."""
+        return len(self._at)
+
+    @property
+    def names(self) -> tuple[VersionId, ...]:
+        """Those that are checked and ready, the oldest first."""
+        return tuple(one for one in self._at if one in self._checked)
+
+    @property
+    def waiting(self) -> int:
+        """How many adapters requests wait for."""
+        return len(self._waiting)
+
+    def load_took_s(self, now: float) -> float:
+        """Return how long ago the load began that is under way."""
+        return now - self._began
+
+    def has(self, adapter: VersionId) -> bool:
+        """Tell whether its requests may come in: it is there, and was found right."""
+        return adapter in self._checked
+
+    def holds(self, adapter: VersionId) -> bool:
+        """Tell whether its weights are in memory, right or not."""
+        return adapter in self._at
+
+    # -- who waits ---------------------------------------------------------------------------
+
+    def wish(self, adapter: VersionId, tenant: TenantId, now: float) -> None:
+        """A request for it has come to the queue, whether it can wait or not."""
+        if adapter not in self._at and (adapter in self._wishes or len(self._wishes) < MOST_KNOWN):
+            self._wishes[adapter] = tenant, now
+
+    def came(self, adapter: VersionId, tenant: TenantId, now: float) -> None:
+        """A request for it waits."""
+        waiting = self._waiting.get(adapter)
+        if waiting is None:
+            waiting = self._waiting[adapter] = _Waiting(now)
+        waiting.tenants[tenant] += 1
+
+    def gone(self, adapter: VersionId, tenant: TenantId) -> bool:
+        """One waits no more, however it went; tell whether it was the last."""
+        waiting = self._waiting[adapter]
+        waiting.tenants[tenant] -= 1
+        if not waiting.tenants[tenant]:
+            del waiting.tenants[tenant]
+        if waiting.tenants:
+            return False
+        del self._waiting[adapter]
+        return True
+
+    def waits(self, adapter: VersionId) -> bool:
+        """Tell whether anything of it waits."""
+        return adapter in self._waiting
+
+    def waits_since(self, adapter: VersionId) -> float | None:
+        """Return since when; None where nothing does."""
+        waiting = self._waiting.get(adapter)
+        return waiting.since if waiting is not None else None
+
+    def waits_from(self, adapter: VersionId, now: float) -> None:
+        """It has had its turn: what waits of it, waits for its next one from now on."""
+        waiting = self._waiting.get(adapter)
+        if waiting is not None:
+            waiting.since = now
+
+    # -- what is loaded ----------------------------------------------------------------------
+
+    def wanted(self, now: float) -> VersionId | None:
+        """Return what to load now; None where nothing is wanted, or not yet."""
+        self._forget(now)
+        if self.loading is not None or len(self._loads) >= LOADS_PER_MINUTE:
+            return None
+        pins = [one for one in sorted(self.pinned) if one not in self._paused or self._paused[one].until <= now]
+        asked = dict.fromkeys((*pins, *self._waiting, *self._wishes))
+        coming = [one for one in asked if one not in self._at and not self.refusal(one, now)]
+        had = Counter(tenant for _, tenants in self._loads for tenant in tenants)
+        return min(coming, key=lambda one: self._turn(one, had, now), default=None)
+
+    def look_at(self, now: float) -> float | None:
+        """Return when ``wanted`` may say something else though nothing has happened."""
+        self._forget(now)
+        if len(self._loads) >= LOADS_PER_MINUTE:
+            return self._loads[0][0] + MINUTE_S
+        return min((pause.until for pause in self._paused.values() if pause.until > now), default=None)
+
+    def begin(self, adapter: VersionId, now: float) -> None:
+        """Somebody loads it from now on."""
+        waiting = self._waiting.get(adapter)
+        self.loading, self._began = adapter, now
+        wish = self._wishes.pop(adapter, None)
+        tenants = waiting.tenants if waiting is not None else (wish[0],) if wish is not None else ()
+        self._loads.append((now, frozenset(tenants)))
+
+    def gives_way(self, busy: frozenset[VersionId], now: float) -> VersionId | None:
+        """Return who leaves for the next one: the least used, of those for whom nobody waits where there are any.
+
+        ``busy`` are in the batch. None where there is room, or where nobody may leave now (``is_full``).
+        """
+        if not self.is_full:
+            return None
+        free = [one for one in self._at if one not in busy and one not in self.pinned]
+        idle = [one for one in free if one not in self._waiting]
+        old = [one for one in free if now - self._at[one] >= LEAST_KEPT_S]
+        return min(idle or old, key=self.uses.of, default=None)
+
+    @property
+    def is_full(self) -> bool:
+        """True where one has to leave before another one comes."""
+        return len(self._at) >= self.most
+
+    def loaded(self, adapter: VersionId, now: float) -> None:
+        """Its weights are in memory; whether they are right is not known yet."""
+        self._at[adapter] = now
+
+    def ready(self, adapter: VersionId, now: float) -> None:
+        """It answers as it should."""
+        if adapter not in self._at:
+            return
+        self._checked.setdefault(adapter, now)
+        self._refused.pop(adapter, None)
+        self._paused.pop(adapter, None)
+        if self.loading == adapter:
+            weight = LEARNING if self._has_seen_a_load else 1.0
+            self.load_s += weight * (now - self._began - self.load_s)
+            self._has_seen_a_load = True
+            self.loading = None
+
+    def refuse(self, adapter: VersionId, why: str, now: float, for_s: float) -> None:
+        """It isn't served here for so long; a pin isn't wanted of itself for longer each time."""
+        if len(self._refused) >= MOST_KNOWN:
+            del self._refused[next(iter(self._refused))]
+        self._refused[adapter] = Refused(why, now + for_s)
+        if adapter in self.pinned:
+            before = self._paused.get(adapter)
+            of_s = min(MOST_PAUSE_S, 2 * before.of_s) if before is not None else FIRST_PAUSE_S
+            self._paused[adapter] = _Pause(of_s, now + max(of_s, for_s))
+        self.loading = None if self.loading == adapter else self.loading
+
+    def gave_up(self, adapter: VersionId) -> None:
+        """Whoever loaded it did not, for no fault of its own; it may be wanted again at once."""
+        self.loading = None if self.loading == adapter else self.loading
+
+    def dropped(self, adapter: VersionId) -> None:
+        """It is in memory no more."""
+        self._at.pop(adapter, None)
+        self._checked.pop(adapter, None)
+
+    def refusal(self, adapter: VersionId, now: float) -> Refused | None:
+        """Return why it isn't served here now, and until when; None where it may be."""
+        refused = self._refused.get(adapter)
+        if refused is not None and refused.until <= now:
+            del self._refused[adapter]
+            return None
+        return refused
+
+    def held_s(self, adapter: VersionId, since: float, now: float) -> float:
+        """Return how long of the time since then a request has waited for it to be here: no queue was in its way."""
+        return max(0.0, self._checked.get(adapter, now) - since)
+
+    def wait_s(self, adapter: VersionId, now: float) -> float:
+        """Return how long it will take until it is here, with those that were wanted before it."""
+        since = self.waits_since(adapter)
+        before = sum(
+            one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()
+        )
+        left_s = max(OVERDUE_S, self._began + self.load_s - now) if self.loading is not None else 0.0
+        if self.loading == adapter:
+            return left_s
+        if self.loading in self._waiting:
+            before -= 1
+        over = len(self._loads) + before + 1 - LOADS_PER_MINUTE
+        pause_s = max(0.0, self._loads[0][0] + MINUTE_S - now) if over > 0 and self._loads else 0.0
+        return left_s + max(pause_s, (max(0, before) + 1) * self.load_s)
+
+    def _turn(self, adapter: VersionId, had: Counter[TenantId], now: float) -> tuple[int, int, float]:
+        pause = self._paused.get(adapter)
+        if adapter in self.pinned and (pause is None or pause.until + MOST_PAUSE_S <= now):
+            return 0, 0, 0.0
+        waiting = self._waiting.get(adapter)
+        if waiting is None and adapter in self._wishes:
+            tenant, since = self._wishes[adapter]
+            return 1, had[tenant], since
+        if waiting is None:
+            return 2, 0, pause.until if pause is not None else 0.0
+        return 1, min(had[tenant] for tenant in waiting.tenants), waiting.since
+
+    def _forget(self, now: float) -> None:
+        while self._loads and self._loads[0][0] <= now - MINUTE_S:
+            self._loads.popleft()
+        for adapter in [one for one, (_, at) in self._wishes.items() if at <= now - WISH_S]:
+            del self._wishes[adapter]
+        for adapter in self._paused.keys() - self.pinned:
+            del self._paused[adapter]

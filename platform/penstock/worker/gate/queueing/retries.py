@@ -1,0 +1,124 @@
+"""Who was sent away and told when to come back: they have places, so that coming back is worth it.
+
+Each tenant has a line of those that were sent away, beside its queue. Whoever comes again when its place is due is
+let wait as long as it may; whoever comes new finds the line before it. So in a lasting overload the engine's capacity
+goes to those who come when they were told to, and what is told grows with the line. Pure.
+
+Trade-off: a request that comes again is known by its tenant and the length of its prompt alone, which is enough to
+tell most apart and costs nothing. How many come back is learned: places are given to so many more, and lapse soon
+after they were due. Another worker knows nothing of them; routing by prefix mostly leads back to the same.
+"""
+
+from bisect import insort
+from collections import OrderedDict
+from typing import NamedTuple
+
+from penstock.domain.ids import TenantId
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.work import Work, cost
+
+LAPSE_S = 5.0
+"""A place is kept so long after it was due: waits are told in whole seconds, and callers are on their way."""
+
+KEPT_SHARE = 0.05
+"""Weight of the newest place that was taken or has lapsed among all."""
+
+LEAST_KEPT = 0.1
+"""So many of those that were sent away come back, at least: a line of nobody would take in everybody."""
+
+MOST_PLACES, MOST_LINES = 256, 1024
+"""A tenant has so many places in its line, and there are so many lines."""
+
+REMEMBERED = 0.98
+"""What a request's cost counts for after the next one."""
+
+
+class _Place(NamedTuple):
+    due_at: float
+    prompt_tokens: int
+    cost: float
+
+
+class _Line:
+    """The places of one tenant and standing, the earliest first."""
+
+    __slots__ = ("cost", "places")
+
+    def __init__(self) -> None:
+        self.places: list[_Place] = []
+        self.cost = 0.0
+
+
+class Retries:
+    """Times are seconds of the queue's clock, costs tokens of service."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[tuple[Standing, TenantId], _Line] = OrderedDict()
+        self._cost = 0.0
+        self._kept_ratio = 1.0
+        self._expected = self._real = 0.0
+
+    def __len__(self) -> int:
+        """Return how many lines there are."""
+        return len(self._lines)
+
+    def takes(self, work: Work, now: float) -> bool:
+        """Take the request's place where it is due; False where it has none."""
+        line = self._living(work, now)
+        for at, place in enumerate(line.places if line is not None else ()):
+            if place.due_at > now:
+                break
+            if place.prompt_tokens == work.prompt_tokens:
+                self._remove(work, at, came=True)
+                return True
+        return False
+
+    def before(self, work: Work, share: float, now: float) -> float:
+        """Return what will probably be done before the last in the request's line is through, whose share is this."""
+        line = self._living(work, now)
+        if line is None:
+            return 0.0
+        really = self._real / self._expected if self._expected else 1.0
+        return self._kept_ratio * really * min(line.cost / share, self._cost)
+
+    def expect(self, work: Work, due_at: float, now: float) -> None:
+        """Keep a place for a request that was told to come back then, where its line has one."""
+        self._forget(now)
+        line = self._lines.setdefault((work.standing, work.tenant), _Line())
+        self._lines.move_to_end((work.standing, work.tenant))
+        if len(line.places) < MOST_PLACES:
+            insort(line.places, _Place(due_at, work.prompt_tokens, work.cost))
+            line.cost += work.cost
+            self._cost += work.cost
+
+    def learn(self, work: Work, output_tokens: int) -> None:
+        """A request has left the engine that made so many tokens; of none nobody knows what it really cost."""
+        if output_tokens:
+            self._expected = REMEMBERED * self._expected + work.cost
+            self._real = REMEMBERED * self._real + cost(work.prompt_tokens + work.work_tokens, output_tokens)
+
+    def _living(self, work: Work, now: float) -> _Line | None:
+        """Return the request's line without the places that have lapsed."""
+        while (line := self._lines.get((work.standing, work.tenant))) and line.places[0].due_at + LAPSE_S < now:
+            self._remove(work, 0, came=False)
+        return line
+
+    def _remove(self, work: Work, at: int, *, came: bool) -> None:
+        self._kept_ratio = max(LEAST_KEPT, self._kept_ratio + KEPT_SHARE * (came - self._kept_ratio))
+        line = self._lines[work.standing, work.tenant]
+        place = line.places.pop(at)
+        line.cost -= place.cost
+        self._cost -= place.cost
+        if not line.places:
+            del self._lines[work.standing, work.tenant]
+        if not self._lines:
+            self._cost = 0.0
+
+    def _forget(self, now: float) -> None:
+        """Drop lines to which nobody was added for longest: those that have lapsed, and one that is too many."""
+        while self._lines:
+            key, line = next(iter(self._lines.items()))
+            if line.places[-1].due_at + LAPSE_S >= now and len(self._lines) < MOST_LINES:
+                return
+            self._cost -= line.cost
+            del self._lines[key]

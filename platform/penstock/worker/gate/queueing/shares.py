@@ -1,0 +1,211 @@
+"""Which part of the engine is each tenant's: its share by weight among the active tenants, and its reservation.
+
+A tenant is active from its first request with a share on, while a request of it waits or runs, and for half a minute
+after it was last seen: one that only pauses between two requests finds a slot.
+
+Of reserved and unused capacity a quarter stays free, at least one slot; the rest is lent, and freed slots go to the
+reserving tenants first. An engine learns of a reservation with the tenant's first request, and keeps it for an hour
+after the last. If more than four fifths of the engine are promised, all promises shrink in proportion; less than half a
+slot reserves nothing here.
+
+Trade-off: a decode can't be preempted, so lent slots come back only when answers end. Keeping all of them free would
+waste the engine while the tenant sleeps; lending all would let a flood of long answers hold everything.
+"""
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.domain.ids import TenantId
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.fair_queue import LEVEL_WEIGHT, in_engine
+from penstock.worker.gate.queueing.slots import NOTHING, Room, Slots
+from penstock.worker.gate.queueing.work import Work
+
+ACTIVE_S = 30.0
+"""A tenant counts as about so long after it was last seen."""
+
+
+class _Tenant(NamedTuple):
+    seen: float
+    standing: Standing
+    weight: float
+
+
+class Active:
+    """The tenants that are about, least recently seen first. Spare work makes nobody active: nothing is kept for it."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        """Moves whenever others are about, or with other weights: shares are other ones then."""
+        self._tenants: OrderedDict[TenantId, _Tenant] = OrderedDict()
+        self._requests: Counter[TenantId] = Counter()
+        self._many = [0] * len(Standing)
+        self._weights = [0.0] * len(Standing)
+        self._weight = 0.0
+        self._in_engine = 0.0
+
+    def many(self, standing: Standing) -> int:
+        """Return how many of at least this standing are about."""
+        return sum(self._many[standing:])
+
+    def share_of(self, work: Work) -> float:
+        """Return the part (0..1] of the engine that is this request's tenant's; none is spare work's.
+
+        By its weight among all that are about, or in its level and the level's among theirs, whichever is more.
+        """
+        level = LEVEL_WEIGHT.get(work.standing)
+        if level is None:
+            return 0.0
+        levels = sum(LEVEL_WEIGHT.get(one, 0.0) for one in Standing if self._many[one] and one is not work.standing)
+        beside = max(self._weights[work.standing], work.weight)
+        return max(work.weight / max(self._weight, work.weight), level / (level + levels) * work.weight / beside)
+
+    def part_of(self, tenant: TenantId) -> float:
+        """Return a tenant's part of the engine's steps, by its weight there among all about; 0 for strangers."""
+        known = self._tenants.get(tenant)
+        return in_engine(known.standing, known.weight) / self._in_engine if known is not None else 0.0
+
+    def seen(self, work: Work, now: float) -> None:
+        """A tenant has sent a request; it stands as its latest one with a share."""
+        known = before = self._drop(work.tenant)
+        if not work.standing.is_spare:
+            known = _Tenant(now, work.standing, work.weight)
+        if known is not None:
+            self._add(work.tenant, known._replace(seen=now))
+            self.changes += before is None or before[1:] != known[1:]
+
+    def come(self, tenant: TenantId) -> None:
+        """A request of this tenant waits or runs from now on."""
+        self._requests[tenant] += 1
+
+    def leave(self, tenant: TenantId) -> None:
+        """One that waited or ran is gone."""
+        self._requests[tenant] -= 1
+        if not self._requests[tenant]:
+            del self._requests[tenant]
+
+    def is_here(self, tenant: TenantId) -> bool:
+        """Tell whether a request of a tenant waits or runs."""
+        return tenant in self._requests
+
+    def has_company(self, tenant: TenantId) -> bool:
+        """Tell whether a request of anybody else waits or runs, of whatever standing."""
+        return len(self._requests) > (tenant in self._requests)
+
+    @property
+    def is_alone(self) -> bool:
+        """True where one tenant at most is about."""
+        return len(self._tenants) <= 1
+
+    def forget(self, now: float) -> None:
+        """Drop the silent from the front; whoever still has something here counts as seen now."""
+        while self._tenants:
+            name, tenant = next(iter(self._tenants.items()))
+            if tenant.seen >= now - ACTIVE_S:
+                return
+            self._drop(name)
+            if name in self._requests:
+                self._add(name, tenant._replace(seen=now))
+            else:
+                self.changes += 1
+
+    def _add(self, name: TenantId, tenant: _Tenant) -> None:
+        self._tenants[name] = tenant
+        self._weight += tenant.weight
+        self._in_engine += in_engine(tenant.standing, tenant.weight)
+        self._many[tenant.standing] += 1
+        self._weights[tenant.standing] += tenant.weight
+
+    def _drop(self, name: TenantId) -> _Tenant | None:
+        tenant = self._tenants.pop(name, None)
+        if tenant is not None:
+            self._weight = self._weight - tenant.weight if self._tenants else 0.0
+            self._in_engine -= in_engine(tenant.standing, tenant.weight)
+            self._many[tenant.standing] -= 1
+            self._weights[tenant.standing] -= tenant.weight
+        return tenant
+
+
+MOST_PROMISED = 0.8
+"""The part of an engine that all reservations together may take."""
+KEPT_FREE = 0.25
+"""The part of what is reserved and unused that nobody else gets."""
+REMEMBERED_S = 3600.0
+"""How long after a tenant's last request its reservation holds."""
+
+
+class Reserved:
+    """Who has reserved what of one engine."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._promised: OrderedDict[TenantId, tuple[float, float]] = OrderedDict()
+        self._parts: dict[TenantId, Room] = {}
+        self._kept, self._seen = NOTHING, -1
+        self._sized = slots.size
+
+    def seen(self, work: Work, now: float) -> None:
+        """A request came, with what its tenant's plan reserves today."""
+        known = self._promised.pop(work.tenant, (0.0, 0.0))[0]
+        if work.reserved:
+            self._promised[work.tenant] = (work.reserved, now)
+        if known != work.reserved:
+            self._divide()
+
+    def forget(self, now: float) -> None:
+        """Give up reservations of tenants that have long been away."""
+        while self._promised:
+            tenant, (_, seen) = next(iter(self._promised.items()))
+            if now - seen <= REMEMBERED_S or self._slots.held_by(tenant).slots:
+                return
+            del self._promised[tenant]
+            self._divide()
+
+    def owed(self) -> Sequence[TenantId]:
+        """Return the tenants that hold fewer slots than they reserved, whoever has least of its part first."""
+        if not self._parts:
+            return ()
+        self._resize()
+        used = {tenant: self._slots.held_by(tenant).slots / part.slots for tenant, part in self._parts.items()}
+        return sorted((tenant for tenant in used if used[tenant] < 1.0), key=used.__getitem__)
+
+    def covers(self, work: Work) -> bool:
+        """Tell whether the request runs on what its tenant has reserved."""
+        part = self._parts.get(work.tenant)
+        if part is None or work.standing.is_spare:
+            return False
+        return part.takes_one_more(self._slots.held_by(work.tenant), self._slots.need(work))
+
+    @property
+    def kept(self) -> Room:
+        """What is kept free now."""
+        if self._parts and self._seen != self._slots.changes:
+            self._resize()
+            self._kept, self._seen = self._unused(), self._slots.changes
+        return self._kept
+
+    def _unused(self) -> Room:
+        unused = NOTHING
+        for tenant, part in self._parts.items():
+            held = self._slots.held_by(tenant)
+            unused = unused.plus(Room(max(0.0, part.slots - held.slots), max(0.0, part.blocks - held.blocks)))
+        return Room(math.ceil(KEPT_FREE * unused.slots), KEPT_FREE * unused.blocks if unused.slots else 0.0)
+
+    def _resize(self) -> None:
+        """The engine may have said meanwhile how much it has."""
+        if self._sized is not self._slots.size:
+            self._divide()
+
+    def _divide(self) -> None:
+        """Turn promises into slots and blocks of this engine."""
+        self._sized, self._seen, self._kept = self._slots.size, -1, NOTHING
+        whole, promised = self._slots.whole, sum(part for part, _ in self._promised.values())
+        scale = min(1.0, MOST_PROMISED / promised) if promised else 0.0
+        slots = {tenant: math.floor(part * scale * whole.slots + 0.5) for tenant, (part, _) in self._promised.items()}
+        self._parts = {
+            tenant: Room(slots[tenant], part * scale * whole.blocks)
+            for tenant, (part, _) in self._promised.items()
+            if slots[tenant]
+        }

@@ -1,0 +1,228 @@
+"""What the engine has and who holds how much of it: batch slots and KV blocks, by tenant and by standing.
+
+A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues nor
+preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come. Who is entitled to
+what is not asked here. A request holds a slot for each of its sequences; those of one prompt share its full blocks.
+
+Trade-off: booking the worst case (``max_tokens``) would never preempt but leaves most of the KV cache empty; booking
+the expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.work import Fit, Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSize:
+    """What the engine has: requests per batch, KV blocks, tokens per block."""
+
+    max_seqs: int
+    kv_blocks: int
+    block_size: int
+    watermark: float = 0.02
+    """The part of the blocks that is left free for running requests to grow into."""
+    prefill_tokens: int = 256
+    """How many prompt tokens one step of the engine takes: as many may be on their way through prefill before the
+    next request waits here instead, and not behind all of them in the engine."""
+
+    displaces: bool = False
+    """True where the engine takes slots back from who has too many, for the first prompt of somebody else."""
+    takes_turns: bool = False
+    """True where tenants take turns inside the engine by what they have had: a slot there is in nobody's way."""
+    long_prefill_tokens: int = 0
+    """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
+
+    def in_a_step(self, prompt_tokens: int) -> int:
+        """Return how much of a step a prompt takes while it is in prefill."""
+        return min(prompt_tokens, self.long_prefill_tokens) if self.long_prefill_tokens else prompt_tokens
+
+    def blocks(self, tokens: int) -> int:
+        """Return how many blocks hold so many tokens."""
+        return -(-tokens // self.block_size)
+
+    def blocks_of(self, work: Work, output_tokens: int) -> int:
+        """Return how many blocks a request holds with so many output tokens in all: prompts count once."""
+        if work.part < 1.0:
+            output_tokens = math.ceil(output_tokens * work.part)
+        if work.sequences == 1:
+            return self.blocks(work.prompt_at_once + output_tokens)
+        shared, own = divmod(math.ceil(work.prompt_at_once / work.prompts), self.block_size)
+        return work.prompts * shared + work.sequences * self.blocks(own + math.ceil(output_tokens / work.sequences))
+
+    @property
+    def usable(self) -> float:
+        """The blocks that may be booked."""
+        return self.kv_blocks * (1 - self.watermark)
+
+
+class Room(NamedTuple):
+    """Some of an engine: slots, and KV blocks. A tuple, because several are made for each request that is looked at."""
+
+    slots: float
+    blocks: float
+
+    def plus(self, other: "Room") -> "Room":
+        """Return both together."""
+        return Room(self.slots + other.slots, self.blocks + other.blocks)
+
+    def times(self, part: float) -> "Room":
+        """Return a part of it."""
+        return Room(self.slots * part, self.blocks * part)
+
+    def takes_one_more(self, held: "Room", need: "Room") -> bool:
+        """Tell whether, with so much of it held, there are slots (of the last one a part will do) and blocks for it."""
+        return held.slots + need.slots - 1 < self.slots and held.blocks + need.blocks <= self.blocks
+
+
+NOTHING = Room(0, 0)
+_FROM = {one: tuple(other for other in Standing if other >= one) for one in Standing}
+
+
+@dataclass(slots=True)
+class _Seat:
+    work: Work
+    blocks: int
+
+
+class Slots:
+    """Who sits in the engine. ``changes`` moves whenever anything here does."""
+
+    def __init__(self, size: EngineSize) -> None:
+        self._size = size
+        self.whole = Room(size.max_seqs, size.usable)
+        """All of the engine that may be booked."""
+        self.changes = 0
+        self.held = NOTHING
+        self._slots: dict[RequestId, _Seat] = {}
+        self._by_tenant: dict[TenantId, Room] = {}
+        self._up_to = dict.fromkeys(Standing, NOTHING)
+        self._prefilling: dict[RequestId, tuple[TenantId, int]] = {}
+        self._prefill_tokens = 0
+        self._cost = 0.0
+
+    def __len__(self) -> int:
+        """Requests in the engine."""
+        return len(self._slots)
+
+    @property
+    def size(self) -> EngineSize:
+        """What the engine has."""
+        return self._size
+
+    @size.setter
+    def size(self, size: EngineSize) -> None:
+        self._size, self.whole = size, Room(size.max_seqs, size.usable)
+        self.changes += 1
+
+    @property
+    def saturation(self) -> float:
+        """How full the engine is, by the scarcer of slots and blocks; 1.0 means full."""
+        return max(self.held.slots / self.size.max_seqs, self.held.blocks / self.size.usable)
+
+    @property
+    def is_full(self) -> bool:
+        """True where nothing at all may enter now."""
+        no_prefill = bool(self._prefilling) and self._prefill_tokens >= self.size.prefill_tokens
+        return bool(self._slots) and (self.saturation >= 1.0 or no_prefill)
+
+    @property
+    def mean_cost(self) -> float:
+        """The expected tokens of service of those inside, on average: a slot comes free about once per so many."""
+        return self._cost / len(self._slots) if self._slots else 0.0
+
+    def need(self, work: Work) -> Room:
+        """Return what the request will probably hold."""
+        return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
+
+    def places_for(self, work: Work) -> float:
+        """Return how many slots there are for requests like this one: KV blocks may be scarcer."""
+        need = self.need(work)
+        return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
+
+    def held_by(self, tenant: TenantId) -> Room:
+        """Return what a tenant holds."""
+        return self._by_tenant.get(tenant, NOTHING)
+
+    def holders(self) -> Iterable[tuple[TenantId, Room]]:
+        """Return each tenant inside, and what it holds."""
+        return self._by_tenant.items()
+
+    def held_up_to(self, standing: Standing) -> Room:
+        """Return what requests of this standing and lower ones hold."""
+        return self._up_to[standing]
+
+    def prefilling(self) -> Iterable[tuple[TenantId, int]]:
+        """Return whose prompts are in prefill, and what each takes of a step."""
+        return self._prefilling.values()
+
+    def room_for(self, work: Work, *, prefill_part: float = 1.0, aside: int = 0) -> Fit:
+        """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
+
+        ``aside`` is what of the prompts in prefill stands still for it.
+
+        A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: those
+        are through in the step that runs, and it would miss the next one. A request larger than every bound still fits
+        into an empty engine: the context check made sure it can run.
+        """
+        if not self._slots:
+            return Fit.YES
+        if not self.whole.takes_one_more(self.held, self.need(work)):
+            return Fit.NO_ROOM
+        own = self.size.in_a_step(work.prompt_at_once) if self.held_by(work.tenant).slots else 0
+        crowded = self._prefill_tokens - aside + own > self.size.prefill_tokens * prefill_part
+        return Fit.SOON if self._prefilling and crowded else Fit.YES
+
+    def take(self, work: Work) -> None:
+        """Seat the request; its prompt is in prefill until ``prefilled``."""
+        tokens = self.size.in_a_step(work.prompt_at_once)
+        self._prefilling[work.request] = (work.tenant, tokens)
+        self._prefill_tokens += tokens
+        need = self.need(work)
+        self._slots[work.request] = _Seat(work, int(need.blocks))
+        self._cost += work.cost
+        self._count(work, need)
+
+    def prefilled(self, request: RequestId) -> None:
+        """The request's first token has come."""
+        _, tokens = self._prefilling.pop(request, ("", 0))
+        self._prefill_tokens -= tokens
+
+    def grow(self, work: Work, output_tokens: int) -> None:
+        """Count what a seated request really holds once it has more output tokens than it booked."""
+        slot, blocks = self._slots[work.request], self.size.blocks_of(work, output_tokens)
+        if blocks > slot.blocks:
+            self._count(work, Room(0, blocks - slot.blocks))
+            slot.blocks = blocks
+
+    def recount(self, work: Work, output_tokens: int) -> None:
+        """Let a seated request hold what its counted prompt needs, and its expected output or the longer real one."""
+        slot = self._slots[work.request]
+        blocks = self.size.blocks_of(work, max(work.expected_output_tokens, output_tokens))
+        self._count(work, Room(0, blocks - slot.blocks))
+        self._cost += work.cost - slot.work.cost
+        slot.work, slot.blocks = work, blocks
+
+    def leave(self, request: RequestId) -> None:
+        """Free the request's slot; nothing happens where it has none."""
+        self.prefilled(request)
+        slot = self._slots.pop(request, None)
+        if slot is not None:
+            self._cost = self._cost - slot.work.cost if self._slots else 0.0
+            self._count(slot.work, Room(-slot.work.sequences, -slot.blocks))
+
+    def _count(self, work: Work, change: Room) -> None:
+        self.changes += 1
+        self.held = self.held.plus(change)
+        for standing in _FROM[work.standing]:
+            self._up_to[standing] = self._up_to[standing].plus(change)
+        left = self.held_by(work.tenant).plus(change)
+        if left.slots:
+            self._by_tenant[work.tenant] = left
+        else:
+            self._by_tenant.pop(work.tenant, None)

@@ -1,0 +1,71 @@
+"""What a request costs the engine, in tokens of service."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
+from penstock.domain.tenancy.standing import Standing
+from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
+
+
+def cost(prompt_tokens: int, output_tokens: int) -> float:
+    """Return tokens of service."""
+    return PROMPT_WEIGHT * prompt_tokens + OUTPUT_WEIGHT * output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A request as the queue sees it; ``deadline_at`` and ``start_by`` in the queue owner's seconds, 0 for none.
+
+    Tokens are those of all its prompts and of all its sequences together; ``prompts`` and ``sequences`` are those that
+    are in the engine at once, and ``part`` is what part of all they are.
+    """
+
+    request: RequestId
+    tenant: TenantId
+    standing: Standing
+    weight: float
+    prompt_tokens: int
+    expected_output_tokens: int
+    deadline_at: float = 0.0
+    start_by: float = 0.0
+    """Until when it may wait: its queue timeout."""
+    sequences: int = 1
+    """How many answers are decoded side by side: its prompts times the choices of each, and a slot for each of them."""
+    prompts: int = 1
+    part: float = 1.0
+    work_tokens: int = 0
+    """What it makes CPUs do beside its prompt (grammar, template, log probabilities), as prompt tokens."""
+    reserved: float = 0.0
+    """The part of the engine that is kept for its tenant, as its plan says."""
+    adapter: VersionId = NO_VERSION
+    """The adapter that answers it; none where the engine's own version does."""
+
+    @property
+    def prompt_at_once(self) -> int:
+        """The tokens of the prompts that are in the engine at once: their mean counts, as nobody here knows each."""
+        return self.prompt_tokens if self.part == 1.0 else math.ceil(self.prompt_tokens * self.part)
+
+    @property
+    def cost(self) -> float:
+        """Expected tokens of service; at least 1, so that nothing is free."""
+        return max(1.0, cost(self.prompt_tokens + self.work_tokens, self.expected_output_tokens))
+
+
+class Fit(StrEnum):
+    """Whether a request may enter the engine now."""
+
+    YES = "yes"
+    OVER_SHARE = "over_share"
+    """There is room, but not for this tenant or so large a request: others may pass it freely."""
+    AFTER_YOU = "after_you"
+    """There is room, but somebody who goes first is expected any moment: others may pass it freely."""
+    NO_SLOT = "no_slot"
+    """Its adapter isn't in the engine's batch: others may pass it freely, until it has waited its bound."""
+    SOON = "soon"
+    """The prompts on their way through prefill are in its way, for a step or two: everybody waits for it."""
+    CLOSED = "closed"
+    """There is no slot for its standing at all now: its neighbours in the level needn't be asked."""
+    NO_ROOM = "no_room"
+    """It needs more than is free: smaller work may pass it, a bounded number of times."""

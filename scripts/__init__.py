@@ -1,0 +1,1 @@
+"""Programs that write the documentation; nothing that runs imports them."""

@@ -1,0 +1,72 @@
+"""The pace follows what the engine really does."""
+
+import pytest
+
+from penstock.worker.gate.queueing.estimates import MOST_PREFILL_S, Pace, Prefill, Stay
+
+
+def test_it_converges_to_the_measured_rate() -> None:
+    """After a few half-lives the estimate is the measured rate."""
+    pace = Pace(initial=10.0, half_life_s=1.0)
+    pace.busy(0.0)
+    for step in range(1, 200):
+        pace.did(50.0, step * 0.1, full=True)
+    assert pace.per_s == pytest.approx(500.0, rel=0.01)
+
+
+def test_idle_time_is_not_slowness() -> None:
+    """An hour without work leaves the estimate where it was."""
+    pace = Pace(initial=100.0)
+    pace.busy(0.0)
+    pace.did(100.0, 1.0, full=True)
+    pace.idle(1.0)
+    before = pace.per_s
+    pace.busy(3600.0)
+    pace.did(1000.0, 3610.0, full=True)
+    assert before == pytest.approx(100.0)
+    assert pace.per_s == pytest.approx(100.0)
+
+
+def test_an_engine_with_little_to_do_is_not_slow() -> None:
+    """Without anybody waiting a low rate says nothing; a higher one than believed does."""
+    pace = Pace(initial=100.0, half_life_s=1.0)
+    pace.busy(0.0)
+    for step in range(1, 100):
+        pace.did(1.0, step * 0.1, full=False)
+    assert pace.per_s == pytest.approx(100.0)
+    for step in range(100, 200):
+        pace.did(40.0, step * 0.1, full=False)
+    assert pace.per_s == pytest.approx(400.0, rel=0.05)
+
+
+def test_a_stay_is_learned_by_cost() -> None:
+    """Nothing is expected before the first request; then a request of twice the cost is expected twice as long."""
+    stay = Stay()
+    assert stay.of(100.0) == 0.0
+    for _ in range(300):
+        stay.learn(1.0, 100.0)
+        stay.learn(3.0, 100.0)
+    assert stay.of(200.0) == pytest.approx(4.0, rel=0.05)
+
+
+def test_prefill_is_learned_from_first_tokens() -> None:
+    """First tokens say how fast prompts are taken, slow or fast; one prompt never blocks others for long."""
+    prefill = Prefill()
+    for _ in range(300):
+        prefill.learn(100, 0.05, exact=True)
+    assert prefill.of(200) == pytest.approx(0.1, rel=0.02)
+    for _ in range(300):
+        prefill.learn(100, 1.0, exact=True)
+    assert prefill.of(100) == pytest.approx(1.0, rel=0.02)
+    assert prefill.of(10**9) == MOST_PREFILL_S
+
+
+def test_whole_answers_only_show_that_prefill_is_faster_than_believed() -> None:
+    """A prompt took no longer than its whole answer did; a long answer says nothing about its prompt."""
+    prefill = Prefill()
+    believed = prefill.of(100)
+    prefill.learn(100, 60.0, exact=False)
+    assert prefill.of(100) == believed
+    for _ in range(300):
+        prefill.learn(1000, 0.1, exact=False)
+    assert prefill.of(1000) == pytest.approx(0.1, rel=0.1)
