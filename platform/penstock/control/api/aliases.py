@@ -1,19 +1,60 @@
 """Operators: aliases, the versions behind them, and what the evidence says of versions that share one."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from penstock.control.api.answers import AliasCompared, AliasHistory, AliasList, AliasRemoved, PairJudged
 from penstock.control.api.bodies import NewShares
 from penstock.control.api.deps import Control, Controlled, Operator, Overseer
 from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import Override, Route
-from penstock.domain.ids import Alias, TenantId
+from penstock.domain.fleet.versions import PastRoute
+from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.tenancy.tenant import KeyRing, Role
 
 router = APIRouter(prefix="/aliases", tags=["models"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasList:
+    """The aliases in force."""
+
+    aliases: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasHistory:
+    """What an alias was set to, newest first."""
+
+    alias: Alias
+    history: tuple[PastRoute, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasRemoved:
+    """An alias that leads nowhere any more."""
+
+    alias: Alias
+    removed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairJudged:
+    """The judgement on a version beside the incumbent that has most of the alias."""
+
+    incumbent: VersionId
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasCompared:
+    """The judgements on the versions that share an alias."""
+
+    alias: Alias
+    pairs: tuple[PairJudged, ...]
 
 
 @router.get("")

@@ -1,11 +1,12 @@
 """The controller's HTTP application, put together."""
 
+from dataclasses import dataclass
+
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from penstock.control.api import aliases, autos, fleet, internal, keys, models, money, rollouts, tenants
-from penstock.control.api.answers import Alive, Readiness
 from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
 from penstock.control.api.wire import JsonRoute, answer, refusal_of
@@ -26,6 +27,21 @@ _ROUTERS = (
     fleet.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alive:
+    """This process lives."""
+
+    status: str = "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether this controller leads and its ticks succeed, or stands by."""
+
+    ready: bool
+    leader: bool
 
 
 def make_app(control: Control) -> FastAPI:

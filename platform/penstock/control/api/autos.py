@@ -1,19 +1,87 @@
 """Operators: auto aliases, names that stand for ordered rules."""
 
+from dataclasses import dataclass
+
 from fastapi import APIRouter
 
-from penstock.control.api.answers import AliasRemoved, AutoHistory, AutoList, AutoReport, PairReported
+from penstock.control.api.aliases import AliasRemoved
 from penstock.control.api.bodies import NewRules
 from penstock.control.api.deps import Controlled, Operator, Overseer
 from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import InvalidField, UnknownModel
-from penstock.domain.ids import Alias
+from penstock.domain.ids import Alias, VersionId
 from penstock.domain.serving.agreement import Reported, between
-from penstock.domain.serving.auto import Auto
+from penstock.domain.serving.auto import Auto, PastAuto
 
 HOUR_S = 3600.0
 DAY_HOURS, MOST_HOURS = 24.0, 168.0
 router = APIRouter(prefix="/autos", tags=["models"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoList:
+    """The auto aliases in force."""
+
+    autos: tuple[Auto, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoHistory:
+    """What an auto alias was set to, newest first."""
+
+    alias: Alias
+    history: tuple[PastAuto, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairReported:
+    """How often the model of one rule would have answered as another rule's does.
+
+    A ratio is null if nothing was counted for it; ``_between`` is its 95 % interval.
+    """
+
+    alias: Alias
+    rule: str
+    version: VersionId
+    other: str
+    other_version: VersionId
+    answered: int
+    """Requests that the rule answered."""
+    pairs: int
+    """Requests that both models were asked."""
+    failed: int
+    """Pairs that the other model refused or failed at."""
+    untold: int
+    """Pairs that can't be compared."""
+    forms: int
+    """Pairs whose answers are JSON that was asked for, or labels."""
+    forms_agreed: int
+    texts: int
+    """Pairs whose answers both models scored token by token."""
+    texts_agreed: int
+    alike: int
+    """Sum over these of the percent of tokens that are the likeliest for both models."""
+    paid: int
+    other_paid: int
+    tenants: int
+    """Tenants with a pair."""
+    most: float | None
+    """The largest tenant's part of the pairs."""
+    forms_ratio: float | None
+    forms_between: tuple[float, float] | None
+    texts_ratio: float | None
+    texts_between: tuple[float, float] | None
+    alike_ratio: float | None
+    price_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoReport:
+    """The comparisons of an auto alias's rules in the last ``hours``."""
+
+    auto: Auto
+    hours: float
+    pairs: tuple[PairReported, ...]
 
 
 @router.get("")

@@ -2,34 +2,123 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from penstock.control.api.answers import (
-    ActList,
-    DecisionList,
-    PoolShown,
-    Status,
-    TableList,
-    TableShown,
-    WorkerList,
-    WorkerRenewed,
-    WorkerShown,
-)
 from penstock.control.api.bodies import RollBack
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
 from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import InvalidField
-from penstock.domain.fleet.table import RoutingTable, validate
-from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.decision import Decided
+from penstock.domain.fleet.table import Route, RoutingTable, validate
+from penstock.domain.fleet.versions import Seen, Wanted
+from penstock.domain.fleet.worker import Load, PhaseTiming, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.tenancy.audit import Selection
+from penstock.domain.tenancy.audit import Act, Selection
 from penstock.domain.tenancy.owners import Owners
 
 _MAX_LISTED = 1000
 router = APIRouter(tags=["fleet"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerShown:
+    """A worker as its last heartbeat reported; ``age_s`` is how long ago that was."""
+
+    id: WorkerId
+    version: VersionId
+    state: WorkerState
+    url: str
+    zone: str
+    pid: int
+    load: Load
+    phases: tuple[PhaseTiming, ...]
+    detail: str
+    ready_in_s: float
+    restarts: int
+    age_s: float
+    draining: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerList:
+    """Workers, silent and failed ones too."""
+
+    workers: tuple[WorkerShown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRenewed:
+    """A worker that will be replaced."""
+
+    worker: WorkerId
+    version: VersionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShown:
+    """A table in the history."""
+
+    number: int
+    made_at: float
+    routes: tuple[Route, ...]
+    workers: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableList:
+    """Published tables, newest first."""
+
+    tables: tuple[TableShown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActList:
+    """Administrative acts, newest first."""
+
+    acts: tuple[Act, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionList:
+    """The controller's own decisions, newest first."""
+
+    decisions: tuple[Decided, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShown:
+    """Memory for engines on the workers' machine: its limit, what awake workers hold, the versions waited for."""
+
+    limit_bytes: int
+    held_bytes: int
+    waited_for: tuple[Wanted, ...]
+    unfit: tuple[str, ...] = ()
+    """Deployed versions that are larger than the limit, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """This controller at a glance."""
+
+    leader: bool
+    ready: bool
+    table: int
+    table_made_at: float
+    failed_ticks: int
+    workers: Mapping[str, int]
+    """Workers by state."""
+    held: tuple[str, ...] = ()
+    """What the host of the workers could not do, and the remedy."""
+    certificate_ends_at: float | None = None
+    """The end of its certificate's validity in Unix seconds; null without a certificate."""
+    limits_shared: bool = False
+    """Whether all gateways share one store of limits and budgets."""
+    pool: PoolShown | None = None
+    """Null if the pool has no limit, so that every deployed version is awake."""
 
 
 @router.get("/workers")

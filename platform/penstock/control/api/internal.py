@@ -4,17 +4,16 @@ A report is typed like an operator's body, and tolerates fields that it does not
 controller while a platform is upgraded.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import BeforeValidator, ConfigDict, RootModel
 
-from penstock.control.api.answers import Desired
 from penstock.control.api.deps import Controlled, Reporting
 from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import Forbidden
-from penstock.domain.fleet.worker import WorkerReport
+from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import ModelVersion
 
@@ -27,6 +26,14 @@ class Report(RootModel[WorkerReport]):
     """A worker's report."""
 
     model_config = ConfigDict(strict=True, frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """The order to a worker, and the adapters it loads first and holds; null if they are not known, as on standby."""
+
+    desired: WorkerOrder
+    pinned: tuple[VersionId, ...] | None = None
 
 
 def _without_nul(raw: object) -> object:

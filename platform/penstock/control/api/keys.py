@@ -1,23 +1,58 @@
 """API keys, for operators and tenants of their own. A secret leaves this process once, in the answer that made it."""
 
 import math
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fastapi import APIRouter
 
 from penstock.control.api import plans
-from penstock.control.api.answers import KeyList, KeyMade, KeyRevoked, KeyShown
 from penstock.control.api.bodies import NewKey, PlanChange, Rotation
 from penstock.control.api.deps import Control, Controlled, Manager, Reader
 from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import InvalidField
-from penstock.domain.ids import KeyId
+from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import mint
-from penstock.domain.tenancy.tenant import ApiKey, Plan, ScopeId, ScopeKind
+from penstock.domain.tenancy.tenant import ApiKey, Plan, Role, ScopeId, ScopeKind
 
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyShown:
+    """A key without its hash."""
+
+    id: KeyId
+    tenant: TenantId
+    role: Role
+    models: tuple[Alias, ...]
+    created_at: float
+    expires_at: float
+    revoked_at: float
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMade(KeyShown):
+    """A new key with its secret, which is shown this one time."""
+
+    secret: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList:
+    """The keys that the caller's key may see."""
+
+    keys: tuple[KeyShown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRevoked:
+    """A key that no longer works, and since when (Unix seconds)."""
+
+    id: KeyId
+    revoked_at: float
 
 
 @router.post("", status_code=201)

@@ -1,11 +1,11 @@
 """Operators: versions and their deployments."""
 
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
 from fastapi import APIRouter, Response
 
-from penstock.control.api.answers import DeploymentList, ModelList, ModelShown, OwnersShown
 from penstock.control.api.bodies import NewModel, NewOwners, NewReplicas
 from penstock.control.api.deps import Control, Controlled, Operator
 from penstock.control.api.wire import JsonRoute, Sent
@@ -13,12 +13,65 @@ from penstock.control.registry import adapters
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Deployment
-from penstock.domain.ids import NO_VERSION, TenantId, VersionId
+from penstock.domain.ids import NO_VERSION, Alias, ModelName, TenantId, VersionId, WorkerId
 from penstock.domain.models.adapter import bases_of
-from penstock.domain.models.model import EngineSettings, ModelVersion
+from penstock.domain.models.model import EngineSettings, ModelVersion, Task, Tier
+from penstock.domain.money import Price
 from penstock.domain.tenancy.owners import Owners
 
 router = APIRouter(tags=["models"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShown:
+    """A version in a list."""
+
+    id: VersionId
+    name: ModelName
+    task: Task
+    tier: Tier
+    price: Price
+    licence: str
+    size_bytes: int
+    created_at: float
+    replicas: int
+    pinned: bool
+    states: Mapping[str, int]
+    """Its workers by state, in the table in force."""
+    aliases: tuple[Alias, ...]
+    base: VersionId = NO_VERSION
+    """Of an adapter: the version whose workers serve it."""
+    resident: tuple[WorkerId, ...] = ()
+    """Of an adapter: the workers whose engines hold it now."""
+    refused: tuple[str, ...] = ()
+    """Of an adapter: the workers that refused it when it was last asked for, and why."""
+    tenants: Owners = None
+    """The only tenants that have it, an adapter's also its base's; null is every tenant."""
+    engine: Mapping[str, str] = field(default_factory=dict)
+    """Engine settings that are not the defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelList:
+    """Versions, and how they are used."""
+
+    models: tuple[ModelShown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnersShown:
+    """The only tenants of a version, and the aliases that lead to it."""
+
+    version: VersionId
+    tenants: Owners
+    aliases: tuple[Alias, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentList:
+    """What should run."""
+
+    deployments: tuple[Deployment, ...]
 
 
 @router.post("/models", status_code=201)

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from penstock.control.api import plans
-from penstock.control.api.answers import BudgetList, BudgetShown, ComparedShown, LedgerPage, Reconciled, UsageShown
 from penstock.control.api.bodies import Caps
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
 from penstock.control.api.wire import JsonRoute, Sent
 from penstock.control.budgets.reconcile import Compared, compare, correct
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
+from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.budget import BudgetLine
-from penstock.domain.tenancy.ledger import Cursor, LedgerRow, Span
+from penstock.domain.tenancy.ledger import Cursor, LedgerRow, Span, UsageLine
 from penstock.domain.tenancy.tenant import SHADOWS, Plan, ScopeId, ScopeKind
 
 MAX_ROWS = 5000
@@ -29,6 +29,64 @@ NEXT = "x-penstock-next"
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
 _OR_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 router = APIRouter(tags=["money"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetShown:
+    """A budget: money in micro-dollars, ``used_ratio`` 1.0 and more means used up; ``ends_at`` is Unix seconds."""
+
+    scope: str
+    period: str
+    window: str
+    cap: MicroUsd
+    spent: MicroUsd
+    used_ratio: float
+    ends_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetList:
+    """Budgets in force, the fullest first."""
+
+    budgets: tuple[BudgetShown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedShown:
+    """A budget's meter beside the ledger, in micro-dollars."""
+
+    scope: str
+    window: str
+    ledger: MicroUsd
+    counted: MicroUsd
+    difference: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    """Meters beside the ledger; ``shared`` is false if each gateway has meters of its own, which can't be read here."""
+
+    shared: bool
+    budgets: tuple[ComparedShown, ...]
+    corrected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageShown:
+    """A tenant's sums from ``begin`` to ``end`` (Unix seconds, the end left out), by version and outcome."""
+
+    tenant: TenantId
+    begin: float
+    end: float
+    lines: tuple[UsageLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPage:
+    """A page of the ledger; ``next`` goes into ``after`` of the next page and is empty after the last one."""
+
+    rows: tuple[LedgerRow, ...]
+    next: str
 
 
 @router.get("/budgets")

@@ -1,13 +1,12 @@
 """Operators: rollouts, which move an alias from one version to another."""
 
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from secrets import token_hex
 from typing import Any
 
 from fastapi import APIRouter
 
 from penstock.control.api.aliases import check_tenants
-from penstock.control.api.answers import RolloutList, RolloutShown, RolloutStarted, RolloutWhole
 from penstock.control.api.bodies import NewRollout, RolloutMove
 from penstock.control.api.deps import Control, Controlled, Operator, Overseer
 from penstock.control.api.wire import JsonRoute, Sent
@@ -15,11 +14,41 @@ from penstock.control.rollout.plan import Planned
 from penstock.control.rollout.rollouts import Consent, Move
 from penstock.domain.errors import InvalidField, UnknownRoute
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.rollout.rollout import Rollout, Stored
+from penstock.domain.rollout.judgement import Judgement
+from penstock.domain.rollout.rollout import Change, Rollout, Stored
 
 MOST_HOURS = 168.0
 _ID_BYTES = 5
 router = APIRouter(tags=["rollouts"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutShown(Rollout):
+    """A rollout, the candidate's weight now, and the number of its last change."""
+
+    weight: int = field()
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutStarted(RolloutShown):
+    """A rollout that began, with its first change."""
+
+    history: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutWhole(RolloutStarted):
+    """A rollout with every change, and the judgement on its candidate now; null if it is over or not yet judged."""
+
+    judgement: Judgement | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutList:
+    """Rollouts, newest first."""
+
+    rollouts: tuple[RolloutShown, ...]
 
 
 @router.post("/rollouts", status_code=201)

@@ -1,12 +1,11 @@
 """Organisations, tenants and their plans: operators change them, a tenant sees its own."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter
 
 from penstock.control.api import plans
-from penstock.control.api.answers import OrgList, TenantList
 from penstock.control.api.bodies import Membership, NewOrg, NewTenant, PlanChange
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
 from penstock.control.api.wire import JsonRoute, Sent
@@ -17,6 +16,20 @@ from penstock.domain.tenancy.tenant import Org, Plan, ScopeId, ScopeKind, Tenant
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 orgs = APIRouter(prefix="/orgs", tags=["orgs"], route_class=JsonRoute)
 router = APIRouter(prefix="/tenants", tags=["tenants"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrgList:
+    """Organisations."""
+
+    orgs: tuple[Org, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantList:
+    """The tenants that the key may see."""
+
+    tenants: tuple[Tenant, ...]
 
 
 @orgs.post("", status_code=201)

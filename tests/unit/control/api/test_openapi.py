@@ -87,9 +87,7 @@ def test_a_plan_can_be_changed_in_every_field() -> None:
 
 
 @pytest.mark.parametrize("route", sorted(TYPED), ids=" ".join)
-async def test_an_unknown_field_is_refused_by_name(
-    route: tuple[str, str], operator: httpx.AsyncClient
-) -> None:
+async def test_an_unknown_field_is_refused_by_name(route: tuple[str, str], operator: httpx.AsyncClient) -> None:
     """In the body and in each object inside it: a misspelt bound is no bound that was never set."""
     body = sample(TYPED[route])
     places = list(objects(body))
