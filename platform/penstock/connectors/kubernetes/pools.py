@@ -1,10 +1,10 @@
 """The pools that the infrastructure ships as a mounted file: where workers can run, and what a pod of each looks like.
 
 Pods are whole but for the places in braces (`FILLED`), which only the controller can fill; no version is known here.
+A field that there is not is refused: a misspelt one would leave its default in force.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,8 +17,7 @@ FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{POOL}")
 Json = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a worker of so many GPUs asks of a node, and how many such workers the pool holds at its largest."""
 
     gpus: int
@@ -26,8 +25,7 @@ class Size:
     resources: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One pool. ``device_bytes`` is the memory of one GPU or slice, ``start_s`` how long a worker may take to serve."""
 
     name: str
@@ -39,8 +37,7 @@ class Pool:
     start_s: int = 1800
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pools:
+class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of them, the first to be filled first; whom the scaler asks, and the namespace of all objects."""
 
     edition: int
