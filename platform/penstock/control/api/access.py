@@ -3,6 +3,7 @@
 Pure. An answer about another tenant is the same whether that tenant exists or not.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.domain.errors import Forbidden
@@ -39,10 +40,10 @@ class Caller:
             tenants=tuple(one for one in ring.tenants if self.sees(one.id)),
         )
 
-    def check_role(self, *roles: Role) -> None:
-        """Raise ``Forbidden`` where the key has none of these roles."""
+    def check_role(self, roles: Collection[Role]) -> None:
+        """Raise ``Forbidden`` if the key has none of these roles."""
         if self.key.role not in roles:
-            raise Forbidden(f"this needs a key with one of the roles: {', '.join(roles)}")
+            raise Forbidden(f"this needs a key with one of the roles: {', '.join(sorted(roles))}")
 
     def check_operator(self) -> None:
         """Raise ``Forbidden`` where the key is not the operators'."""

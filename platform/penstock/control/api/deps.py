@@ -23,11 +23,12 @@ from penstock.domain.errors import Unauthenticated
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.serving.agreement import Reported
+from penstock.domain.tenancy import credentials
 from penstock.domain.tenancy.audit import NO_TENANT, Act
-from penstock.domain.tenancy.keys import is_hash_of, key_id_of, worker_bearer
+from penstock.domain.tenancy.keys import worker_bearer
 from penstock.domain.tenancy.ledger import LedgerReader
 from penstock.domain.tenancy.limits import SpentStore
-from penstock.domain.tenancy.tenant import KeyRing, Role
+from penstock.domain.tenancy.tenant import KeyRing
 from penstock.telemetry.metrics import Metrics
 
 
@@ -117,22 +118,17 @@ async def _worker(
 
 async def _caller(control: Controlled, sender: Sender) -> Caller:
     credential = _credential(sender)
-    key_id = key_id_of(credential)
-    key = None if key_id is None else await control.tenancy.key(key_id)
-    if key is None or not is_hash_of(key.secret_hash, credential, control.secrets.peppers):
-        raise Unauthenticated
-    if not key.valid_at(control.clock.now()):
-        raise Unauthenticated("this API key was revoked or has expired")
-    return Caller(key=key)
+    key = await control.tenancy.key(credentials.named(credential))
+    return Caller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
 
 
 async def _reader(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
-    caller.check_role(Role.ADMIN, Role.AUDITOR)
+    caller.check_role(credentials.READS)
     return caller
 
 
 async def _manager(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
-    caller.check_role(Role.ADMIN)
+    caller.check_role(credentials.MANAGES)
     return caller
 
 
