@@ -173,7 +173,8 @@ reference: setup ## Rebuild the pages of docs/reference that are written from th
 
 docs: .venv-docs/READY ## Build the documentation as a site in build/site: links checked, readable without a network
 	@.venv-docs/bin/python scripts/site.py && NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict 2>&1 | sed '/^INFO/d'
-	@echo "build/site/index.html"
+	@! grep -rnoE '<(script|link|img)[^>]+(src|href)="?https?://[^" >]+' build/site --include='*.html' || { echo "docs: a page loads something from elsewhere"; exit 1; }
+	@echo "build/site/index.html (search needs a server: python3 -m http.server --directory build/site)"
 
 .venv-docs/READY: requirements/docs.lock
 	@[ -n "$(PYTHON)" ] || { echo "docs: Python 3.11 is needed: make docs PYTHON=/path/to/python3.11"; exit 1; }

@@ -1,11 +1,10 @@
 """Who this process is to the others of its platform, as the settings say, and whether its stores are verified."""
 
-import ssl
 from pathlib import Path
 
-from penstock.apps.settings import Home, PeerSettings, Settings, Tls, Told
+from penstock.apps.settings import Home, PeerSettings, Tls, Told
 from penstock.apps.settings.told import PREFIX
-from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.tls.files import Files
 from penstock.tls.identity import Role
@@ -71,23 +70,6 @@ def check_stores(settings: Told) -> None:
                 f"{_variable(f'{store}_url')} leads to another machine, {why}: anybody there could be it.",
                 do=f"{_remedy(store)}, or {_OFF}",
             )
-
-
-def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
-    """Return what an operator's connection to this controller is made with; None where it is like anybody's."""
-    own = operator_certificate(settings, url)
-    return own.client(Role.CONTROLLER) if own else None
-
-
-def operator_certificate(settings: Settings, url: str) -> Mutual | None:
-    """Return what an operator shows to this controller; None where it asks for nothing, or there is nothing."""
-    if not url.startswith("https:"):
-        return None
-    files = files_of(settings.model_copy(update={"tls": Tls.AUTO}), Role.OPERATOR)
-    own = of_home(settings.paths, Role.OPERATOR)
-    if files is None and not settings.url and own.certificate.exists():
-        files = own
-    return Mutual(files, Role.OPERATOR, SystemClock()) if files else None
 
 
 def _is_strict(settings: Told) -> bool:

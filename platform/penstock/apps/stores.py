@@ -1,12 +1,17 @@
 """Which database, artifact store, signer and verifier the settings name. Imports cost something: each stands alone."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.apps.settings import ArtifactSettings, DatabaseSettings, Told, WorkerSettings
 from penstock.apps.settings.stores import with_user
+from penstock.domain.clock import Clock
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.ports import SignatureVerifier
+
+if TYPE_CHECKING:
+    from penstock.connectors.spool.by_hand import Delivered
 
 
 def database_dsn(settings: DatabaseSettings) -> str:
@@ -14,6 +19,16 @@ def database_dsn(settings: DatabaseSettings) -> str:
     from penstock.connectors.postgres.embedded import dsn_of
 
     return settings.database_address or with_user(dsn_of(settings.paths.postgres), settings.database_user)
+
+
+async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) -> "Delivered":
+    """Bring the spool of a gateway that does not come back to the ledger, or raise ``CommandError``."""
+    from penstock.connectors.postgres.database import Database
+    from penstock.connectors.postgres.ledger import PostgresLedger
+    from penstock.connectors.spool.by_hand import deliver
+
+    async with Database(database_dsn(settings), max_connections=1) as database:
+        return await deliver(folder, PostgresLedger(database), clock)
 
 
 def open_store(settings: ArtifactSettings) -> ArtifactStore:

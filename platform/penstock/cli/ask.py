@@ -47,12 +47,12 @@ def ask(
 
 def _classify(question: str, image: Path, model: str, key: str, *, stages: bool) -> None:
     """Show what is on an image."""
-    from penstock.apps import connections
     from penstock.apps.settings import load
     from penstock.cli.classify import show
     from penstock.clients import classic
     from penstock.domain.clock import SystemClock
     from penstock.domain.command_error import CommandError
+    from penstock.local import connections
 
     with explained():
         if question:
@@ -64,11 +64,11 @@ def _classify(question: str, image: Path, model: str, key: str, *, stages: bool)
 
 
 def _chat(question: str, model: str, key: str, max_tokens: int, *, stages: bool) -> None:
-    from penstock.apps import connections
     from penstock.apps.settings import load
     from penstock.clients.chat import Question, ask_model, breakdown
     from penstock.domain.clock import SystemClock
     from penstock.domain.command_error import CommandError
+    from penstock.local import connections
 
     with explained(), connections.gateway(load(), key) as http:
         if not question:

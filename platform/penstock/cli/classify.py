@@ -28,11 +28,11 @@ def classify(
 
     * `penstock classify --model topics < lines.txt`
     """
-    from penstock.apps import connections
     from penstock.apps.settings import load
     from penstock.clients.classic import classify as ask
     from penstock.domain.clock import SystemClock
     from penstock.domain.command_error import CommandError
+    from penstock.local import connections
 
     with explained(), connections.gateway(load(), key) as http:
         given = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]

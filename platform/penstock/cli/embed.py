@@ -25,10 +25,10 @@ def embed(
 
     * `penstock embed --model minilm < lines.txt > vectors.jsonl`
     """
-    from penstock.apps import connections
     from penstock.apps.settings import load
     from penstock.clients.classic import embed as ask
     from penstock.domain.command_error import CommandError
+    from penstock.local import connections
 
     with explained(), connections.gateway(load(), key) as http:
         given = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.connections import gateway_address, operator, reading_key
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import explained
 from penstock.domain.command_error import CommandError
+from penstock.local.connections import gateway_address, operator, reading_key
 from penstock.views import records as views
 
 MOST = 1000

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.connections import operator
 from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import err, explained, out
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import ModelName
+from penstock.local.connections import operator
 from penstock.views import versions
 
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")

@@ -23,14 +23,16 @@ def deliver(
 
     For example: `penstock spool deliver /mnt/home-gateway-7/spool`
     """
-    from penstock.apps import spools
+    import asyncio
+
     from penstock.apps.settings import load
-    from penstock.apps.stores import database_dsn
+    from penstock.apps.stores import deliver_spool
     from penstock.domain.clock import SystemClock
 
     with explained():
         settings = load()
-        done = spools.deliver(Path(folder) if folder else settings.paths.spool, database_dsn(settings), SystemClock())
+        place = Path(folder) if folder else settings.paths.spool
+        done = asyncio.run(deliver_spool(settings, place, SystemClock()))
     for request, why in done.refused.items():
         err.print(f"the ledger does not take request {request}: {why}", highlight=False, soft_wrap=True)
     left = f"{len(done.left)} files are left: of gateways that run, or of what the ledger does not take"

@@ -2,12 +2,12 @@
 
 import typer
 
-from penstock.apps import peers, sharing
-from penstock.apps.connections import controller_address, operator
+from penstock.apps import sharing
 from penstock.apps.settings import Settings, load, without_password
 from penstock.cli import screen
 from penstock.cli.terminal import explained, out
 from penstock.domain.clock import SystemClock
+from penstock.local.connections import controller_address, operator, operator_certificate
 from penstock.views import status as views
 from penstock.views import versions
 from penstock.views.elements import Listing, line, listing
@@ -28,7 +28,7 @@ def status() -> None:
         screen.show(versions.running(models))
         found = api.get("/status")
         address = controller_address(settings)
-        own = peers.operator_certificate(settings, address)
+        own = operator_certificate(settings, address)
         ends_at = own.now().ends_at if own else None
         told = (
             *views.controller(found, address),

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.connections import operator
 from penstock.apps.settings import load
 from penstock.cli import bounds, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import explained, out
 from penstock.domain.tenancy.tenant import Priority
+from penstock.local.connections import operator
 from penstock.views import tenants as views
 
 app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")

@@ -13,7 +13,6 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from penstock.apps.connections import operator
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
@@ -21,6 +20,7 @@ from penstock.cli.caller import as_caller
 from penstock.cli.terminal import err, explained, out
 from penstock.clients.operator import Operator
 from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.local.connections import operator
 from penstock.views import tenants as views
 
 PAGE_ROWS = 5000

@@ -1,11 +1,19 @@
-"""The home folder: made private, with the platform's one secret. Everything else is derived from it or found in it."""
+"""The home folder: made private, with the platform's one secret, and its logs kept within bounds.
+
+Every log of `penstock up` and its controller is cut by one rule (`telemetry/log_files.py`); an engine's log is its
+agent's to cut, by the same rule.
+"""
 
 import secrets
+from pathlib import Path
 
 from penstock.apps.settings import Home
+from penstock.connectors.process import leftovers
 from penstock.supervision.files import unwritable, write_private
+from penstock.telemetry.log_files import ENGINE, LogBounds, prune, rotate
 
 PLATFORM_KEY_BYTES = 32
+WORKER = "worker-"
 
 
 def prepare(home: Home) -> bool:
@@ -22,3 +30,15 @@ def prepare(home: Home) -> bool:
     except OSError as error:
         raise unwritable(home.root, error) from error
     return is_new
+
+
+def bound_logs(home: Home, bounds: LogBounds) -> None:
+    """Cut what has grown too large, and remove the oldest logs of workers that are gone."""
+    for log in _cut_here(home.logs):
+        rotate(log, bounds)
+    alive = {str(record.worker) for record in leftovers.living(home.run)}
+    prune(home.logs, WORKER, alive.__contains__, bounds)
+
+
+def _cut_here(logs: Path) -> list[Path]:
+    return [log for log in logs.glob("*.log") if not log.name.startswith(ENGINE)]

@@ -4,11 +4,10 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
-from penstock.apps import connections
 from penstock.apps.settings import Settings
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.local import certificates, database, logs, observing, question, shutdown, state
+from penstock.local import certificates, connections, database, home, observing, question, shutdown, state
 from penstock.local.parts import Parts
 from penstock.local.screen import Screen
 from penstock.local.starting import Start
@@ -118,7 +117,7 @@ class LocalPlatform:
 
     async def _keep_logs(self) -> None:
         while True:
-            await asyncio.to_thread(logs.bound, self._settings.paths, LogBounds())
+            await asyncio.to_thread(home.bound_logs, self._settings.paths, LogBounds())
             await asyncio.sleep(database.LOOK_EVERY_S)
 
     def _write_state(self, *, phase: str | None = None, ready: bool | None = None) -> None:

@@ -3,11 +3,10 @@
 import json
 import shlex
 
-from penstock.apps import connections
 from penstock.apps.settings import Settings
 from penstock.clients.chat import Question, ask_model, breakdown
 from penstock.domain.clock import SystemClock
-from penstock.local import observing
+from penstock.local import connections, observing
 from penstock.local.screen import Screen
 
 MODEL = "smollm2"

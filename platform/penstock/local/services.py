@@ -6,9 +6,9 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps import peers
 from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.connectors.process import leftovers
+from penstock.local import connections
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import ready_file
@@ -94,7 +94,7 @@ async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
     if not url:
         return False
     try:
-        verify = peers.operator_tls(settings, url) or url.startswith("https:")
+        verify = connections.operator_tls(settings, url) or url.startswith("https:")
         async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, verify=verify) as http:
             answer = await http.get(f"{url}/readyz")
     except httpx.HTTPError:

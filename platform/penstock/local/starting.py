@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from penstock.apps import connections
 from penstock.apps.models import ensure_demo
 from penstock.apps.settings import Settings
 from penstock.connectors.postgres import roles
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
-from penstock.local import certificates, home, observing, seed, services
+from penstock.local import certificates, connections, home, observing, seed, services
 from penstock.local.parts import Parts
 from penstock.local.screen import Phase
 from penstock.packaging.demo import version_names

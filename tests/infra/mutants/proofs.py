@@ -30,7 +30,7 @@ OWN = tuple(
 WHOLE = (
     *OWN,
     f"{PLATFORM}tests/unit/contract/test_contract.py",
-    f"{PLATFORM}tests/unit/adapters/kubernetes",
+    f"{PLATFORM}tests/unit/connectors/kubernetes",
     f"{PLATFORM}tests/contracts/test_fleet_host.py",
     f"{PLATFORM}tests/integration/control/test_kubernetes_fleet.py",
 )

@@ -20,7 +20,7 @@ from pathlib import Path
 from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId
-from tests.unit.adapters.spool.test_spool import opening, row
+from tests.unit.connectors.spool.test_spool import opening, row
 spool = Spool(Path({folder!r}), SystemClock())
 for name in ("whole", "half", "unheard"):
     spool.opened(opening(name))

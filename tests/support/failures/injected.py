@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import psutil
 
-from penstock.apps import connections, stores
+from penstock.apps import stores
 from penstock.apps.peers import of_home
 from penstock.apps.settings import Settings, Tls
 from penstock.domain.models.model import GoldenPrompt
+from penstock.local import connections
 from penstock.packaging import demo_models
 from penstock.packaging.measured import measured
 from penstock.packaging.packing import Publishing, describe, publish

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps import connections, peers
+from penstock.apps import peers
 from penstock.apps.settings import Settings, Tls, environment_of_workers
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
-from penstock.local import certificates
+from penstock.local import certificates, connections
 from penstock.tls.identity import Role
 from tests.support.tls.certificates import Issuer
 

@@ -13,7 +13,6 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from penstock.apps import connections
 from penstock.apps.settings import as_yaml, environment, load
 from penstock.cli import app
 from penstock.cli.bounds import parsed
@@ -23,6 +22,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenancy.budget import day
 from penstock.domain.tenancy.tenant import Role
+from penstock.local import connections
 from penstock.views.tenants import described
 from penstock.views.words import dollars
 from tests.support.controllers.in_memory import Room

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from penstock.apps import connections
 from penstock.cli import app
 from penstock.clients.chat import breakdown
 from penstock.clients.classic import classify, image_model
 from penstock.domain.command_error import CommandError
+from penstock.local import connections
 
 INPUTS = {"labels": "image", "languages": "text", "mine": "image"}
 ANSWER = {

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.apps import connections
 from penstock.apps.settings import Settings
 from penstock.clients.fleet import PATIENCE_S, FleetWatch, Waiting, line_of
 from penstock.clients.operator import Operator
 from penstock.domain.command_error import CommandError
+from penstock.local import connections
 from tests.support.clock import ManualClock
 
 

@@ -1,1 +1,1 @@
-"""Kubernetes as the host of the workers: the controller owns versions, an autoscaler owns numbers (ADR 0060)."""
+"""Kubernetes as the host of workers: the controller owns versions, an autoscaler owns replica counts (ADR 0060)."""

@@ -1,7 +1,7 @@
-"""What the API server's answers are read as: the one place where its bytes become objects that others may trust.
+"""Parses the API server's answers: the one place that turns its bytes into trusted objects.
 
-An answer is checked for every field that we read, and refused as a whole where one is missing or of another type. A
-null says as much as a field that is not there, as in Kubernetes itself; but a list without items is no empty one.
+Each field that we read is checked; an answer with a missing or mistyped field is refused whole. Null equals an absent
+field, as in Kubernetes; a list object without items is no empty list.
 """
 
 from datetime import datetime
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 class Refused(Exception):
-    """The API server did not do it: status 0 where it did not answer at all, or nothing that can be read."""
+    """The API server did not do it: status 0 without an answer, or with an unreadable one."""
 
     def __init__(self, status: int, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -85,26 +85,26 @@ _Shape = TypeVar("_Shape")
 
 
 def page(raw: bytes) -> tuple[list[Json], str, str]:
-    """Return a list's objects, its version, and where it goes on; empty at its end."""
+    """Return a list's objects, its resource version, and its continue token, empty at the end."""
     found = _decoded(raw)
     meta = _shaped(found, _Page).metadata
     return found["items"], meta.resource_version, meta.following
 
 
 def written(raw: bytes) -> Json:
-    """Return an object as it stands after a write."""
+    """Return an object after a write."""
     found = _decoded(raw)
     _shaped(found, _Object)
     return found
 
 
 def done(raw: bytes) -> None:
-    """Check an answer of which nothing is read."""
+    """Check an answer whose content is not needed."""
     _decoded(raw)
 
 
 def event(line: bytes) -> tuple[str, Json]:
-    """Return what happened in a watch and to which object; what the server says against it is raised."""
+    """Return a watch event's type and object; raises a server's error event."""
     found = _decoded(line)
     kind = _shaped(found, _Event).type
     if kind == "ERROR":
@@ -115,7 +115,7 @@ def event(line: bytes) -> tuple[str, Json]:
 
 
 def refusal(status: int, body: bytes, retry_after: str) -> Refused:
-    """Return what an answer that is no yes says, and when to come back: within our own bound."""
+    """Return an error answer's reason and retry time, within our own bound."""
     try:
         message = _shaped(_decoded(body), _Failure).message
     except Refused:

@@ -1,4 +1,4 @@
-"""How long to leave a server alone that refused or did not answer: twice as long each time, or what it asks for."""
+"""Exponential backoff from a failing server, or as long as it asks."""
 
 import random
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ LONGEST_S = 60.0
 
 @dataclass(slots=True, kw_only=True)
 class Backoff:
-    """Counts failures. Each wait is drawn from its upper half, so that many who wait do not come back together."""
+    """Counts failures. A wait is drawn from its upper half, so that many clients do not return together."""
 
     first_s: float = 1.0
     longest_s: float = LONGEST_S
@@ -16,11 +16,10 @@ class Backoff:
     _failures: int = 0
 
     def worked(self) -> None:
-        """Forget the failures."""
         self._failures = 0
 
     def failed(self, wanted_s: float = 0.0) -> float:
-        """Count a failure and return how long to wait: at least what the server wants, within bounds."""
+        """Count a failure and return the wait: at least the server's, within bounds."""
         wait_s = min(self.longest_s, self.first_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         return min(self.longest_s, max(wanted_s, wait_s * self.chance.uniform(0.5, 1.0)))

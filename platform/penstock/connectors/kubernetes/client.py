@@ -1,5 +1,6 @@
-"""The official client, with our own bounds: no call waits for long, none repeats itself, and each error says when to
-try again. It knows HTTP and the API's conventions, and not what is read or written.
+"""The official client with our bounds: short timeouts, no retries, errors with a retry time.
+
+It knows HTTP and the API's conventions, not the objects' meaning.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Seconds: for a connection, for a whole answer, for how long one watch runs, and what it may be late."""
+    """Seconds: connect, whole answer, duration of a watch and its tolerated delay."""
 
     connect_s: float = 3.0
     answer_s: float = 10.0
@@ -47,7 +48,7 @@ class Api:
         self._client, self._namespace, self._patience = client, namespace, patience
 
     async def listed(self, kind: Kind, selector: str) -> tuple[list[Json], str]:
-        """Return all objects that are selected, and the version of the list, from which a watch goes on."""
+        """Return all selected objects, and the list's version, from which a watch continues."""
         found: list[Json] = []
         following = ""
         while True:
@@ -59,7 +60,7 @@ class Api:
                 return found, version
 
     async def watch(self, kind: Kind, selector: str, since: str) -> AsyncIterator[tuple[str, Json]]:
-        """Yield ``OPENED``, then what changes after ``since``, until the server ends it; 410 means: list anew."""
+        """Yield ``OPENED``, then changes after ``since``, until the server ends it; 410 means: list again."""
         asked = self._patience.watch_s
         query = [
             ("labelSelector", selector),
@@ -77,18 +78,17 @@ class Api:
                 yield answers.event(line)
 
     async def apply(self, written: Written) -> Json:
-        """Write an object's fields as ours (server-side apply); somebody else's fields are never taken."""
+        """Server-side apply of an object's fields; fields of other owners are never taken."""
         query = [("fieldManager", names.OWNER), ("force", "false")]
         path = written.kind.path(self._namespace, written.name)
         return answers.written(await self._call("PATCH", path, query, written.body, _APPLY))
 
     async def patch(self, kind: Kind, name: str, body: Mapping[str, object]) -> None:
-        """Change single fields of an object."""
         query, path = [("fieldManager", names.OWNER)], kind.path(self._namespace, name)
         answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
     async def delete(self, kind: Kind, name: str, uid: str = "") -> None:
-        """Delete an object, with a ``uid`` only that very one; one that is not there is no error."""
+        """Delete an object, with ``uid`` only that very one; an absent object is no error."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -121,7 +121,7 @@ class Api:
         body: Mapping[str, object] | None = None,
         content: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yield the answer's head where it is a yes; everything else is ``Refused``."""
+        """Yield a successful answer's head; everything else is ``Refused``."""
         headers = {"Accept": "application/json", "Content-Type": content}
         try:
             asked = await self._client.param_serialize(
@@ -145,7 +145,7 @@ class Api:
 async def _refuse_redirects(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Ask nobody else: an API server redirects no client, and where one leads we would be obeyed by a stranger."""
+    """Follow no redirect: an API server sends none, and its target would get our credentials."""
     response = await handler(request)
     if response.status in _ELSEWHERE:
         response.close()
@@ -155,7 +155,7 @@ async def _refuse_redirects(
 
 @asynccontextmanager
 async def connected(kubeconfig: str, namespace: str, patience: Patience = Patience()) -> AsyncIterator[Api]:
-    """Yield calls to the cluster of this file, or to the one that this pod is in; ``CommandError`` where there is none.
+    """Yield calls to this file's cluster, or the pod's own; ``CommandError`` without one.
 
     The pod's token is read again as it changes.
     """

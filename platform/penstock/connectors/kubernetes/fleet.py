@@ -1,7 +1,7 @@
-"""The Kubernetes fleet: tells what runs, and has versions stand as the plan says. Fits `control.fleet.orders.Host`.
+"""The Kubernetes fleet: observes workers and applies plans; fits `control.fleet.orders.Host`.
 
-It starts nothing on this machine and never says how many pods there are. View and apply answer at once, from what the
-cluster last told and into what is done beside the loop: a cluster that hangs holds up no routing table.
+It starts no process and sets no replica count. View and apply return at once, from the mirrored state and into the
+background writer: a hanging cluster delays no routing table.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ PACE = Pace()
 
 
 class KubernetesFleet:
-    """Observes pods and workloads under our label, and writes what a fresh plan asks for."""
+    """Observes pods and workloads under our label, and writes the objects of fresh plans."""
 
     def __init__(self, api: Api, pools: Pools, clock: Clock, pace: Pace = PACE, first_wait_s: float = 1.0) -> None:
         self._pools, self._clock, self._pace = pools, clock, pace
@@ -45,7 +45,7 @@ class KubernetesFleet:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Follow the cluster while this is open."""
+        """Follow the cluster while the context is open."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in (self._pods.follow(), self._workloads.follow(), self._write())]
             try:
@@ -55,7 +55,7 @@ class KubernetesFleet:
                     task.cancel()
 
     async def view(self) -> FleetView:
-        """Return what the cluster last told, and whether it can be heard now."""
+        """Return the mirrored state, and whether the cluster answers now."""
         pods = sorted(self._pods.objects.items())
         workloads = self._workloads.objects.values()
         return FleetView(
@@ -67,7 +67,7 @@ class KubernetesFleet:
         )
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Have this plan brought about; it replaces the one before."""
+        """Replace the plan to bring about."""
         self._plan, self._planned_at = plan, self._clock.monotonic()
         self._news.set()
 

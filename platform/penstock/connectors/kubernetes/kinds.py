@@ -1,6 +1,6 @@
-"""The kinds of objects that the controller deals with, where they are in the API, and the rights that it needs to them.
+"""Kinds of objects that the controller handles, their API paths, and the rights that it needs.
 
-`RIGHTS` is the whole list: the contract carries it, and the infrastructure makes the controller's Role of it.
+`RIGHTS` is complete: the contract carries it, and the infrastructure builds the controller's Role from it.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of object in one version of its API."""
+    """One kind of object in one API version."""
 
     group: str
     version: str
@@ -17,11 +17,10 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As a manifest says it."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Return where the objects are, or one of them."""
+        """Return the path of the collection, or of one object."""
         root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
         return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
 

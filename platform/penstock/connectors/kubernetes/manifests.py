@@ -1,6 +1,6 @@
-"""What stands in the cluster for a version in a pool: its pods, their scaler, and how many may move at a time. Pure.
+"""Objects of a version in a pool: Deployment, ScaledObject, disruption budget. Pure.
 
-A Deployment here never says how many pods: that number is the scaler's, and whoever wrote it would set it back.
+A Deployment here never states its replicas: that number is the scaler's, and a second writer would reset it.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ ROLLOUT_SLACK_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """One object as we write it."""
+    """One rendered object."""
 
     kind: Kind
     name: str
@@ -30,7 +30,7 @@ class Written:
 
 
 def written(served: Served, pools: Pools) -> Iterator[Written]:
-    """Yield the objects of one version; each is whole before the one that needs it."""
+    """Yield a version's objects in order of dependency."""
     for placed in place(served, pools.pools):
         yield from _objects(placed, pools)
 
@@ -94,7 +94,7 @@ def _mark(deployment: Mapping[str, object]) -> dict[str, str]:
 
 
 def fill(value: object, filling: Mapping[str, str]) -> object:
-    """Return the value with what stands for its open places, in every text of it."""
+    """Fill the placeholders in every text of the value."""
     if isinstance(value, Mapping):
         return {key: fill(one, filling) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""One kind's objects as the API server last told them: listed once, then watched, listed again when the thread is lost.
+"""Mirror of one kind's objects: listed once, then watched, listed again when the watch is lost.
 
-What is known may be old; ``is_known`` says whether the server was heard. An object that is missing from a failed list
-is not gone: nothing is forgotten but what the server itself says is deleted, or leaves out of a whole list.
+Mirrored objects may be stale; ``is_known`` says whether the server was heard. Only a deletion event or a complete list
+removes an object; a failed list removes none.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Mirror:
         self.is_known = False
 
     async def follow(self) -> None:
-        """Keep up with the server until cancelled."""
+        """Follow the server until cancelled."""
         while True:
             try:
                 await self._once()
@@ -55,7 +55,7 @@ class Mirror:
         self._backoff.worked()
 
     def _lost(self, refusal: Refused) -> None:
-        """Begin anew with a list where the server has forgotten where we were; else go on from there."""
+        """List again if the server has dropped our resource version; else continue from it."""
         if refusal.status == GONE:
             self._since = ""
             return

@@ -1,6 +1,6 @@
-"""Names and labels of what the controller writes: valid for Kubernetes whatever a model is called, and never the same.
+"""Names and labels of the controller's objects: valid for any model name, and unique.
 
-A Deployment's name is part of its pods' names, which are host names of 63 characters: 17 of them are Kubernetes' own.
+A Deployment's name is part of its pods' host names of 63 characters, 17 of which Kubernetes takes.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ _LONGEST_MODEL, _LONGEST_POOL, _HASH_DIGITS, _LONGEST_LABEL = 20, 12, 10, 63
 
 
 def workload(version: VersionId, pool: str) -> str:
-    """Return the name of a version's workload in a pool: one DNS label of at most 45 characters."""
+    """Return the workload's name of a version in a pool: a DNS label of at most 45 characters."""
     model = version.partition("@")[0]
     digest = hashlib.sha256(f"{version} {pool}".encode()).hexdigest()[:_HASH_DIGITS]
     return f"{_label(model, _LONGEST_MODEL)}-{_label(pool, _LONGEST_POOL)}-{digest}"
 
 
 def filled(version: VersionId, pool: str) -> dict[str, str]:
-    """Return what stands for the open places of a pool's pod."""
+    """Return the values of a pool's pod placeholders."""
     model, _, digest = version.partition("@")
     return {
         "{VERSION}": version,
@@ -45,6 +45,6 @@ def filled(version: VersionId, pool: str) -> dict[str, str]:
 
 
 def _label(text: str, longest: int) -> str:
-    """Return the part of a name: a model's begins with a letter or digit, and so must a host name's."""
+    """Return the name's model part: it begins with a letter or digit, as a host name must."""
     kept = re.sub(r"[^a-z0-9]+", "-", text.lower())[:longest].strip("-")
     return kept if kept[:1].isalpha() else f"m{kept}"[:longest].strip("-")

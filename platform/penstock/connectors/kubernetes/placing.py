@@ -1,7 +1,7 @@
-"""Which pools take a version: those with the smallest device that holds a worker of it. Pure.
+"""Selects a version's pools: those with the smallest device that holds a worker of it. Pure.
 
-Trade-off: a small model never takes a dear GPU while its own kind is full; it waits, and its queue says so. The pools
-of that kind are filled in the order in which they are shipped: paid machines first, what can be taken away after them.
+Trade-off: a small model never takes a dear GPU while its own kind is full; its queue shows the wait. Pools of one kind
+fill in the shipped order: paid machines first, then interruptible ones.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ USABLE_RATIO = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A version in a pool, at its size: how few and how many workers, and how many the pools before it may carry."""
+    """A version in a pool: worker size, minimum and maximum, and the capacity of the pools before it."""
 
     served: Served
     pool: Pool
@@ -26,14 +26,14 @@ class Placed:
 
 
 def place(served: Served, pools: tuple[Pool, ...]) -> tuple[Placed, ...]:
-    """Return where this version goes, in the order of filling; nowhere where no pool holds it."""
+    """Return the version's pools in filling order; empty if none holds it."""
     fitting = [(pool, size) for pool in pools for size in pool.sizes if _fits(served, pool, size)]
     smallest = min((pool.device_bytes for pool, _ in fitting), default=0)
     return tuple(_filled(served, [one for one in fitting if one[0].device_bytes == smallest]))
 
 
 def why_nowhere(served: Served, pools: tuple[Pool, ...]) -> str:
-    """Say what no pool has."""
+    """Say which resource no pool has."""
     sizes = sorted({size.gpus for pool in pools for size in pool.sizes})
     if served.gpus not in sizes:
         counts = ", ".join(map(str, sizes))
@@ -49,7 +49,7 @@ def _fits(served: Served, pool: Pool, size: Size) -> bool:
 
 
 def _filled(served: Served, fitting: list[tuple[Pool, Size]]) -> Iterator[Placed]:
-    """Spread the least over what can't be taken away; on spot alone, over spot."""
+    """Spread the minimum over uninterruptible pools, or over spot pools if there are no others."""
     steady = any(not pool.is_spot for pool, _ in fitting)
     missing, carried = served.least, 0
     for pool, size in fitting:

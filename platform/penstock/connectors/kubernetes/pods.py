@@ -1,4 +1,4 @@
-"""Pods as workers: which run, which were told to go, which died. Pure but for what it remembers of deaths."""
+"""Pods as workers: running, draining, dead. Pure, apart from remembered deaths."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,18 +16,18 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 
 def version_of(one: Json) -> VersionId:
-    """Return the version that an object of ours is for, empty where somebody took that away."""
+    """Return an object's version, empty if its label was removed."""
     return VersionId(one["metadata"].get("annotations", {}).get(names.VERSION, ""))
 
 
 def is_told_to_go(pod: Json) -> bool:
-    """Tell whether we drain it, or whoever deletes it."""
+    """Return whether the pod is drained or deleted."""
     meta = pod["metadata"]
     return bool(meta.get("deletionTimestamp") or names.DRAINING in meta.get("annotations", {}))
 
 
 def running(pod: Json) -> Running | None:
-    """Return the worker of a pod, None where it runs no more. A node that is not heard of may still run it."""
+    """Return a pod's worker, None if it has ended. A pod of an unreachable node may still run."""
     meta, status = pod["metadata"], pod.get("status", {})
     if not version_of(pod) or status.get("phase") in _OVER:
         return None
@@ -41,14 +41,14 @@ def running(pod: Json) -> Running | None:
 
 
 class Deaths:
-    """Notices workers that ended without having been told to: a pod that failed, or whose container began again."""
+    """Records workers that ended unasked: failed pods and restarted containers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: list[Death] = []
 
     def note(self, before: Json | None, after: Json | None) -> None:
-        """Compare a pod with what it was; what happened before we looked is held against nobody."""
+        """Compare a pod with its previous state; events before the first look do not count."""
         if before is None or is_told_to_go(before) or not version_of(before):
             return
         if after is None or is_told_to_go(after):
@@ -59,7 +59,6 @@ class Deaths:
             self._kept.append(Death(worker=worker, version=version, at=self._clock.now()))
 
     def recent(self) -> tuple[Death, ...]:
-        """Return those of late."""
         now = self._clock.now()
         self._kept = [one for one in self._kept if now - one.at < KEPT_S]
         return tuple(self._kept)

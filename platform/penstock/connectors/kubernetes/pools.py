@@ -1,7 +1,7 @@
-"""The pools that the infrastructure ships as a mounted file: where workers can run, and what a pod of each looks like.
+"""Pools that the infrastructure ships as a mounted file: devices, and a pod template each.
 
-Pods are whole but for the places in braces (`FILLED`), which only the controller can fill; no version is known here.
-A field that there is not is refused: a misspelt one would leave its default in force.
+Pods are complete but for placeholders (`FILLED`), which the controller fills; no version is known here.
+Unknown fields are refused: a misspelt one would leave its default in force.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Json = Mapping[str, object]
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a worker of so many GPUs asks of a node, and how many such workers the pool holds at its largest."""
+    """A worker's resources for a number of GPUs, and the pool's maximum of such workers."""
 
     gpus: int
     most: int
@@ -26,7 +26,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One pool. ``device_bytes`` is the memory of one GPU or slice, ``start_s`` how long a worker may take to serve."""
+    """One pool. ``device_bytes`` is the memory of a GPU or slice, ``start_s`` a worker's longest start."""
 
     name: str
     device: str
@@ -38,7 +38,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of them, the first to be filled first; whom the scaler asks, and the namespace of all objects."""
+    """All pools in filling order; the scaler's Prometheus, and the namespace of all objects."""
 
     edition: int
     namespace: str
@@ -47,7 +47,7 @@ class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read(file: Path) -> Pools:
-    """Return the shipped pools, or raise ``CommandError``."""
+    """Return the shipped pools; raises ``CommandError``."""
     do = "It is made by the infrastructure; deploy it anew, or correct PENSTOCK_POOLS_FILE."
     try:
         found = msgspec.json.decode(file.read_bytes(), type=Pools)

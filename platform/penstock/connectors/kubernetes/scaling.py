@@ -1,8 +1,7 @@
-"""How many workers: what the scaler (KEDA) asks, out of the catalogue of metrics, never of utilisation.
+"""Queries of the scaler (KEDA) for replica counts, from the metrics catalogue, never from utilisation.
 
-A query without an answer is an error to the scaler, on which it holds the number that it has: no query puts a number
-where an answer is missing, and there is no fallback to a fixed one, which would scale a loaded fleet in just when
-nobody can see it.
+A query without an answer is an error, on which KEDA holds the present number: no query replaces a missing answer by a
+number, and there is no fallback, which would scale in a loaded fleet that cannot be observed.
 """
 
 from penstock.connectors.kubernetes.placing import Placed
@@ -16,7 +15,7 @@ UP_WINDOW_S, DOWN_WINDOW_S = 30, 300
 
 
 def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, object]:
-    """Return a ScaledObject's ``spec``: out fast, in slowly, one worker at a time."""
+    """Return a ScaledObject's ``spec``: scale out fast, in slowly, one worker at a time."""
     down = {
         "stabilizationWindowSeconds": DOWN_WINDOW_S,
         "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],
@@ -40,10 +39,10 @@ def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, objec
 
 
 def triggers(placed: Placed, server: str) -> list[dict[str, object]]:
-    """Queued tokens first, KV use as the bound of concurrency; first-token latency guards the first pool alone.
+    """Queued tokens first, KV use as the bound of concurrency; TTFT guards the first pool alone.
 
-    Only what is beyond the workers of the pools before this one counts, so that pools fill in their order and no load
-    is answered twice.
+    Only demand beyond the capacity of the pools before this one counts, so that pools fill in order and demand counts
+    once.
     """
     version = placed.served.version
     of, carried = f'{{version="{version}"}}', placed.carried
@@ -80,9 +79,9 @@ def _beyond(query: str, carried: float) -> str:
 
 
 def _quantile(part: float, histogram: str, selector: str) -> str:
-    """A quantile that is 0 where nothing was observed, and nothing at all where nobody was scraped.
+    """Return a quantile query: 0 without observations, no answer without targets.
 
-    Without observations the quantile is no number, which no scaler may be handed; hence the comparison.
+    Without observations the quantile is NaN, which a scaler must not get; hence the comparison.
     """
     rate = f"rate({histogram}_bucket{selector}[2m])"
     count = f"rate({histogram}_count{selector}[2m])"

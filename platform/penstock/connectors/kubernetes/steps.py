@@ -1,7 +1,6 @@
-"""From a plan and what stands in the cluster to what is to be done, in order. Pure.
+"""Derives ordered steps from a plan and the cluster's state. Pure.
 
-Nothing is removed because it is not in a plan: only what the plan names as withdrawn or ended goes, and of that only
-what stands under our label.
+Absence from a plan removes nothing: only withdrawn or ended objects that the plan names are removed, under our label.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -21,21 +20,21 @@ Objects = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Have this object stand as it is written."""
+    """Apply this object."""
 
     written: Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Mark a pod as drained, and as the first to go where the number of pods sinks."""
+    """Mark a pod as drained, and as the first to be removed on scale-in."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Take an object away: with ``uid``, that very one."""
+    """Delete an object, with ``uid`` that very one."""
 
     kind: Kind
     name: str
@@ -48,9 +47,9 @@ Step = Apply | Drain | Delete
 def steps(
     plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools, held: Container[str] = ()
 ) -> Iterator[Step]:
-    """Yield what the plan asks for: first what must stand, then who leaves.
+    """Yield the plan's steps: objects to apply first, then removals.
 
-    ``held`` names the Deployments that can't be written: no other waits for them.
+    ``held`` names the Deployments that cannot be written: no other waits for them.
     """
     standing = [one for served in plan.served or () for one in written(served, pools)]
     waits = set(_waiting(standing, workloads, held))
@@ -67,10 +66,10 @@ def steps(
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
-    """Yield the Deployments whose pods are exchanged later: one version in one pool at a time.
+    """Yield Deployments whose rolling update waits: one version in one pool updates at a time.
 
-    Each exchange takes one machine more than there are workers; all at once would ask for a machine each, and a bad
-    template would be everywhere before the first pod of it has served.
+    An update takes one machine more than there are workers; several at once would each ask for one, and a bad template
+    would spread before its first pod has served.
     """
     is_free = not any(is_exchanging(one) for one in workloads.values())
     for one in standing:
@@ -83,7 +82,7 @@ def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) 
 
 
 def is_exchanging(workload: Mapping[str, Any]) -> bool:
-    """Tell whether pods of an older template still run, as `kubectl rollout status` judges.
+    """Return whether pods of an older template still run, as `kubectl rollout status` does.
 
     https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status
     """
@@ -93,7 +92,7 @@ def is_exchanging(workload: Mapping[str, Any]) -> bool:
 
 
 def stuck(workloads: Objects) -> dict[str, str]:
-    """Say which exchange Kubernetes has given up to wait for; all others wait for it."""
+    """Describe the update that exceeded its progress deadline; all others wait for it."""
     found = {}
     for name, workload in workloads.items():
         for one in workload.get("status", {}).get("conditions", []):
@@ -120,7 +119,7 @@ def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) ->
 
 
 def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
-    """Say which versions no pool holds, and which workloads are in a pool that is not shipped any more."""
+    """Describe versions that no pool holds, and workloads of pools that are no longer shipped."""
     found: dict[str, str] = {}
     placed: set[str] = set()
     for one in served:

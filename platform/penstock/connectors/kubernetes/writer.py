@@ -1,7 +1,7 @@
-"""Brings about what a plan asks for, one call after another, beside the control loop, which never waits for it.
+"""Applies a plan's steps in the background; the control loop never waits for a call.
 
-A call that fails changes nothing else: the object is held, and said, and tried again later; a server that refuses or
-does not answer is left alone for a while. A plan is acted on while it is fresh: who leads no more makes no new one.
+A failed call holds its object only, which is reported and retried later; a failing server is left alone for a while. A
+plan is applied while it is fresh: a controller that lost the lead makes no new one.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ _REMEDY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Seconds: how long a plan counts, how often what stands is written again, when a refused object is tried again."""
+    """Seconds: validity of a plan, rewrite interval of applied objects, retry of refused ones."""
 
     fresh_s: float = 3.0
     resync_s: float = 60.0
@@ -40,7 +40,7 @@ class Pace:
 
 @dataclass(slots=True, kw_only=True)
 class _Stand:
-    """What we know of an object that we wrote: its text, its generation afterwards, and when that was."""
+    """An applied object: its text, resulting generation, and time."""
 
     text: bytes
     generation: int
@@ -49,7 +49,7 @@ class _Stand:
 
 @dataclass(slots=True, kw_only=True)
 class Writer:
-    """Does steps; ``held`` says in words what it could not do."""
+    """Executes steps; ``held`` describes those that failed."""
 
     api: Api
     clock: Clock
@@ -63,7 +63,7 @@ class Writer:
     _not_before: float = 0.0
 
     async def bring_about(self, steps: list[Step], is_fresh: Callable[[], bool]) -> None:
-        """Do what is due, until it is done, refused by the server as a whole, or no longer fresh."""
+        """Execute due steps until done, refused by the server as a whole, or stale."""
         self._forget({_key(step) for step in steps})
         for step in steps:
             if not is_fresh() or self.clock.monotonic() < self._not_before:
@@ -115,12 +115,12 @@ class Writer:
             logger().warning("cluster_object_set_back", object=key, generation=generation)
 
     def _generation(self, written: Written, before: _Stand) -> int:
-        """Return the generation that was there before our call, as far as anybody told us."""
+        """Return the last known generation before our call."""
         seen = self.workloads.get(written.name, {}) if written.kind is DEPLOYMENT else {}
         return max(before.generation, int(seen.get("metadata", {}).get("generation", 0)))
 
     def _is_due(self, step: Step) -> bool:
-        """Tell whether there is anything to do: what was written stands until it is seen otherwise, or for a while."""
+        """Return whether the object needs a write: it changed, was changed, or its last write is old."""
         key, now = _key(step), self.clock.monotonic()
         if now < self._held_until.get(key, 0.0):
             return False
@@ -150,7 +150,7 @@ class Writer:
         self.held[key] = said
 
     def _forget(self, asked: set[str]) -> None:
-        """Drop what was held of objects that nobody asks for any more."""
+        """Drop held objects that are no longer in the plan."""
         for key in self.held.keys() - asked - {SERVER}:
             del self.held[key]
             self._held_until.pop(key, None)

@@ -1,1 +1,1 @@
-"""Postgres, embedded or external: the platform's one database. Ports are met by shape; all SQL is in ``queries/``."""
+"""Postgres, embedded or external: the one database. All SQL is in ``queries/``."""

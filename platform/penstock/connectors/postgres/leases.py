@@ -1,4 +1,4 @@
-"""Workers' last heartbeats, in Postgres. Fits `control.fleet.heartbeats.LeaseStore`."""
+"""Workers' last heartbeats in Postgres."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ class PostgresLeases:
         self._read: dict[WorkerId, Seen] = {}
 
     async def save(self, seen: Sequence[Seen]) -> None:
-        """Store heartbeats, all in one statement."""
+        """Store heartbeats in one statement."""
         reports = [msgspec.json.encode(one.report).decode() for one in seen]
         workers = [one.report.worker for one in seen]
         await self._database.rows(_SQL["save"], workers, reports, [one.at for one in seen])
@@ -36,7 +36,7 @@ class PostgresLeases:
         return tuple(found)
 
     def _seen(self, row: Record) -> Seen:
-        """Return what a row says; what was read or written here before is not decoded again."""
+        """Decode a row, unless it was read or written here before."""
         known = self._read.get(row["worker"])
         if known is not None and known.at == row["seen_at"]:
             return known

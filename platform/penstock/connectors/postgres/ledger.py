@@ -1,4 +1,4 @@
-"""The usage ledger in Postgres. Fits `LedgerSink`, `LedgerReader` and `ForgivenSink` of `domain.ledger`."""
+"""The usage ledger in Postgres."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ _FORGIVEN = tuple(Forgiven.__dataclass_fields__)
 
 
 class PostgresLedger:
-    """Appends and reads; nothing here changes a row."""
+    """Appends and reads; no row is ever changed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store each row once, all in one statement; a request that has a row keeps it."""
+        """Store each row once, in one statement; a request that has a row keeps it."""
         if rows:
             columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
             await self._database.rows(_SQL["append"], *columns)
@@ -35,11 +35,11 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), LedgerRow) for row in rows)
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return what each key spent on requests opened in the span, from the rows themselves."""
+        """Return each key's spend on requests opened in the span, from the rows."""
         return await self._spent(_SQL["spent"], span.begin, span.end)
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
-        """Return what each key spent in a day or month, from the sums that the database keeps with the rows."""
+        """Return each key's spend in a day or month, from the database's running sums."""
         return await self._spent(_SQL["spent_in"], period)
 
     async def _spent(self, sql: str, *arguments: object) -> tuple[Spent, ...]:
@@ -53,12 +53,12 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), UsageLine) for row in rows)
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """Return how each version's requests ended since the beginning of that moment's UTC hour."""
+        """Return each version's outcomes since the start of that moment's UTC hour."""
         rows = await self._database.rows(_SQL["ended"], hour_of(since))
         return tuple(msgspec.convert(dict(row), Ended) for row in rows)
 
     async def forgive(self, ends: Sequence[Forgiven]) -> None:
-        """Leave these out of the ends that budgets read."""
+        """Exclude these outcomes from error budgets."""
         if ends:
             columns = [[getattr(one, column) for one in ends] for column in _FORGIVEN]
             await self._database.rows(_SQL["forgive"], *columns)

@@ -1,7 +1,7 @@
-"""What a killed server leaves behind: lock files whose process is gone or is another's now, and orphaned children.
+"""Cleans up after a killed server: stale lock files and orphaned children.
 
-Postgres trusts a process id in its lock files; after a reboot the id may be anybody's. Its processes work *in* the data
-folder, so their current folder tells them apart for certain.
+Postgres trusts the process id in its lock files, which after a reboot may belong to any process. Its own processes work
+*in* the data folder: their current folder identifies them.
 """
 
 import os
@@ -17,7 +17,7 @@ _POLL_S = 0.05
 
 
 def postmaster(data: Path) -> int:
-    """Return the process id of the running postmaster of this data folder, 0 where there is none."""
+    """Return the process id of this data folder's running postmaster, 0 without one."""
     try:
         pid = int((data / "postmaster.pid").read_text().partition("\n")[0])
     except (OSError, ValueError):
@@ -35,7 +35,7 @@ def clear(data: Path, locks: Iterable[Path]) -> None:
 
 
 def _end_orphans(data: Path) -> None:
-    """Wait for the children of a killed postmaster, which end by themselves; kill those that don't."""
+    """Wait for a killed postmaster's children to end; kill those that do not."""
     for attempt in range(int(_ORPHANS_END_WITHIN_S / _POLL_S)):
         orphans = [pid for pid in _processes() if _works_in(pid, data)]
         if not orphans:

@@ -1,7 +1,7 @@
-"""Forward-only migrations: ``migrations/NNNN_name.sql``, each applied once, in order, under one advisory lock.
+"""Forward-only migrations: ``migrations/NNNN_name.sql``, each applied once, in order, under an advisory lock.
 
-An applied file must never change: its digest is stored and compared. Numbers that the database has and this program
-does not know come from a newer program and are left alone, so that old and new run side by side during a deploy.
+An applied file must never change: its digest is compared. Numbers unknown to this program come from a newer release and
+are left alone, so that old and new run side by side during a deploy.
 """
 
 import asyncio
@@ -24,20 +24,17 @@ _AGAIN_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """One file."""
-
     number: int
     name: str
     sql: str
 
     @property
     def digest(self) -> str:
-        """Hex SHA-256 of the text."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
 def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
-    """Return the migrations of a folder in order; numbers start at 1 and have no gap."""
+    """Return a folder's migrations in order; numbers start at 1 without gaps."""
     found = tuple(
         Migration(number=int(path.stem.partition("_")[0]), name=path.stem.partition("_")[2], sql=path.read_text())
         for path in sorted(folder.glob("*.sql"))
@@ -49,7 +46,7 @@ def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
 
 @asynccontextmanager
 async def alone(database: Database, *, within_s: float) -> AsyncIterator[None]:
-    """Be the only one that prepares this database; ``StoreUnavailable`` where another does for longer than that."""
+    """Lock the preparation of this database; ``StoreUnavailable`` if another process holds the lock for too long."""
     async with database.transaction() as session:
         deadline = asyncio.get_running_loop().time() + within_s
         while not await _is_taken(session):
@@ -65,9 +62,9 @@ async def _is_taken(session: Session) -> bool:
 
 
 async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None) -> int:
-    """Apply what is missing and return how many that were; raise ``Conflict`` where an applied one was changed.
+    """Apply missing migrations and return their number; ``Conflict`` if an applied one was changed.
 
-    Where nothing is missing it only reads: a process whose role may not make tables looks as well.
+    Without missing ones it only reads: a role that may not create tables can check too.
     """
     migrations = known() if migrations is None else migrations
     if not await _missing(database, migrations):

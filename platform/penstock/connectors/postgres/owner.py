@@ -1,6 +1,6 @@
-"""Whose database this is: one platform's, known by fingerprints of its key and of its API keys' pepper.
+"""Ties a database to one platform, by fingerprints of its key and of its API keys' pepper.
 
-Two platforms on one database would write one ledger, lead each other's workers, and check keys with another pepper.
+Two platforms on one database would share a ledger, command each other's workers, and check keys with another pepper.
 """
 
 from contextlib import suppress
@@ -16,7 +16,7 @@ _SQL = load("platform")
 
 
 class _Statements(NamedTuple):
-    """What reads, sets and exchanges one fingerprint."""
+    """SQL that reads, sets and replaces one fingerprint."""
 
     read: str
     claim: str
@@ -28,16 +28,16 @@ _OF_PEPPER = _Statements(_SQL["pepper"], _SQL["claim_pepper"], _SQL["renew_peppe
 
 
 async def is_owner(database: Database, fingerprints: tuple[str, ...]) -> bool:
-    """Tell whether the database is this platform's; it becomes so where it is nobody's yet.
+    """Return whether the database is this platform's; an unclaimed one is claimed.
 
-    While its key is exchanged a platform has several; the first is what the database knows it by afterwards. Whose role
-    may not write it leaves that to the others: ``StoreUnavailable`` until somebody has claimed the database.
+    During key rotation a platform has several fingerprints; the first is stored. A role without write access leaves the
+    claim to others: ``StoreUnavailable`` until the database is claimed.
     """
     return await _is_known(database, _OF_KEY, fingerprints)
 
 
 async def is_pepper(database: Database, fingerprints: tuple[str, ...]) -> bool:
-    """Tell the same of what the platform's API keys are hashed with; the database must be known to be its own."""
+    """Return the same for the API keys' pepper; the database must be this platform's."""
     return await _is_known(database, _OF_PEPPER, fingerprints)
 
 

@@ -1,4 +1,4 @@
-"""Named queries: every SQL text stands in ``queries/<file>.sql`` under a line ``-- name: <name>``."""
+"""Named queries: SQL stands in ``queries/<file>.sql`` under a line ``-- name: <name>``."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @cache
 def load(file: str) -> Mapping[str, str]:
-    """Return the queries of one file by name."""
+    """Return a file's queries by name."""
     _, *parts = _HEAD.split((_FOLDER / f"{file}.sql").read_text())
     names, texts = parts[::2], parts[1::2]
     if len(set(names)) != len(names):

@@ -1,4 +1,4 @@
-"""What exists, in Postgres. Fits `control.registry.ports.RegistryStore` and `control.loop.RegistryReader`."""
+"""The registry in Postgres."""
 
 import asyncpg
 import msgspec
@@ -34,13 +34,12 @@ class PostgresRegistry:
         self._versions: tuple[ModelVersion, ...] = ()
 
     async def versions(self) -> tuple[ModelVersion, ...]:
-        """Return every version, oldest first."""
         return tuple(_version(row) for row in await self._database.rows(_SQL["versions"]))
 
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """Store it and return it; where the digest is stored already, return that one and note no act."""
+        """Store and return a version; for a known digest return the stored one without an audit row."""
         text = canonical(version.manifest).decode()
         name = version.manifest.name
         async with self._database.transaction() as session:
@@ -69,7 +68,7 @@ class PostgresRegistry:
             await note(session, act)
 
     async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]:
-        """Return what an alias was set to, newest first."""
+        """Return an alias's routes, newest first."""
         rows = await self._database.rows(_SQL["route_history"], alias, limit)
         return tuple(
             PastRoute(route=_ROUTE.decode(row["route"]) if row["route"] else None, who=row["who"], at=row["put_at"])
@@ -77,7 +76,7 @@ class PostgresRegistry:
         )
 
     async def autos(self) -> tuple[Auto, ...]:
-        """Return the auto aliases in force, by alias."""
+        """Return the auto aliases in force."""
         return tuple(_AUTO.decode(row["auto"]) for row in await self._database.rows(_SQL["autos"]))
 
     async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
@@ -88,7 +87,7 @@ class PostgresRegistry:
             await note(session, act)
 
     async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]:
-        """Return what an auto alias was set to, newest first."""
+        """Return an auto alias's settings, newest first."""
         rows = await self._database.rows(_SQL["auto_history"], alias, limit)
         return tuple(
             PastAuto(auto=_AUTO.decode(row["auto"]) if row["auto"] else None, who=row["who"], at=row["put_at"])
@@ -96,30 +95,29 @@ class PostgresRegistry:
         )
 
     async def owned(self) -> tuple[Owned, ...]:
-        """Return the versions that are not for everybody, by version."""
+        """Return the versions restricted to some tenants, by version."""
         rows = await self._database.rows(_SQL["owned"])
         return tuple(Owned(version=row["version"], tenants=_TENANTS.decode(row["tenants"])) for row in rows)
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
-        """Say for which tenants a version is."""
+        """Set a version's tenants."""
         async with self._database.transaction() as session:
             await session.run(_SQL["put_owned"], version, _text(tenants), act.who, act.at)
             await note(session, act)
 
     async def deployments(self) -> tuple[Deployment, ...]:
-        """Return the deployments, by version."""
         rows = await self._database.rows(_SQL["deployments"])
         return tuple(msgspec.json.decode(row["body"], type=Deployment) for row in rows)
 
     async def put_deployment(self, deployment: Deployment, act: Act) -> None:
-        """Set what should run of a version."""
+        """Set a version's deployment."""
         async with self._database.transaction() as session:
             text = msgspec.json.encode(deployment).decode()
             await session.run(_SQL["put_deployment"], deployment.version, text)
             await note(session, act)
 
     async def catalogue(self) -> Catalogue:
-        """Return everything in one snapshot; versions never change, so they are read again only when one is new."""
+        """Return everything in one snapshot; immutable versions are read again only if one is new."""
         row = await self._database.row(_SQL["catalogue"])
         if row is None:
             return Catalogue()

@@ -1,8 +1,7 @@
-"""Who may do what in the database: gateways read and append, controllers write, auditors read.
+"""Database roles: gateways read and append, controllers write, auditors read; Postgres refuses the rest.
 
-Postgres refuses everything else, whatever a process was brought to send. The owner of the tables says it, again with
-each release, and what stood before is taken back. A password reaches the server as its SCRAM verifier alone: servers
-may log statements.
+The tables' owner sets the grants anew with each release and revokes older ones. Passwords reach the server as SCRAM
+verifiers only, since servers may log statements.
 """
 
 import hashlib
@@ -22,8 +21,8 @@ _SQL = load("roles")
 
 
 async def grant(database: Database, passwords: Mapping[str, str]) -> None:
-    """Make the roles and say what they may. Those that are named may come in: by their password, or where it is empty
-    as the server trusts them.
+    """Create the roles and their grants. Named roles may log in, with their password or, if empty, as the server
+    trusts them.
     """
     async with database.transaction() as session:
         await session.run(_SQL["make"])
@@ -40,7 +39,7 @@ async def _let_in(session: Session, role: str, password: str) -> None:
 
 
 def verifier(password: str, salt: bytes) -> str:
-    """Return what Postgres keeps of a password of ASCII letters (RFC 5803)."""
+    """Return the SCRAM verifier of an ASCII password (RFC 5803)."""
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")

@@ -1,4 +1,4 @@
-"""Rollouts in Postgres. Fits ``control.rollout.ports.RolloutStore``."""
+"""Rollouts in Postgres."""
 
 import msgspec
 from asyncpg import Record
@@ -16,30 +16,27 @@ _CHANGE = msgspec.json.Decoder(Change)
 
 
 class PostgresRollouts:
-    """A row per rollout, and one per change."""
+    """One row per rollout, and one per change."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def live(self) -> tuple[Stored, ...]:
-        """Return those that are not over, by alias."""
+        """Return unfinished rollouts, by alias."""
         return tuple(map(_stored, await self._database.rows(_SQL["live"])))
 
     async def newest(self, limit: int) -> tuple[Stored, ...]:
-        """Return the newest, newest first."""
         return tuple(map(_stored, await self._database.rows(_SQL["newest"], limit)))
 
     async def one(self, rollout: str) -> Stored | None:
-        """Return one by its id."""
         row = await self._database.row(_SQL["one"], rollout)
         return None if row is None else _stored(row)
 
     async def history(self, rollout: str) -> tuple[Change, ...]:
-        """Return every change, oldest first."""
         return tuple(_CHANGE.decode(row["body"]) for row in await self._database.rows(_SQL["history"], rollout))
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a new one with its first change."""
+        """Store a new rollout with its first change."""
         rollout = step.rollout
         async with self._database.transaction() as session:
             body = msgspec.json.encode(rollout).decode()
@@ -47,7 +44,7 @@ class PostgresRollouts:
             await _write(session, step, act)
 
     async def go_on(self, step: Step, act: Act) -> None:
-        """Store what it has become, where nobody was first."""
+        """Store the next state, unless another controller stored one first."""
         rollout = step.rollout
         async with self._database.transaction() as session:
             body = msgspec.json.encode(rollout).decode()

@@ -1,11 +1,10 @@
-"""The last good copy on disk: written whole or not at all, readable by the owner alone."""
+"""The last good copy on disk: written atomically, readable by its owner alone."""
 
 import os
 from pathlib import Path
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace the file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -19,7 +18,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """Return the copy, None where there is none."""
+    """Return the copy, None without one."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

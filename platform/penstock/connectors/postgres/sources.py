@@ -1,7 +1,7 @@
-"""What gateways know of the platform: the routing table and the keys, each as a loop that never gives up.
+"""The gateways' sources: routing table and keys, each a loop that never gives up.
 
-``LISTEN`` on a connection of its own brings changes at once; polling finds what a lost notification did not say.
-Every value is validated before it counts. The last good one stays on disk and serves while the database is away.
+``LISTEN`` on a connection of its own brings changes at once; polling covers lost notifications. A value is validated
+before use. The last good one stays on disk and serves while the database is away.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class _Source(Generic[T]):
-    """One value that the database owns. ``name`` is its queries' and its channel's."""
+    """One value of the database. ``name`` names its queries and its channel."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class _Source(Generic[T]):
         decode: Callable[[bytes], Awaitable[T]],
         clock: Clock | None = None,
     ) -> None:
-        """Take the address, where the copy lies, and how a stored text becomes a valid value (or raises)."""
+        """``copy`` is the file of the last good value; ``valid`` decodes a stored text or raises."""
         self._way = way(dsn)
         self._path = snapshot_path
         self._name = name
@@ -57,13 +57,13 @@ class _Source(Generic[T]):
 
     @property
     def age_s(self) -> float:
-        """Seconds since the database last confirmed the value in use; infinite before the first time."""
+        """Seconds since the database last confirmed the value in use; infinite before that."""
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Hand over the copy on disk, then every new value, until cancelled; a dead database raises nothing.
+        """Hand over the copy on disk, then each new value, until cancelled; a dead database raises nothing.
 
-        Whatever else raises ends it. Run again, it hands over what the database has, and no copy of the past.
+        Any other error ends the run. A second run hands over the database's value and no copy.
         """
         self._stamp = -1
         if not self._is_restored:
@@ -82,7 +82,7 @@ class _Source(Generic[T]):
             retry_s = min(_MAX_RETRY_S, retry_s * 2)
 
     async def _follow(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Stay connected and hand over changes, until the connection breaks."""
+        """Hand over changes until the connection breaks."""
         connection = await asyncpg.connect(
             self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
         )
@@ -112,7 +112,7 @@ class _Source(Generic[T]):
             await self._take(row["body"].encode(), on_change)
 
     async def _take(self, data: bytes, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Use and keep a value, or keep the last good one."""
+        """Use and store a valid value, or keep the last good one."""
         if await self._use(data, on_change):
             try:
                 await asyncio.to_thread(snapshot.write, self._path, data)

@@ -1,7 +1,7 @@
-"""A stored routing table decoded a slice at a time: the loop that decodes it streams other people's tokens (C12).
+"""Decodes a stored routing table in slices: the event loop that decodes it streams other callers' tokens (C12).
 
-A thread would not help: the decoder holds the interpreter's lock to its end. With ten thousand workers a table is two
-megabytes and takes 15 ms; found in slices, none of which takes as long as a request's own work.
+A thread would hold the interpreter lock to its end. A table of ten thousand workers has two megabytes and takes 15 ms;
+no slice takes longer than a request's own work.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ SLICE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RawVersion(VersionEntry):
-    """A version whose workers are texts still."""
+    """A version with undecoded workers."""
 
     workers: tuple[msgspec.Raw, ...] = ()  # type: ignore[assignment]
 
 
 class _RawTable(msgspec.Struct):
-    """A table whose versions are texts still."""
+    """A table with undecoded versions."""
 
     number: int
     made_at: float
@@ -40,7 +40,7 @@ _FIELDS = tuple(field.name for field in fields(VersionEntry) if field.name != "w
 
 
 async def decode(data: bytes) -> RoutingTable:
-    """Return the table, or raise ``msgspec.MsgspecError``."""
+    """Return the table; raises ``msgspec.MsgspecError``."""
     raw = _TABLE.decode(data)
     await asyncio.sleep(0)
     versions = [await _version(version) for version in raw.versions]

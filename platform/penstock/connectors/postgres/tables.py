@@ -1,4 +1,4 @@
-"""Published routing tables, in Postgres. Fits `control.loop.TablePublisher` and `control.api.ports.TableHistory`."""
+"""Published routing tables in Postgres."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ _PRUNE_EVERY = 20
 
 
 class PostgresTables:
-    """Numbers only grow; an insert notifies the gateways by a trigger (``penstock_table``)."""
+    """Numbers only grow; a trigger notifies gateways of an insert (``penstock_table``)."""
 
     def __init__(self, database: Database, *, keep: int = 100) -> None:
         """Keep the newest ``keep`` tables, and of older ones the last before each change of routes."""
@@ -22,14 +22,14 @@ class PostgresTables:
         self._latest = EMPTY
 
     async def latest(self) -> RoutingTable:
-        """Return the newest table, or the empty one; read only where it is newer than the last one seen here."""
+        """Return the newest table, or the empty one; decoded only if newer than the last one seen."""
         row = await self._database.row(_SQL["latest"], self._latest.number)
         if row is not None:
             self._latest = _TABLE.decode(row["body"])
         return self._latest
 
     async def publish(self, table: RoutingTable) -> None:
-        """Store and push it; ``Conflict`` where its number is not the newest."""
+        """Store and notify; ``Conflict`` if the number is not the newest."""
         body = msgspec.json.encode(table).decode()
         if await self._database.row(_SQL["publish"], table.number, body, table.made_at) is None:
             raise Conflict(f"routing table {table.number} is not newer than the published one")
@@ -38,10 +38,8 @@ class PostgresTables:
             await self._database.rows(_SQL["prune"], self._keep)
 
     async def numbered(self, number: int) -> RoutingTable | None:
-        """Return a stored table."""
         row = await self._database.row(_SQL["numbered"], number)
         return None if row is None else _TABLE.decode(row["body"])
 
     async def history(self, limit: int) -> tuple[RoutingTable, ...]:
-        """Return stored tables, newest first."""
         return tuple(_TABLE.decode(row["body"]) for row in await self._database.rows(_SQL["history"], limit))

@@ -1,4 +1,4 @@
-"""Organisations, tenants and API keys (hashes only), in Postgres. Fits `control.api.ports.TenancyStore`."""
+"""Organisations, tenants and API keys (hashes only) in Postgres."""
 
 from collections.abc import Callable
 
@@ -22,18 +22,17 @@ _PLANS = {
 
 
 class PostgresTenancy:
-    """Every change notifies the gateways by a trigger (``penstock_keys``)."""
+    """A trigger notifies gateways of each change (``penstock_keys``)."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def tenants(self) -> tuple[Tenant, ...]:
-        """Return every tenant, by id."""
         rows = await self._database.rows(_SQL["tenants"])
         return tuple(map(_tenant, rows))
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
-        """Store a new tenant; ``Conflict`` where the id is taken, or where there is no such organisation."""
+        """Store a new tenant; ``Conflict`` if the id is taken or the organisation does not exist."""
         async with self._database.transaction() as session:
             await session.run(_SQL["add_tenant"], tenant.id, tenant.name, _text(tenant.plan), act.at, tenant.org)
             await note(session, act)
@@ -47,18 +46,17 @@ class PostgresTenancy:
         return _tenant(row)
 
     async def orgs(self) -> tuple[Org, ...]:
-        """Return every organisation, by id."""
         rows = await self._database.rows(_SQL["orgs"])
         return tuple(Org(id=row["id"], name=row["name"], plan=_plan(row["plan"])) for row in rows)
 
     async def add_org(self, org: Org, act: Act) -> None:
-        """Store a new organisation; ``Conflict`` where the id is taken."""
+        """Store a new organisation; ``Conflict`` if the id is taken."""
         async with self._database.transaction() as session:
             await session.run(_SQL["add_org"], org.id, org.name, _text(org.plan), act.at)
             await note(session, act)
 
     async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
-        """Change a plan under a row lock and return it, None where nobody has that name."""
+        """Change a plan under a row lock and return it, None for an unknown name."""
         lock, put = _PLANS[whose.kind]
         async with self._database.transaction() as session:
             row = await session.row(lock, whose.id)
@@ -70,22 +68,20 @@ class PostgresTenancy:
         return plan
 
     async def keys(self) -> tuple[ApiKey, ...]:
-        """Return every key, oldest first."""
         return tuple(_key(row) for row in await self._database.rows(_SQL["keys"]))
 
     async def key(self, key_id: KeyId) -> ApiKey | None:
-        """Return one key."""
         row = await self._database.row(_SQL["key"], key_id)
         return None if row is None else _key(row)
 
     async def add_key(self, key: ApiKey, act: Act) -> None:
-        """Store a new key; ``Conflict`` where its tenant does not exist."""
+        """Store a new key; ``Conflict`` if its tenant does not exist."""
         async with self._database.transaction() as session:
             await _insert(session, key)
             await note(session, act)
 
     async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
-        """Revoke a key as of the act's time; False where there is no such key that still works."""
+        """Revoke a key at the act's time; False if no such key is valid."""
         async with self._database.transaction() as session:
             row = await session.row(_SQL["revoke_key"], key_id, act.at)
             if row is not None:
@@ -93,7 +89,7 @@ class PostgresTenancy:
         return row is not None
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
-        """Store the successor and let the old key end at the given time; ``Conflict`` where the old one is revoked."""
+        """Store the successor and set the old key's end; ``Conflict`` if the old one is revoked."""
         async with self._database.transaction() as session:
             if await session.row(_SQL["expire_key"], old, old_expires_at) is None:
                 raise Conflict("only a key that still works can be rotated")

@@ -1,7 +1,6 @@
-"""Which versions gateways hold requests for, from them to controllers: a notification each time, and nothing is kept.
+"""Versions for which gateways hold requests, told to controllers by notifications; nothing is stored.
 
-Fits `control.fleet.demand.WantedSource`. Nobody writes a row: what is not heard is told again within a second, and
-what was true a moment ago is worth nothing. With the database away nothing is heard, and nothing wakes.
+A lost notification is repeated within a second. With the database away nothing is heard and nothing wakes.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ _RETRY_S = 0.5
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """What a gateway sends."""
+    """A gateway's message."""
 
     version: VersionId
     requests: int
@@ -37,7 +36,7 @@ _TOLD = msgspec.json.Decoder(_Told)
 
 
 class PostgresWantedTeller:
-    """A gateway's side."""
+    """The gateway's side."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -48,7 +47,7 @@ class PostgresWantedTeller:
 
 
 class PostgresWanted:
-    """A controller's side, on a connection of its own."""
+    """The controller's side, on a connection of its own."""
 
     def __init__(self, dsn: str) -> None:
         self._way = way(dsn)
@@ -57,7 +56,7 @@ class PostgresWanted:
         """How many notifications were none of ours."""
 
     async def run(self, on_wanted: Callable[[Wanted], None]) -> None:
-        """Hand over each as it is told, until cancelled; a dead database raises nothing."""
+        """Hand over each message until cancelled; a dead database raises nothing."""
         is_away = False
         while True:
             try:

@@ -1,6 +1,6 @@
-"""The local fleet: worker processes of this machine. Fits `control.fleet.orders.Host`.
+"""The local fleet: worker processes of this machine; fits `control.fleet.orders.Host`.
 
-A worker leads a session of its own and outlives the controller; whoever comes next adopts it by its record.
+A worker leads a session of its own and outlives the controller; the next controller adopts it by its record.
 """
 
 import secrets
@@ -20,9 +20,9 @@ from penstock.telemetry.logs import logger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """Where and how workers are started. ``environment`` None hands on ours.
+    """Folder, command and environment of workers; ``environment`` None inherits ours.
 
-    A worker has ``grace_s`` to drain; then it and its group are killed.
+    A worker has ``grace_s`` to drain; then its process group is killed.
     """
 
     run: Path
@@ -37,7 +37,7 @@ class LocalFleet:
     """Starts, adopts, drains and reaps."""
 
     def __init__(self, config: HostConfig, clock: Clock) -> None:
-        """Nothing is started; living workers of a controller before us are found by their records."""
+        """Nothing is started; living workers of an earlier controller are found by their records."""
         self._config = config
         self._clock = clock
         self._records = Records(config.run / "workers")
@@ -46,7 +46,7 @@ class LocalFleet:
         self._has_looked = False
 
     async def view(self) -> FleetView:
-        """Return the living workers and the recent deaths; cleans up after the dead."""
+        """Return living workers and recent deaths; removes the records of dead ones."""
         now = self._clock.now()
         self._reap()
         running = [record for record in self._records.all() if self._is_alive(record, now)]
@@ -68,7 +68,7 @@ class LocalFleet:
         )
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Tell workers to drain, then start new ones."""
+        """Drain workers, then start new ones."""
         records = {record.worker: record for record in self._records.all()}
         for worker in plan.drain:
             if worker in records:
@@ -108,13 +108,13 @@ class LocalFleet:
         logger().info("worker_told_to_drain", worker=record.worker, version=record.version, pid=record.pid)
 
     def _kill_overdue(self, record: Record, now: float) -> None:
-        """Kill a worker whose drain grace is over."""
+        """Kill a worker after its drain grace."""
         if record.draining_at and now - record.draining_at > self._config.grace_s:
             logger().warning("worker_killed", worker=record.worker, version=record.version, pid=record.pid)
             identity.kill_group(record.pid, record.start)
 
     def _reap(self) -> None:
-        """Collect the exit codes of our own children; an adopted worker's is collected by the system."""
+        """Collect exit codes of our own children; init collects those of adopted workers."""
         for worker, child in list(self._children.items()):
             if child.poll() is not None:
                 logger().info("worker_ended", worker=worker, pid=child.pid, exit_code=child.returncode)

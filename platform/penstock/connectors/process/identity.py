@@ -1,4 +1,4 @@
-"""Which process an id means: the id together with its start time, since the kernel uses ids again."""
+"""Identifies a process by id and start time, since the kernel reuses ids."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ _STARTED = 19
 
 
 def started(pid: int) -> str:
-    """Return when a living process started, as a text that no other process has; empty where it is gone or a zombie."""
+    """Return a living process's start time as text; empty if it has ended or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -20,7 +20,7 @@ def started(pid: int) -> str:
 
 
 def send(pid: int, start: str, number: signal.Signals) -> None:
-    """Signal a process, and never another one that got its id."""
+    """Signal a process, and never another one with its id."""
     with suppress(ProcessLookupError):
         fd = os.pidfd_open(pid)
         try:
@@ -31,7 +31,7 @@ def send(pid: int, start: str, number: signal.Signals) -> None:
 
 
 def kill_group(pid: int, start: str) -> None:
-    """Kill a session's leader and everything in its group."""
+    """Kill a session leader and its process group."""
     with suppress(ProcessLookupError):
         if started(pid) == start:
             os.killpg(pid, signal.SIGKILL)

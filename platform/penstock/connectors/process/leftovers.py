@@ -1,4 +1,4 @@
-"""Workers without a controller: found, drained, ended. Starting and restarting them is the controller's job."""
+"""Workers without a controller: find, drain, kill. Starting them is the controller's job."""
 
 import asyncio
 import signal
@@ -13,12 +13,12 @@ POLL_S = 0.1
 
 
 def living(run: Path) -> list[Record]:
-    """Return the workers of this home whose process exists."""
+    """Return this home's workers with a running process."""
     return [record for record in Records(run / FOLDER).all() if _lives(record)]
 
 
 async def drain(run: Path, grace_s: float) -> int:
-    """Ask all workers to drain and end, kill those that don't; return how many were killed."""
+    """Drain all workers, kill those that do not end; return the number killed."""
     alive = living(run)
     for record in alive:
         identity.send(record.pid, record.start, signal.SIGTERM)
@@ -33,13 +33,13 @@ async def drain(run: Path, grace_s: float) -> int:
 
 
 def kill(records: Sequence[Record]) -> None:
-    """End workers at once; their engines end with them."""
+    """Kill workers at once; their engines end with them."""
     for record in records:
         identity.kill_group(record.pid, record.start)
 
 
 def _forget_ended(run: Path) -> None:
-    """Remove the records of those that were drained: the next controller shall not take that for a crash."""
+    """Remove the records of drained workers, so that the next controller does not count crashes."""
     records = Records(run / FOLDER)
     for record in list(records.all()):
         if not _lives(record):

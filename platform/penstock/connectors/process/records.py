@@ -1,4 +1,4 @@
-"""Process records on disk, so that a controller that starts again adopts the workers that still live."""
+"""Process records on disk, by which a restarted controller adopts living workers."""
 
 import json
 import os
@@ -12,7 +12,9 @@ from penstock.telemetry.logs import logger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A worker's process. ``start`` is from `identity.started`; times are Unix seconds, ``draining_at`` 0 for not."""
+    """A worker's process. ``start`` is from `identity.started`; times are Unix seconds, ``draining_at`` 0 if not
+    draining.
+    """
 
     worker: WorkerId
     version: VersionId
@@ -40,7 +42,7 @@ class Records:
                 path.unlink(missing_ok=True)
 
     def write(self, record: Record) -> None:
-        """Write a record, whole or not at all."""
+        """Write a record atomically."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._path(record.worker)
         draft = path.with_suffix(f".{os.getpid()}")
@@ -48,7 +50,7 @@ class Records:
         draft.replace(path)
 
     def remove(self, worker: WorkerId) -> None:
-        """Remove a record, and the worker's credential with it."""
+        """Remove a record and the worker's credential."""
         self._path(worker).unlink(missing_ok=True)
         self._path(worker).with_suffix(".key").unlink(missing_ok=True)
 

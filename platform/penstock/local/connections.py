@@ -1,18 +1,21 @@
 """Where the gateway and the controller of this home are, and with which keys to speak to them."""
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
-from penstock.apps import peers
-from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
+from penstock.apps.peers import files_of, of_home
+from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings, Tls
 from penstock.clients.fleet import FleetWatch, Waiting
 from penstock.clients.operator import Operator
-from penstock.domain.clock import Clock
+from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.supervision.listening import url_at
+from penstock.tls.identity import Role
+from penstock.tls.mutual import Mutual
 
 TIMEOUT_S = 300.0
 
@@ -24,7 +27,7 @@ def operator(settings: Settings) -> Operator:
             f"There is no key to show at {settings.url}.", do="Give an admin's or auditor's with --key (PENSTOCK_KEY)."
         )
     url = controller_address(settings)
-    return Operator(url, reading_key(settings), peers.operator_tls(settings, url))
+    return Operator(url, reading_key(settings), operator_tls(settings, url))
 
 
 def reading_key(settings: Settings) -> str:
@@ -88,6 +91,23 @@ def _demo_key(settings: Settings) -> str:
             f"There is no demo key in {settings.paths.root}.",
             do="`penstock up` makes one at its first start; or give a key with --key.",
         ) from error
+
+
+def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
+    """Return what an operator's connection to this controller is made with; None where it is like anybody's."""
+    own = operator_certificate(settings, url)
+    return own.client(Role.CONTROLLER) if own else None
+
+
+def operator_certificate(settings: Settings, url: str) -> Mutual | None:
+    """Return what an operator shows to this controller; None where it asks for nothing, or there is nothing."""
+    if not url.startswith("https:"):
+        return None
+    files = files_of(settings.model_copy(update={"tls": Tls.AUTO}), Role.OPERATOR)
+    own = of_home(settings.paths, Role.OPERATOR)
+    if files is None and not settings.url and own.certificate.exists():
+        files = own
+    return Mutual(files, Role.OPERATOR, SystemClock()) if files else None
 
 
 def _read(file: Path, what: str) -> str:

@@ -9,7 +9,7 @@ from penstock.apps.settings import Home
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import Record, Records
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.local import logs
+from penstock.local.home import bound_logs
 from penstock.telemetry.log_files import LogBounds
 
 SMALL = LogBounds(most_bytes=100, pieces=2, gone=1)
@@ -28,7 +28,7 @@ def test_any_log_that_has_grown_is_cut(home: Home, name: str) -> None:
     """A gateway's log of requests had no bound and filled the disk; whoever wrote a log, it is cut like an engine's."""
     log = home.logs / f"{name}.log"
     log.write_bytes(b"x" * 150)
-    logs.bound(home, SMALL)
+    bound_logs(home, SMALL)
     assert log.stat().st_size == 0
     assert log.with_name(f"{log.name}.1").stat().st_size == 150
 
@@ -37,7 +37,7 @@ def test_an_engines_log_is_left_to_its_agent(home: Home) -> None:
     """The agent reads its end before it cuts it: two that cut one log would lose the reason of a death."""
     log = home.logs / "engine-a-1.log"
     log.write_bytes(b"x" * 150)
-    logs.bound(home, SMALL)
+    bound_logs(home, SMALL)
     assert log.stat().st_size == 150
 
 
@@ -52,5 +52,5 @@ def test_of_gone_workers_the_newest_logs_stay(home: Home) -> None:
         worker=WorkerId("alive"), version=VersionId("a@1"), pid=pid, start=identity.started(pid), started_at=0.0
     )
     Records(home.run / "workers").write(record)
-    logs.bound(home, SMALL)
+    bound_logs(home, SMALL)
     assert {path.name for path in home.logs.iterdir()} == {"worker-alive.log", "worker-second.log"}

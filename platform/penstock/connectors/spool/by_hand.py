@@ -1,4 +1,4 @@
-"""What a gateway that does not come back owed: its spool, read where its volume is mounted, and brought to the ledger.
+"""A spool whose gateway does not come back, delivered by hand.
 
 A gateway that starts in the folder does the same by itself; this is for a folder that none will ever start in again.
 """
@@ -7,33 +7,27 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink
 
 
 @dataclass(slots=True, kw_only=True)
 class Delivered:
-    """How many rows came to the ledger, why it refused which, and the files that still hold something."""
+    """The number of rows that came to the ledger, its refusals with reasons, and the files that still hold rows."""
 
     rows: int = 0
     refused: dict[RequestId, str] = field(default_factory=dict)
     left: tuple[Path, ...] = ()
 
 
-def deliver(folder: Path, dsn: str, clock: Clock) -> Delivered:
-    """Deliver what processes that have ended left there, or raise ``CommandError``."""
-    if not folder.is_dir():
+async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
+    """Deliver the rows of processes that have ended, or raise ``CommandError``."""
+    if not await asyncio.to_thread(folder.is_dir):
         raise CommandError(f"There is no spool in {folder}.", do="Name the folder `spool` of a gateway's home.")
-    return asyncio.run(_deliver(folder, dsn, clock))
-
-
-async def _deliver(folder: Path, dsn: str, clock: Clock) -> Delivered:
     done = Delivered()
 
     def note(row: LedgerRow, why: str) -> None:
@@ -41,14 +35,13 @@ async def _deliver(folder: Path, dsn: str, clock: Clock) -> Delivered:
 
     try:
         spool = Spool(folder, clock, note)
-        async with Database(dsn, max_connections=1) as database:
-            try:
-                done.rows = await spool.deliver(PostgresLedger(database)) - len(done.refused)
-            finally:
-                spool.leave()
+        try:
+            done.rows = await spool.deliver(ledger) - len(done.refused)
+        finally:
+            spool.leave()
     except StoreUnavailable as error:
         raise CommandError(
-            f"The database is away: {error.message}. What was not delivered stays in {folder}.",
+            f"The database is away: {error.message}. Undelivered rows stay in {folder}.",
             do="Check PENSTOCK_DATABASE_URL and its password file, and run this again: no row is counted twice.",
         ) from error
     except OSError as error:
