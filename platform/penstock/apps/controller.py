@@ -50,10 +50,9 @@ from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
-from penstock.control.rollout.evidence import Evidence
+from penstock.control.rollout.evidence import ComparisonWatch, Evidence
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.rollout.watch import ComparisonWatch
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError

@@ -69,8 +69,8 @@ class Comparisons:
         judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is None:
             return None
-        judge.alone = rollout.weight == WEIGHT_TOTAL
-        judge.scores = not rollout.weight and rollout.kind is Kind.EQUIVALENT
+        judge.has_everything = rollout.weight == WEIGHT_TOTAL
+        judge.needs_answers = not rollout.weight and rollout.kind is Kind.EQUIVALENT
         return judge.judgement(self._now)
 
     def next_stage(self, rollout: Rollout) -> None:

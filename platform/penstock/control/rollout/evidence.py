@@ -1,19 +1,27 @@
-"""Reads what gateways tell, and hands it on: each second once, and nothing that can't be.
+"""The reader of the gateways' evidence: each second once, and nothing that can't be, for the judges.
 
-A controller that begins reads the last minutes, so that a new one need not begin from nothing. What can't be read or
-can't be is left out and counted; a store that is away is no evidence.
+Every controller reads it, also one that does not lead, at a pace of its own: a slow store must not hold up a tick. One
+that starts reads the last minutes. Seconds that are unreadable or impossible are left out and counted; an unavailable
+store is no evidence.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 from typing import Protocol
 
+from penstock.control.rollout.comparisons import Comparisons
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.rollout.arms import ArmSecond, Told, fault
+from penstock.telemetry.logs import logger
 
 KEPT_S = 120.0
 LOOK_EVERY_S = 1.0
 FORGET_EVERY_S = 30.0
+FOLLOW_EVERY_S = 3.0
 
 
 class EvidenceStore(Protocol):
@@ -55,3 +63,35 @@ class Evidence:
         else:
             # Gateways' clocks may differ by more than a second may be late: the store's is one for all.
             self.left_out += not self.take(replace(told.second, at=floor(told.at)), told.at)
+
+
+@dataclass(slots=True)
+class ComparisonWatch:
+    """Reads the evidence each second, and the routes now and then."""
+
+    clock: Clock
+    catalogue: Callable[[], Awaitable[Catalogue]]
+    evidence: Evidence
+    comparisons: Comparisons
+    _followed_at: float = float("-inf")
+
+    async def run(self) -> None:
+        """Look until cancelled; a store that is away is asked again by the next round."""
+        while True:
+            try:
+                await self.look()
+            except PenstockError as error:
+                logger().warning("evidence_not_seen", code=error.code, reason=error.message)
+            except Exception as error:  # noqa: BLE001  a bug here must not end the controller
+                logger().error("evidence_not_seen", error_type=type(error).__name__, reason=str(error))
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Look once."""
+        if self.clock.monotonic() - self._followed_at >= FOLLOW_EVERY_S:
+            known = await self.catalogue()
+            self.comparisons.follow(known.routes, {one.id: one.manifest.tier for one in known.versions})
+            self._followed_at = self.clock.monotonic()
+        await self.evidence.look(self.clock.now())
+        for _ in self.comparisons.catch_up():
+            await asyncio.sleep(0)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
+from penstock.control.rollout.aa_test import CAP, AATest
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
-from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.priced import NO_PRICES, prices
-from penstock.control.rollout.sides import KNOWN_S, NOBODY, RankedSides, ScoreSides, ShareSides
+from penstock.control.rollout.prices import NO_PRICES, prices
+from penstock.control.rollout.sequential import KNOWN_S, NO_TENANTS, RankTest, ScoreTest, ShareTest
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
@@ -43,19 +43,19 @@ class Judge:
         self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId, *, since: float = 0.0
     ) -> None:
         self._gates, self._alias, self._incumbent, self.candidate = gates, alias, incumbent, candidate
-        self._ranked = {metric: RankedSides(metric, gates.ranked[metric], gates) for metric in RANKED}
-        self._scored = {metric: ScoreSides(metric, gates.scored[metric], gates) for metric in SCORED}
-        self._shares = {metric: ShareSides(metric, gates.shares[metric], gates) for metric in SHARES}
-        self._noises = {metric: Noise() for metric in TIMED}
+        self._ranked = {metric: RankTest(metric, gates.ranked[metric], gates) for metric in RANKED}
+        self._scored = {metric: ScoreTest(metric, gates.scored[metric], gates) for metric in SCORED}
+        self._shares = {metric: ShareTest(metric, gates.shares[metric], gates) for metric in SHARES}
+        self._aa_tests = {metric: AATest() for metric in TIMED}
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
         self._tokens: deque[tuple[int, int, int]] = deque()
         self._mine = self._both = 0
         """Of these tokens in all: the candidate's, and both versions'."""
         self._judged_to = math.floor(since)
-        self.alone = False
+        self.has_everything = False
         """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
-        self.scores = False
+        self.needs_answers = False
         """No caller has seen its answers yet: where the model makes text, what it would say is to be proven."""
         self._answers = 0
         self._said: Judgement | None = None
@@ -98,7 +98,7 @@ class Judge:
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))
         self._judged_to = max(self._judged_to, math.floor(now - LATE_S))
-        asked = (self.alone, self.scores)
+        asked = (self.has_everything, self.needs_answers)
         if self._said is None or due or asked != self._said_of:
             self._said, self._said_of = self._judged(now), asked
         elif now != self._said.at:
@@ -107,10 +107,10 @@ class Judge:
 
     def _judged(self, now: float) -> Judgement:
         found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
-        needed = self.scores and self._answers > 0
+        needed = self.needs_answers and self._answers > 0
         found += [one for side in self._scored.values() if (one := side.finding(is_needed=needed))]
         unfit = self._unfit()
-        if self.alone:  # nobody to compare with any more: of what was compared, harm alone goes on to speak
+        if self.has_everything:  # nobody to compare with any more: of what was compared, harm alone goes on to speak
             found = [one for one in found if one.metric not in RANKED or one.verdict in _HARM]
         if unfit:
             found = [replace(one, verdict=Verdict.WAIT) if one.metric in TIMED else one for one in found]
@@ -118,7 +118,7 @@ class Judge:
         return Judgement(
             version=self.candidate,
             at=now,
-            verdict=_verdict(found, alone=self.alone),
+            verdict=_verdict(found, alone=self.has_everything),
             findings=tuple(found),
             tokens_ratio=self._tokens_ratio(now),
             unfit=unfit,
@@ -130,19 +130,19 @@ class Judge:
             (mine if arm.version == self.candidate else theirs).append(arm)
         self._count_tokens(at, mine, theirs)
         for metric, ranked in self._ranked.items():
-            times_of, noise, cap = _TIMES[metric], self._noises.get(metric), CAP
+            times_of, noise, cap = _TIMES[metric], self._aa_tests.get(metric), CAP
             if noise is not None:
-                noise.slot(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
+                noise.observe(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
                 cap = noise.cap
             new, old = ([times for arm in arms for times in times_of(arm)] for arms in (mine, theirs))
-            ranked.slot(at, new, old, cap, prices(mine, theirs) if metric is Metric.PRICE else NO_PRICES)
+            ranked.observe(at, new, old, cap, prices(mine, theirs) if metric is Metric.PRICE else NO_PRICES)
         self._answers += sum([arm.answers + arm.output_tokens for arm in theirs])
         differ = [one for arm in mine for one in arm.differ]
         for scored in self._scored.values():
-            scored.slot(differ)
+            scored.observe(differ)
         own_events, their_events = _events(mine), _events(theirs)
         for (metric, share), own, others in zip(self._shares.items(), own_events, their_events, strict=True):
-            share.slot(at, own, others, _whose(mine, metric, own[0]))
+            share.observe(at, own, others, _tenants_of(mine, metric, own[0]))
 
     def _count_tokens(self, at: int, mine: list[ArmCounts], theirs: list[ArmCounts]) -> None:
         own, others = (sum([arm.prompt_tokens + arm.output_tokens for arm in arms]) for arms in (mine, theirs))
@@ -158,7 +158,7 @@ class Judge:
 
     def _unfit(self) -> str:
         log_odds = math.log(self._gates.odds.abort)
-        loud = [metric for metric, one in self._noises.items() if one.is_loud(log_odds)]
+        loud = [metric for metric, one in self._aa_tests.items() if one.is_rejected(log_odds)]
         if not loud:
             return ""
         return f"the incumbent's own workers differ in {', '.join(loud)} by more than is tolerated: look at them first"
@@ -202,11 +202,11 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
     return tuple([found[metric] for metric in SHARES])
 
 
-def _whose(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
+def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
     """Return whose these events were; those without a name are one tenant's."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
-        return NOBODY
+        return NO_TENANTS
     found = Counter[TenantId]()
     for arm in arms:
         found.update({one.tenant: one.many for one in arm.worse if one.what == what})

@@ -1,7 +1,7 @@
 """What a rollout will need, and what it will be able to see, before it starts: real traffic in, stages out. Pure.
 
 It asks the judge's own bets what equal and worse candidates would bring each second, so that a plan knows the gates as
-they are. It assumes that requests find company in their cells, which takes about as much load on a worker of the
+they are. It assumes that requests find company in their strata, which takes about as much load on a worker of the
 candidate as on one of the incumbent's, and times that spread as those of public traces do.
 """
 
@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-from penstock.control.rollout.bets import RARE, expected_s
-from penstock.control.rollout.cells import FORGIVEN, LEAST, MOST_S
+from penstock.control.rollout.e_process import RARE, expected_s
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import LATE_S
+from penstock.control.rollout.strata import FORGIVEN, LEAST, MOST_S
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.arms import GROWTH
 from penstock.domain.rollout.judgement import Metric
 from penstock.domain.rollout.rollout import Kind, Rollout, Stage
 
 SPREAD = 0.5
-"""Of the logarithm of times to the first token within a cell."""
+"""Of the logarithm of times to the first token within a stratum."""
 SLOWER = (1.5, 2.0, 3.0)
 NEIGHBOURS = 2.0
 """Slow ones take so many times as long to find as if requests were strangers: `make judges` beside this plan."""
 FEW_BAD = 0.05
 ROUNDING = 0.03
 """Of the tokens of equal versions another one is the likeliest, in another precision."""
-CELLS = 12
-"""Cells that traffic fills, about: each needs company of the incumbent's."""
+STRATA = 12
+"""Strata that traffic fills, about: each needs company of the incumbent's."""
 _BINS = 50
 _NORMAL = NormalDist()
 
@@ -104,7 +104,7 @@ def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gate
     """Return why a stage can't be proven in time; empty where it can."""
     if stage.watched:
         return ""
-    if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * CELLS:
+    if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:
         return f"the incumbent's {rest_per_s * 3600:,.0f} requests an hour are too few to compare with"
     takes_s = _proof_s(rollout, stage, per_s, gates)
     if takes_s <= rollout.patience_s:

@@ -1,7 +1,7 @@
 """What a gateway saw of each arm in one second: the evidence that rollouts and experiments are judged by.
 
 An arm is a version behind an alias, at one worker. Counts and histograms only, never a request and never a text; who
-named a version instead of an alias is no evidence. Times go into buckets of 10 % growth, in cells of requests that are
+named a version instead of an alias is no evidence. Times go into buckets of 10 % growth, in strata of requests that are
 alike: prompt tokens that the engine had to compute, and how many ran beside it there.
 """
 
@@ -18,8 +18,8 @@ BUCKETS = 110
 PRICE_BUCKETS = 330
 FIRST_S = 0.005
 GROWTH = 1.1
-MOST_CELLS = 256
-"""Cells of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
+MOST_STRATA = 256
+"""Strata of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
 
 
 DEARER = (1 / 1.25, 1 / 1.02, 1.02, 1.25)
@@ -38,7 +38,7 @@ ASKED_KEPT_S = 8 * 86_400.0
 """Requests of aliases are kept by the minute for a week, and a day."""
 
 
-class Cell(NamedTuple):
+class Stratum(NamedTuple):
     """Requests that are alike: log2 of the uncached prompt tokens, half of a log2 of the running requests."""
 
     prompt: int
@@ -46,9 +46,9 @@ class Cell(NamedTuple):
 
 
 class Times(NamedTuple):
-    """How many requests of a cell took how long: pairs of bucket and count, by bucket."""
+    """How many requests of a stratum took how long: pairs of bucket and count, by bucket."""
 
-    cell: Cell
+    stratum: Stratum
     counts: tuple[tuple[int, int], ...]
 
 
@@ -89,7 +89,7 @@ class ArmCounts:
     ttft: tuple[Times, ...] = ()
     itl: tuple[Times, ...] = ()
     price: tuple[Times, ...] = ()
-    """What callers' answers cost as if nothing were cached, in buckets of ``price_bucket``; the cell is that of the
+    """What callers' answers cost as if nothing were cached, in buckets of ``price_bucket``; the stratum is that of the
     body's bytes, which versions share."""
     paired: tuple[tuple[int, int], ...] = ()
     """Copies by how dear each was beside its own original: pairs of ``dearness`` and count."""
@@ -175,7 +175,7 @@ def _fault_of(arm: ArmCounts) -> str:
         return "a part is more than the whole"
     for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
         if not all(_is_sound(one, buckets) for one in times):
-            return "a histogram has cells, buckets or counts that there are not"
+            return "a histogram has strata, buckets or counts that there are not"
     if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
         return "answers differ by percents, or in price by steps, that there are not"
     told = ((arm.price, arm.paired), *((one.price, one.paired) for one in arm.priced))
@@ -191,20 +191,20 @@ def _are_priced(arm: ArmCounts) -> bool:
     """Tell whether no price is somebody's that is not among all; what is among them is looked at there."""
     if not arm.priced:
         return True
-    named, copies = Counter[tuple[Cell, int]](), Counter[int]()
+    named, copies = Counter[tuple[Stratum, int]](), Counter[int]()
     for one in arm.priced:
-        for cell_, counts in one.price:
+        for stratum_, counts in one.price:
             for place, many in counts:
-                named[cell_, place] += many if many > 0 else MOST_COUNTED
+                named[stratum_, place] += many if many > 0 else MOST_COUNTED
         for step, many in one.paired:
             copies[step] += many if many > 0 else MOST_COUNTED
-    whole = Counter({(cell_, place): many for cell_, counts in arm.price for place, many in counts})
+    whole = Counter({(stratum_, place): many for stratum_, counts in arm.price for place, many in counts})
     return named <= whole and copies <= Counter(dict(arm.paired))
 
 
 def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
-    """Tell whether each place of a cell, and each step, is there once: what is nobody's is what names leave of it."""
-    places = [(times.cell, place) for times in price for place, _ in times.counts]
+    """Tell whether each bucket of a stratum, and each step, is there once: the rest is that of unnamed tenants."""
+    places = [(times.stratum, place) for times in price for place, _ in times.counts]
     steps = [step for step, _ in paired]
     return len(set(places)) == len(places) and len(set(steps)) == len(steps)
 
@@ -221,8 +221,8 @@ def _are_sound(counts: Iterable[tuple[int, int]], places: int) -> bool:
 
 def _is_sound(times: Times, buckets: int) -> bool:
     return (
-        0 <= times.cell.prompt <= MOST_BITS
-        and 0 <= times.cell.running <= MOST_BITS
+        0 <= times.stratum.prompt <= MOST_BITS
+        and 0 <= times.stratum.running <= MOST_BITS
         and _are_sound(times.counts, buckets)
     )
 
@@ -246,9 +246,9 @@ def dearness(own: int, other: int) -> int:
     return sum(own / other > ratio for ratio in DEARER)
 
 
-def cell(uncached_tokens: int, running: int) -> Cell:
-    """Return the cell of a request: what its prompt took to compute, and how many ran beside it there."""
-    return Cell(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
+def stratum(uncached_tokens: int, running: int) -> Stratum:
+    """Return the stratum of a request: what its prompt took to compute, and how many ran beside it there."""
+    return Stratum(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
 
 
 _LOG_GROWTH = math.log(GROWTH)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from operator import add
+from operator import add as plus
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.65, 0.9)
 RARE = (0.005, *FRACTIONS)
@@ -22,7 +22,7 @@ RARE = (0.005, *FRACTIONS)
 _NEAR = 0.001
 
 
-class Bets:
+class EProcess:
     """The wealth of bets that scores have a mean above what is tolerated."""
 
     __slots__ = ("_evidence", "_forgets", "_fractions", "_logs")
@@ -32,14 +32,14 @@ class Bets:
         self._logs = [0.0] * len(fractions)
         self._evidence: float | None = None
 
-    def slot(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
+    def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
         """Take what came in one slot, counts by score; nothing is evidence of nothing. ``mean`` is in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions
-            self.take(won(counts, lambda score: _gains(score, mean, fractions)), min(1.0, cap / many))
+            self.add(total_gains(counts, lambda score: _gains(score, mean, fractions)), min(1.0, cap / many))
 
-    def take(self, gains: Sequence[float], weight: float) -> None:
+    def add(self, gains: Sequence[float], weight: float) -> None:
         """Take what each bet's log has won by one slot, with this weight."""
         if self._forgets:
             self._logs = [
@@ -49,23 +49,23 @@ class Bets:
             self._logs = [log + weight * gain for log, gain in zip(self._logs, gains, strict=True)]
         self._evidence = None
 
-    def copied(self) -> "Bets":
+    def copy(self) -> "EProcess":
         """Return the same bets with the same wealth, to go on apart."""
-        found = Bets(self._fractions, forgets=self._forgets)
+        found = EProcess(self._fractions, forgets=self._forgets)
         found._logs = list(self._logs)
         return found
 
     @property
-    def has_won(self) -> bool:
+    def has_gained(self) -> bool:
         """Tell whether any bet has more than it began with; else one that forgets is as at its begin."""
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:
         """Tell whether the evidence is as strong as that. The best bet alone tells mostly: no mean is above it."""
-        return max(self._logs) >= log_odds and self.log_evidence >= log_odds
+        return max(self._logs) >= log_odds and self.log_wealth >= log_odds
 
     @property
-    def log_evidence(self) -> float:
+    def log_wealth(self) -> float:
         """The natural log of the mean wealth."""
         if self._evidence is None:
             top = max(self._logs)
@@ -73,7 +73,7 @@ class Bets:
         return self._evidence
 
 
-class Rows:
+class GainTable:
     """What several sides' bets win by a score, in one row; each side has its tolerated mean, once and for all."""
 
     __slots__ = ("_rows", "_sides")
@@ -82,9 +82,9 @@ class Rows:
         self._sides = tuple(sides)
         self._rows: dict[float, Sequence[float]] = {}
 
-    def won(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
+    def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
         """Return what each side's bets win by these counts, of which there is one at least."""
-        row, width = won(counts, self._row), len(FRACTIONS)
+        row, width = total_gains(counts, self._row), len(FRACTIONS)
         return [row[at : at + width] for at in range(0, len(row), width)]
 
     def _row(self, score: float) -> Sequence[float]:
@@ -95,13 +95,13 @@ class Rows:
         return row
 
 
-def won(counts: Mapping[float, int], gains_of: Callable[[float], Sequence[float]]) -> Sequence[float]:
+def total_gains(counts: Mapping[float, int], gains_of: Callable[[float], Sequence[float]]) -> Sequence[float]:
     """Return what bets win by these counts together."""
     found: Sequence[float] = ()
     for score, count in counts.items():
         if count:
             gains = gains_of(score) if count == 1 else [count * gain for gain in gains_of(score)]
-            found = list(map(add, found, gains)) if found else gains
+            found = list(map(plus, found, gains)) if found else gains
     return found
 
 
@@ -111,7 +111,7 @@ def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[flo
     return tuple([math.log1p(fraction / mean * (score - mean)) for fraction in fractions])
 
 
-def turned(counts: Mapping[float, int]) -> dict[float, int]:
+def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
     """Return scores the other way round, to prove that a mean is below what is tolerated."""
     return {1.0 - score: count for score, count in counts.items()}
 

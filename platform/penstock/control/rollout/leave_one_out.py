@@ -1,0 +1,150 @@
+"""Leave-one-tenant-out evidence: no tenant alone has a version aborted.
+
+A caller sees which version answers it. It may send the candidate alone requests that end at once or never, or ask for
+long answers at one version and short ones at the other in bodies of the same size. So for each tenant an e-process goes
+on without that tenant's requests beside that of all, and an abort needs the evidence of each. Prices are ranked among
+the incumbent's answers, so those are left out too. A tenant that comes later had no part in what was before: its
+e-process begins as a copy.
+Trade-off: of a tenant's events only the bad ones are left out, which makes the rest look better than it is; of more
+tenants than are kept those with the smallest parts are not looked at; and two tenants that agree still decide.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from penstock.control.rollout.e_process import EProcess, GainTable
+from penstock.control.rollout.prices import Prices
+from penstock.control.rollout.strata import Ranks
+from penstock.domain.ids import TenantId
+from penstock.domain.rollout.arms import Times
+
+MOST_BLAMED = 16
+"""Tenants with bad events that are left out one at a time; of more, those go that matter least."""
+MOST_PRICED = 8
+"""Tenants whose prices are left out one at a time: of more, those with the largest parts of either version's."""
+_FADES_S = 60
+_CLEARLY = 2.0
+"""A tenant replaces another if its part is larger by this factor: two that are alike would take turns."""
+
+
+class EventLeaveOneOut:
+    """The bets without each of the tenants that had bad events since the evidence of all was last nothing."""
+
+    def __init__(self) -> None:
+        self._without: dict[TenantId, EProcess] = {}
+
+    def observe(self, before: EProcess, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:
+        """Take a slot's bad events by tenant, of so many events; ``before`` are the bets of all without this slot."""
+        if not before.has_gained:
+            self._without.clear()
+        for tenant in so:
+            if tenant not in self._without:
+                self._without[tenant] = before.copy()
+        bad = sum(so.values())
+        for tenant, bets in self._without.items():
+            bets.observe({1.0: bad - so.get(tenant, 0), 0.0: all_ - bad}, mean, cap)
+        while len(self._without) > MOST_BLAMED:
+            del self._without[max(self._without, key=lambda one: self._without[one].log_wealth)]
+
+    def holds_without_any(self, log_odds: float) -> bool:
+        """Tell whether the evidence is as strong as that without any one of them."""
+        return bool(self._without) and all(bets.reaches(log_odds) for bets in self._without.values())
+
+
+@dataclass(slots=True, kw_only=True)
+class _Without:
+    """The bets and the incumbent's prices without one tenant."""
+
+    ranks: Ranks
+    abort: EProcess
+    brake: EProcess
+
+    @property
+    def log_wealth(self) -> float:
+        """What is left of both bets without it: the less, the more it had to say."""
+        return self.abort.log_wealth + self.brake.log_wealth
+
+
+class _Parts:
+    """What part of each side's answers of late every tenant has."""
+
+    def __init__(self) -> None:
+        self._sides: tuple[Counter[TenantId], ...] = (Counter(), Counter())
+        self._totals: tuple[int, ...] = (0, 0)
+        self._faded_at = 0
+
+    def add(self, at: int, sides: tuple[Counter[TenantId], ...]) -> None:
+        """Take a second's answers; what was before fades."""
+        if at - self._faded_at >= _FADES_S:
+            self._faded_at = at
+            self._sides = tuple(Counter({who: n // 2 for who, n in side.items() if n > 1}) for side in self._sides)
+        for side, answers in zip(self._sides, sides, strict=True):
+            side.update(answers)
+        self._totals = tuple(side.total() for side in self._sides)
+
+    def of(self, tenant: TenantId, more: int = 0) -> float:
+        """Return a tenant's parts together, as if it had some more answers at each side that has any."""
+        sides = zip(self._sides, self._totals, strict=True)
+        return sum((side[tenant] + more) / total for side, total in sides if total)
+
+
+class PriceLeaveOneOut:
+    """The bets of prices without each of the tenants that have the largest parts of either side."""
+
+    def __init__(self, abort: float, brake: float) -> None:
+        self._gains = GainTable(((abort, False), (brake, False)))
+        self._without: dict[TenantId, _Without] = {}
+        self._parts = _Parts()
+
+    def observe(
+        self, at: int, before: tuple[Ranks, EProcess, EProcess], given: Prices, caps: tuple[float, float]
+    ) -> None:
+        """Take a second's prices; ``before`` are the incumbent's ranks and the bets of all without this second.
+
+        ``caps`` are how many requests a second counts at most, of either bet.
+        """
+        ranks, abort, brake = before
+        if not abort.has_gained and not brake.has_gained:
+            for one in self._without.values():
+                one.abort, one.brake = abort.copy(), brake.copy()
+        for tenant in self._admitted(at, given.answers()):
+            self._without[tenant] = _Without(ranks=ranks.copy(), abort=abort.copy(), brake=brake.copy())
+        for tenant, one in self._without.items():
+            one.ranks.add(at, _but(given.incumbent, tenant))
+            counts, _ = one.ranks.scores(_but(given.candidate, tenant))
+            for score, many in given.told(tenant).items():
+                counts[score] = counts.get(score, 0) + many
+            if counts:
+                all_ = sum(counts.values())
+                for bets, gains, cap in zip((one.abort, one.brake), self._gains.gains(counts), caps, strict=True):
+                    bets.add(gains, min(1.0, cap / all_))
+
+    def holds_without_any(self, abort: float, brake: float) -> bool:
+        """Tell whether without any one of them either bet has these odds (their logs)."""
+        without = self._without.values()
+        return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
+
+    def _admitted(self, at: int, sides: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
+        """Return who is to be looked at from now on; whoever has a far smaller part gives way.
+
+        All but the one that had most to say: what it said stays in the others' bets, and in those that begin later.
+        """
+        self._parts.add(at, sides)
+        found = list[TenantId]()
+        for tenant in dict.fromkeys(chain(*sides)):
+            if tenant in self._without:
+                continue
+            if len(self._without) + len(found) >= MOST_PRICED:
+                loudest = min(self._without, key=lambda one: self._without[one].log_wealth, default=None)
+                least = min((one for one in self._without if one != loudest), key=self._parts.of, default=None)
+                if least is None or self._parts.of(tenant) <= _CLEARLY * self._parts.of(least, more=1):
+                    continue
+                del self._without[least]
+            found.append(tenant)
+        return found
+
+
+def _but(side: Mapping[TenantId, Sequence[Times]], tenant: TenantId) -> list[Times]:
+    return [times for who, of in side.items() if who != tenant for times in of]
