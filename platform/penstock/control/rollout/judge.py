@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from penstock.control.rollout.aa_test import CAP, AATest
+from penstock.control.rollout.aa_check import CAP, AACheck
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.prices import NO_PRICES, prices
 from penstock.control.rollout.sequential import KNOWN_S, NO_TENANTS, RankTest, ScoreTest, ShareTest
@@ -46,7 +46,7 @@ class Judge:
         self._ranked = {metric: RankTest(metric, gates.ranked[metric], gates) for metric in RANKED}
         self._scored = {metric: ScoreTest(metric, gates.scored[metric], gates) for metric in SCORED}
         self._shares = {metric: ShareTest(metric, gates.shares[metric], gates) for metric in SHARES}
-        self._aa_tests = {metric: AATest() for metric in TIMED}
+        self._aa_checks = {metric: AACheck() for metric in TIMED}
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
         self._tokens: deque[tuple[int, int, int]] = deque()
@@ -130,7 +130,7 @@ class Judge:
             (mine if arm.version == self.candidate else theirs).append(arm)
         self._count_tokens(at, mine, theirs)
         for metric, ranked in self._ranked.items():
-            times_of, noise, cap = _TIMES[metric], self._aa_tests.get(metric), CAP
+            times_of, noise, cap = _TIMES[metric], self._aa_checks.get(metric), CAP
             if noise is not None:
                 noise.observe(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
                 cap = noise.cap
@@ -158,7 +158,7 @@ class Judge:
 
     def _unfit(self) -> str:
         log_odds = math.log(self._gates.odds.abort)
-        loud = [metric for metric, one in self._aa_tests.items() if one.is_rejected(log_odds)]
+        loud = [metric for metric, one in self._aa_checks.items() if one.is_rejected(log_odds)]
         if not loud:
             return ""
         return f"the incumbent's own workers differ in {', '.join(loud)} by more than is tolerated: look at them first"

@@ -3,7 +3,7 @@
 import math
 import random
 
-from penstock.control.rollout.aa_test import CAP, AATest
+from penstock.control.rollout.aa_check import CAP, AACheck
 from penstock.domain.ids import WorkerId
 from penstock.domain.rollout.arms import Stratum, Times, bucket
 
@@ -13,9 +13,9 @@ A, B, C = (WorkerId(name) for name in "abc")
 
 def play(
     seconds: int, *, own_sd: float = 0.0, slower: float = 1.0, workers: tuple[WorkerId, ...] = (A, B, C)
-) -> AATest:
+) -> AACheck:
     """Let each serve ten requests a second, ``own_sd`` apart for half a minute at a time, the first so much slower."""
-    chance, test, pace = random.Random(5), AATest(), dict.fromkeys(workers, 1.0)
+    chance, test, pace = random.Random(5), AACheck(), dict.fromkeys(workers, 1.0)
     for at in range(1, seconds + 1):
         if at % 30 == 0:
             pace = {worker: math.exp(chance.gauss(0.0, own_sd)) for worker in workers}
@@ -54,7 +54,7 @@ def test_one_worker_alone_tells_nothing() -> None:
 
 def test_workers_that_are_gone_are_forgotten() -> None:
     """A fleet that is renewed every hour keeps no memory of each worker that there ever was."""
-    test = AATest()
+    test = AACheck()
     for at in range(1, 400):
         test.observe(at, {WorkerId(f"w{at // 10}"): [Times(STRATUM, ((5, 1),))]}, 0.62)
     assert len(test._others) < 10

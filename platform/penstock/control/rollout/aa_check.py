@@ -26,7 +26,7 @@ _VARIANCE = 1.0 / 12.0
 """Of a rank among equals."""
 
 
-class AATest:
+class AACheck:
     """Each worker of the incumbent against the others of the last minute."""
 
     def __init__(self) -> None:
