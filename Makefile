@@ -103,7 +103,8 @@ imports: setup ## The rooms: import contracts
 # The infrastructure programs bring targets and an environment of their own.
 -include infra/infra.mk
 
-check: lint types imports $(if $(wildcard infra/infra.mk),infra-test) observe-test test ## All gates
+check: lint models observability grafana-types $(if $(wildcard infra/infra.mk),infra-setup) ## All gates, in lanes beside one another (about 30 minutes)
+	@$(BIN)/python -m tests.lanes --gate --session-timeout=2700 --durations=15 $(PYTEST_ARGS)
 
 bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine
 	@$(BIN)/python -m loadtests.bench_gateway

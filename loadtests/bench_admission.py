@@ -32,7 +32,6 @@ from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import Cost
-from penstock.domain.tenancy.lease import Lease, Settlement
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.limits import LimitStore
 from penstock.domain.tenancy.tenant import Plan, Priority, Scope
@@ -40,6 +39,7 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.reservations import Claim, Reservations
+from penstock.gateway.calls.lease import Lease, Settlement
 from penstock.telemetry.metrics import Metrics
 
 PLENTY = 10**9

@@ -99,9 +99,9 @@ SHARED = Shared(Alias("toy"), 2048)
 def a_call(number: int) -> Call:
     """Return an answered call of one of the tenants' users, at one of the workers."""
     call = calls.call(body={"model": "toy", "messages": [], "user": f"u{number}"}, id=RequestId(f"r{number}"))
-    call.principal = replace(call.principal, tenant=TenantId(f"t{number % TENANTS}"))
+    call = replace(call, principal=replace(call.principal, tenant=TenantId(f"t{number % TENANTS}")))
     running = Load(running=number % 8)
-    call.worker = WorkerEntry(
+    call.attempts.worker = WorkerEntry(
         id=WorkerId(f"w{number % WORKERS}"), url="http://w", state=WorkerState.READY, load=running
     )
     call.timings.put(Stage.PREFILL, 0.05 + number % 17 / 100)

@@ -1,12 +1,13 @@
-"""Runs the tests in lanes beside one another: ``python -m tests.lanes [--only NAME] [pytest's options]``.
+"""Runs the tests in lanes beside one another: ``python -m tests.lanes [--only NAME | --gate] [pytest's options]``.
 
 Tests of processes mostly wait for them and tests of logic mostly compute, so one after the other both leave half of a
-small machine idle. A lane is one pytest; a test is in the lane that names its folder, or in the last one. What the
-lanes say comes line by line with the lane's name before it, and the last line adds them up as pytest's own would.
+small machine idle. A lane is one pytest; a test is in the lane that names its folder, or in the last one. Output comes
+line by line behind the lane's name, and the last line adds the lanes up as pytest's own would.
 
-A few tests that failed are asked once more when all lanes are through, alone on the machine (ADR 0079). What they say
-then counts, and the last lines name them: a machine that was taken is told from a fault, and neither is hidden.
-With ``--only NAME`` there is one lane, of what pytest's options choose.
+A few tests that failed are repeated when all lanes are through, alone on the machine (ADR 0079). The second result
+counts, and the last lines name these tests: a busy machine is told from a fault, and neither is hidden.
+With ``--only NAME`` there is one lane, of what pytest's options choose. With ``--gate`` all gates run: the observed
+platforms first, beside types and infrastructure, and the lanes of other processes after them.
 """
 
 import json
@@ -28,8 +29,12 @@ FOLDERS = {
     "logic": ("tests",),
 }
 """The lanes; a folder that an earlier lane has is left out of a later one."""
-POLITE = "logic"
-"""The lane that only computes: it stands back for those that watch a clock."""
+OBSERVED = tuple(f"tests/integration/{name}" for name in ("observe", "diagnose", "drills", "load"))
+"""Tests of measurements: in the gate no other lane of real processes runs beside them."""
+STATIC = ("types", "imports", *(("infra-test",) if (ROOT / "infra/infra.mk").exists() else ()))
+"""Targets of the Makefile that need no process of the platform."""
+POLITE = {"logic": 10, "static": 19}
+"""Lanes that only compute, and how far they stand back for those that watch a clock."""
 FAILED = 1
 NOTHING_COLLECTED = 5
 AGAIN_AT_MOST = 6
@@ -49,11 +54,18 @@ class Lane:
     counts: Counter[str] = field(default_factory=Counter)
     cut_short: bool = False
     again: list[str] = field(default_factory=list)
+    after: "Lane | None" = None
+    over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Run it to its end, line by line onto the screen."""
+        """Run it to its end, line by line onto the screen, once the lane before it is over."""
+        if self.after is not None:
+            self.after.over.wait()
         self._cache.unlink(missing_ok=True)
-        self._run(["nice", "-n", "10", *self.command] if self.name == POLITE else self.command)
+        try:
+            self._run(["nice", "-n", str(POLITE.get(self.name, 0)), *self.command])
+        finally:
+            self.over.set()
 
     def run_again(self) -> None:
         """Ask what failed once more; what it says now counts."""
@@ -129,6 +141,18 @@ def lanes(options: Iterable[str]) -> list[Lane]:
     return [lane(name, [*folders_of(name), *given]) for name in FOLDERS]
 
 
+def gate(options: Iterable[str]) -> list[Lane]:
+    """Return the lanes of all gates; ``options`` are those of each pytest."""
+    given = list(options)
+    observed = lane("observed", [*OBSERVED, "-m", "observe", *given, "--session-timeout=1200"])
+    static = Lane("static", ["make", "--keep-going", "--no-print-directory", *STATIC])
+    tests = {one.name: one for one in lanes(["-m", "not gpu and not drill and not observe", *given])}
+    tests["logic"] = lane("logic", [*folders_of("logic"), "-m", "not gpu and not drill", *given])
+    for name in ("faults", "platforms"):
+        tests[name].after = observed
+    return [observed, static, *tests.values()]
+
+
 def asked_again(ran: Sequence[Lane]) -> list[Lane]:
     """Return the lanes whose failed tests are to be asked again: all that failed, where those are few."""
     few = 0 < sum(len(one.failed()) for one in ran) <= AGAIN_AT_MOST
@@ -154,8 +178,13 @@ def summary(ran: Sequence[Lane], seconds: float) -> str:
 
 def main(options: Sequence[str]) -> int:
     """Run all lanes and say how they ended."""
-    only = options[:1] == ["--only"]
-    ran = [lane(options[1], options[2:])] if only else lanes(options)
+    match list(options):
+        case ["--only", name, *rest]:
+            ran = [lane(name, rest)]
+        case ["--gate", *rest]:
+            ran = gate(rest)
+        case rest:
+            ran = lanes(rest)
     began = time.monotonic()
     threads = [threading.Thread(target=one.run) for one in ran]
     for thread in threads:

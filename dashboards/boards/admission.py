@@ -30,8 +30,9 @@ NOW = Row(
             query(gauge(names.DOOR_WAITING), "waiting"),
         ),
         number(
-            "Fullest engine",
-            "Seats or KV blocks of the fullest engine; at 100 % whoever comes waits.",
+            "Highest saturation",
+            "Sequences or KV blocks booked of the fullest engine. At 100 % requests wait; above, engines make room for"
+            " a tenant that had nothing inside.",
             "percentunit",
             query(gauge(names.DOOR_SATURATION, take="max"), "full"),
             steps=((None, "green"), (0.9, "orange"), (1.0, "red")),
@@ -43,12 +44,12 @@ NOW = Row(
             query(quantile(0.95, WAIT, stage=Stage.QUEUE), "p95"),
         ),
         number(
-            "Sent away",
-            "Of all that came to a door, the share that was sent away again.",
+            "Refused by workers",
+            "The share of the requests at the workers' queues that were refused there.",
             "percentunit",
             query(
                 ratio(SHED, f"({rate(WAIT, stage=Stage.QUEUE)} + {SHED})"),
-                "sent away",
+                "refused",
             ),
             steps=((None, "green"), (0.01, "orange"), (0.1, "red")),
         ),
@@ -65,8 +66,9 @@ DOOR = Row(
             query(gauge(names.DOOR_WAITING, "instance"), "{{instance}}"),
         ),
         lines(
-            "Seats",
-            "How full each engine is by its door's count, seats or KV blocks, whichever is scarcer.",
+            "Saturation",
+            "Sequences or KV blocks booked of each engine, whichever is scarcer. Above 100 % it makes room for a tenant"
+            " that had nothing inside.",
             "percentunit",
             query(gauge(names.DOOR_SATURATION, "instance", take="max"), "{{instance}}"),
         ),

@@ -78,8 +78,8 @@ GPU_TIER = Row(
             query(gauge(names.QUEUED_TOKENS, "version", take="avg"), "{{version}}"),
         ),
         lines(
-            "Fill",
-            "Seats or KV blocks in use, mean over workers.",
+            "Saturation",
+            "Sequences or KV blocks booked, mean over workers. Above 100 % engines make room for other tenants.",
             "percentunit",
             query(gauge(names.DOOR_SATURATION, "version", take="avg"), "{{version}}"),
         ),

@@ -35,8 +35,8 @@ ENGINES = Row(
     title="Engines: full, short of memory, or waiting for work",
     panels=(
         lines(
-            "Seats in use",
-            "By version.",
+            "Highest saturation",
+            "Sequences or KV blocks booked, by version. Above 100 % an engine makes room for another tenant.",
             "percentunit",
             query(gauge(names.DOOR_SATURATION, "version", take="max"), "{{version}}"),
         ),
@@ -222,7 +222,7 @@ CONTROL = Row(
         ),
         lines(
             "Certificates' life left",
-            "Share of each certificate's time that is left; who renews them does so well before the end.",
+            "Share of each certificate's time that is left; below 0 % it has expired. Renew it well before.",
             "percentunit",
             query(f"min by (instance, role) ({LEFT})", "{{instance}}"),
         ),

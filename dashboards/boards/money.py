@@ -16,7 +16,7 @@ NOW = Row(
         ),
         number(
             "Fullest budget",
-            "Share of the fullest budget that is spent.",
+            "Part of the fullest budget that is spent. Above 100 %: running requests exceeded it by one top-up each.",
             "percentunit",
             query(gauge(names.BUDGET_USED_RATIO, take="max"), "spent"),
             steps=((None, "green"), (0.8, "orange"), (1.0, "red")),
@@ -68,7 +68,7 @@ BUDGETS = Row(
     panels=(
         lines(
             "Spent",
-            "Share of each budget: the fullest fifty, the fullest of all others as other.",
+            "Part of each budget: the fullest fifty, the fullest of all others as other. Above 100 % it was exceeded.",
             "percentunit",
             query(gauge(names.BUDGET_USED_RATIO, "scope", "window", take="max"), "{{scope}} {{window}}"),
         ),

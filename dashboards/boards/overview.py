@@ -72,11 +72,11 @@ PROMISES = Row(
     title="Promises",
     panels=(
         lines(
-            "Error budget left",
-            "Of each promise's budget over its whole window; at 0 it is spent, and rollouts freeze. Overspent by more"
-            " than all of it, it stays at -100 %.",
-            "percentunit",
-            query(f"clamp_min({recorded(BUDGET_LEFT)}, -1)", "{{tier}} {{objective}}"),
+            "Error budgets spent",
+            "How many times over each promise's budget was spent in its whole window: 0 is untouched, at 1 it is spent"
+            " and rollouts freeze.",
+            "short",
+            query(f"1 - {recorded(BUDGET_LEFT)}", "{{tier}} {{objective}}"),
         ),
         lines(
             "Burn rate",

@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.domain.errors import BadRequest, UnknownModel
+from penstock.domain.errors import BadRequest, PenstockError, UnknownModel
 from penstock.domain.fleet.table import VersionEntry
-from penstock.domain.ids import Alias, VersionId
+from penstock.domain.ids import NO_VERSION, Alias, VersionId
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Ruled
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Call, Chosen, Progress
 from penstock.gateway.pipeline import Preprocessor, Resolver
 from penstock.gateway.routing import auto as rules
 from penstock.gateway.routing.asked import Asked, asked
@@ -57,7 +57,7 @@ class _Found(NamedTuple):
 class _Trial:
     """One request before the rules of an auto alias: what it asks, what was learned of its length, who did not fit."""
 
-    call: Call
+    progress: Progress
     asks: Asked
     first: First | None
     passed: list[tuple[str, Misfit]] = field(default_factory=list)
@@ -66,6 +66,11 @@ class _Trial:
     """The last one that may fit, where only its engine can tell."""
     _tokens: dict[Script, int] = field(default_factory=dict)
     _full: dict[Script, int] = field(default_factory=dict)
+
+    @property
+    def call(self) -> Call:
+        """The call as it came."""
+        return self.progress.call
 
     def known(self, rule: Rule, version: VersionEntry) -> Misfit | None:
         """Return why a rule does not fit, by what was learned from those before it."""
@@ -100,15 +105,13 @@ class Choosing:
     preprocessor: Preprocessor
     count: Callable[[Alias, str], None]
 
-    async def choose(self, call: Call, first: First | None = None) -> Prepared:
-        """Set the call's version and return the prompt as that has it, or raise a ``BadRequest``."""
+    async def choose(self, progress: Progress, first: First | None = None) -> Chosen:
+        """Return the call with its version, and the prompt in that version's tokens, or raise a ``BadRequest``."""
+        call = progress.call
         auto = self.autos(call.request.model, call.principal)
         if auto is None or not call.principal.may_use(auto.alias):
-            call.version = version = self.resolver.resolve(call.request, call.principal, call.fell_back)
-            if first is not None:
-                await first(version)
-            return await self.preprocessor.prepare(call.request, version, call.principal)
-        trial = _Trial(call, asked(call.request, call.principal), first)
+            return await self._named(progress, first)
+        trial = _Trial(progress, asked(call.request, call.principal), first)
         for rule in auto.rules[rules.first_of(auto, call.request.kept_rule) :]:
             found = await self._tried(rule, trial)
             if isinstance(found, _Found) and found.is_certain:
@@ -119,8 +122,22 @@ class Choosing:
                 trial.passed.append((rule.name, found))
         if trial.doubtful is not None:
             return self._take(auto, trial.doubtful, trial)
-        self._note(call, auto, "", trial)
+        progress.call = replace(call, ruled=self._ruled(auto, "", call.request, trial))
         raise rules.nothing_fits(auto.alias, trial.passed, trial.last)
+
+    async def _named(self, progress: Progress, first: First | None) -> Chosen:
+        """Return the call with the version that its own name leads to."""
+        call, others = progress.call, list[VersionId]()
+        version = self.resolver.resolve(call.request, call.principal, others.append)
+        fell_back_from = others[-1] if others else NO_VERSION
+        try:
+            if first is not None:
+                await first(version)
+            prepared = await self.preprocessor.prepare(call.request, version, call.principal)
+        except PenstockError:
+            progress.call = replace(call, version=version, fell_back_from=fell_back_from)
+            raise
+        return call.chosen(version, prepared, fell_back_from=fell_back_from)
 
     async def _tried(self, rule: Rule, trial: _Trial) -> _Found | Misfit | None:
         """Return what a rule that fits leads to, else why not; None where its model is not for this key's eyes."""
@@ -154,15 +171,16 @@ class Choosing:
             return why or rules.of_error(error)
         return why or rules.unable(rule, version, trial.asks) or trial.known(rule, version) or version
 
-    def _take(self, auto: Auto, found: _Found, trial: _Trial) -> Prepared:
-        call = trial.call
-        call.request, call.version = found.wish, found.version
-        for other in found.fell_back:
-            call.fell_back(other)
+    def _take(self, auto: Auto, found: _Found, trial: _Trial) -> Chosen:
         trial.passed = [one for one in trial.passed if one[0] != found.rule.name]
-        self._note(call, auto, found.rule.name, trial)
-        return found.prepared
+        return trial.call.chosen(
+            found.version,
+            found.prepared,
+            request=found.wish,
+            fell_back_from=found.fell_back[-1] if found.fell_back else NO_VERSION,
+            ruled=self._ruled(auto, found.rule.name, found.wish, trial),
+        )
 
-    def _note(self, call: Call, auto: Auto, rule: str, trial: _Trial) -> None:
-        call.ruled = Ruled(auto.alias, rule, call.request.model, tuple((name, str(why)) for name, why in trial.passed))
+    def _ruled(self, auto: Auto, rule: str, request: InferenceRequest, trial: _Trial) -> Ruled:
         self.count(auto.alias, rule or NONE)
+        return Ruled(auto.alias, rule, request.model, tuple((name, str(why)) for name, why in trial.passed))

@@ -14,7 +14,7 @@ from penstock.domain.errors import UnsupportedByModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.pipeline import Chooser
 
@@ -36,22 +36,21 @@ class Counting:
     chooser: Chooser
     rates: Rates
 
-    async def serve(self, call: Call, reply: Reply) -> None:
+    async def serve(self, progress: Progress, reply: Reply) -> None:
         """Count, or raise a ``PenstockError`` before the reply has started."""
         left: list[tuple[bytes, bytes]] = []
 
         async def draw(version: VersionEntry) -> None:
-            left.extend(await self.rates.draw_request(call.request.id, call.principal, version.id))
+            left.extend(await self.rates.draw_request(asked.request.id, asked.principal, version.id))
 
-        prepared = await self.chooser.choose(call, draw)
-        version, ruled = call.version, call.ruled
-        assert version is not None  # noqa: S101  set by the chooser; tells mypy
-        if not prepared.is_counted:
+        asked = progress.call
+        progress.call = call = await self.chooser.choose(progress, draw)
+        if not call.prepared.is_counted:
             raise UnsupportedByModel("only the engine can render this conversation, so it can't be counted beforehand")
-        body = msgspec.json.encode({"input_tokens": prepared.prompt_tokens})
+        body = msgspec.json.encode({"input_tokens": call.prepared.prompt_tokens})
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        head.append((b"x-penstock-version", version.id.encode()))
-        head += [(b"x-penstock-auto", ruled.rule.encode())] if ruled is not None else []
+        head.append((b"x-penstock-version", call.version.id.encode()))
+        head += [(b"x-penstock-auto", call.ruled.rule.encode())] if call.ruled is not None else []
         reply.start(200, [*head, *left])
         reply.write(body)
         reply.finish()

@@ -14,7 +14,7 @@ another worker goes on with the stream where that is exact, else errors become i
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected, WorkerLost
@@ -23,29 +23,15 @@ from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice
+from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.ticket import Ticket
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import SHADOWS, Principal
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.calls.call import Answer, Call, unnoted
+from penstock.gateway.calls.call import Admitted, Answer, Call, Chosen, Progress, Timings, unnoted
+from penstock.gateway.calls.inside import Ask, Asked, BodyReply
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Relay, Reply, Rest
-
-
-class Identity(Protocol):
-    """Credential → principal."""
-
-    def authenticate(self, credential: str) -> Principal:
-        """Return who this is, or raise ``Unauthenticated``, or ``Forbidden`` where the key may not ask models."""
-        ...
-
-    def recognise(self, credential: str) -> Principal:
-        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
-        ...
-
-    def asking(self, who: Principal) -> Principal:
-        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
-        ...
 
 
 class Resolver(Protocol):
@@ -72,9 +58,12 @@ class Preprocessor(Protocol):
 class Chooser(Protocol):
     """Resolve and preprocess, which an auto alias makes one question: its rules ask how long a prompt is."""
 
-    async def choose(self, call: Call, first: Callable[[VersionEntry], Awaitable[None]] | None = None) -> Prepared:
-        """Set the call's version and return the prompt as that has it, or raise a ``BadRequest``.
+    async def choose(
+        self, progress: Progress, first: Callable[[VersionEntry], Awaitable[None]] | None = None
+    ) -> Chosen:
+        """Return the call with its version, and the prompt in that version's tokens, or raise a ``BadRequest``.
 
+        The progress also tells which rules were passed if none fits.
         ``first`` is awaited before anything is counted, with the first version that it is counted for.
         """
         ...
@@ -83,11 +72,19 @@ class Chooser(Protocol):
 class Admission(Protocol):
     """Whether a request may run; everything it holds is one lease."""
 
-    async def admit(self, call: Call) -> Lease:
-        """Open a lease, or raise a ``Rejected``, or ``StoreUnavailable`` where a store that must be asked is away."""
+    def due(self, call: Chosen) -> Chosen:
+        """Return the call with its tier's promise, and whether its caller gives less time than that."""
         ...
 
-    def move(self, call: Call) -> None:
+    def lease(self, call: Chosen) -> Admitted:
+        """Return the call with its lease, on which nothing is drawn yet, or raise a ``Rejected`` or ``BadRequest``."""
+        ...
+
+    async def reserve(self, call: Admitted) -> None:
+        """Draw on its limits, or raise a ``Rejected``, or ``StoreUnavailable`` if a needed store is away."""
+        ...
+
+    def move(self, call: Admitted) -> None:
         """Let the open lease be one for the call's present version: its price and its row. Nothing has run yet."""
         ...
 
@@ -95,15 +92,15 @@ class Admission(Protocol):
 class Degrader(Protocol):
     """What a tenant under pressure prefers to a refusal, by opting in (C6)."""
 
-    def capped(self, call: Call) -> InferenceRequest | None:
+    def capped(self, call: Chosen) -> InferenceRequest | None:
         """Return the request with its output capped, None where that is not wanted or not allowed."""
         ...
 
-    def smaller(self, call: Call, *, refused: bool) -> InferenceRequest | None:
+    def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
         """Return the request for a smaller model; ``refused`` tells that the wished one has sent it away."""
         ...
 
-    def fits(self, call: Call, smaller: VersionEntry) -> bool:
+    def fits(self, call: Chosen, smaller: VersionEntry) -> bool:
         """Tell whether this version may answer instead, and has room."""
         ...
 
@@ -123,11 +120,11 @@ class Held(Protocol):
 class Holding(Protocol):
     """Where requests wait whose version sleeps."""
 
-    def place(self, call: Call, lease: Lease) -> Held | None:
+    def place(self, call: Admitted) -> Held | None:
         """Return its place, None where it need not wait; raises a ``Rejected`` where it would wait in vain."""
         ...
 
-    async def again(self, call: Call, error: PenstockError) -> bool:
+    async def again(self, call: Admitted, error: PenstockError) -> bool:
         """Tell whether a request that nobody took is to be held: its workers have fallen asleep meanwhile."""
         ...
 
@@ -149,19 +146,15 @@ class Router(Protocol):
 class Dispatcher(Protocol):
     """Sends the request to a worker; tries another only while that is safe and the retry budget allows."""
 
-    async def run(
-        self, call: Call, ticket: Ticket, relay: Relay, pick: Callable[[frozenset[WorkerId]], WorkerEntry]
-    ) -> None:
+    async def run(self, call: Admitted, ticket: Ticket, relay: Relay, pick: "Pick") -> None:
         """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
         ...
 
-    async def carry_on(
-        self, call: Call, ticket: Ticket, rest: Rest, relay: Relay, pick: Callable[[frozenset[WorkerId]], WorkerEntry]
-    ) -> None:
+    async def carry_on(self, call: Admitted, ticket: Ticket, rest: Rest, relay: Relay, pick: "Pick") -> None:
         """Return when another worker goes on with a broken stream, or raise the reason why nobody does."""
         ...
 
-    def failed(self, call: Call) -> None:
+    def failed(self, call: Admitted) -> None:
         """A stream ended with the engine's own error, and nobody can go on with it."""
         ...
 
@@ -169,7 +162,7 @@ class Dispatcher(Protocol):
 class Relays(Protocol):
     """Makes the relay of a request: streams or unary."""
 
-    def open(self, call: Call, lease: Lease, reply: Reply) -> Relay:
+    def open(self, call: Admitted, reply: Reply) -> Relay:
         """Return a relay that has begun to watch the client, the deadline and the heartbeat."""
         ...
 
@@ -177,7 +170,7 @@ class Relays(Protocol):
 class Billing(Protocol):
     """Closes the lease and the row of an admitted request, with what its worker counted."""
 
-    def close(self, call: Call, lease: Lease, answer: Answer) -> None:
+    def close(self, call: Admitted, answer: Answer) -> None:
         """Bill it: now, or as soon as its worker has told what it took; what it occupied is free at once."""
         ...
 
@@ -185,7 +178,7 @@ class Billing(Protocol):
 class Ledger(Protocol):
     """Where finished requests are counted."""
 
-    def record(self, call: Call, prepared: Prepared | None, answer: Answer) -> None:
+    def record(self, call: Call, answer: Answer) -> None:
         """Count the request once: outcome, tokens, stages."""
         ...
 
@@ -193,12 +186,13 @@ class Ledger(Protocol):
 class Shadows(Protocol):
     """Copies of answered requests, for versions that are tried."""
 
-    def ended(self, call: Call, answer: Answer) -> None:
-        """Copy the request where its route says so and there is room; the copy comes through the corridor by itself."""
+    def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
+        """Copy the request if its route says so and there is room; the copy is asked by itself."""
         ...
 
 
 Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
+C = TypeVar("C", bound=Chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +200,6 @@ class Pipeline:
     """The corridor; the composition root gives it its stages."""
 
     clock: Clock
-    identity: Identity
     chooser: Chooser
     resolver: Resolver
     preprocessor: Preprocessor
@@ -220,63 +213,98 @@ class Pipeline:
     ledger: Ledger
     shadows: Shadows
 
-    async def serve(self, call: Call, reply: Reply) -> None:
-        """Answer one identified, parsed request; raise a ``PenstockError`` only before the reply has started."""
-        prepared: Prepared | None = None
+    async def ask(
+        self,
+        request: InferenceRequest,
+        principal: Principal,
+        *,
+        copy: Copy | None = None,
+        reply: Reply | None = None,
+    ) -> Asked:
+        """Answer a request that comes from inside the platform; it passes every stage, as a caller's does.
+
+        The answer's body is kept and returned, a stream's as its events. To have each piece as it comes, or none kept,
+        give a ``reply``. A refusal is returned, not raised; ``copy`` marks a shadow copy.
+
+        A runner of jobs calls it for each line of a batch::
+
+            asked = await pipeline.ask(request_of(line), job.principal)
+            if asked.error is None:
+                await results.put(line.id, asked.body)
+            elif isinstance(asked.error, Rejected | Evicted):  # never started
+                await jobs.again(line.id, in_s=asked.error.retry_after_s)
+        """
+        kept = BodyReply()
+        progress = Progress(
+            Call(
+                request=request,
+                principal=principal,
+                timings=Timings(self.clock.monotonic, request.arrived_at),
+                copy=copy,
+            )
+        )
+        error: PenstockError | None = None
         try:
-            call.prepared = prepared = await self.chooser.choose(call)
-            prepared = call.prepared = await self._degraded(call) or prepared
-            call.timings.mark(Stage.PREPROCESS)
-            lease = await self._admitted(call)
-            call.timings.mark(Stage.ADMISSION)
-            call.on_admitted()
+            await self.serve(progress, reply or kept)
+        except PenstockError as raised:
+            error = raised
+        answer = progress.answer or Answer(outcome=Outcome.INTERNAL, usage=UNKNOWN)
+        return Asked(call=progress.call, answer=answer, body=kept.body, error=error)
+
+    async def serve(self, progress: Progress, reply: Reply) -> None:
+        """Answer one identified, parsed request; raise a ``PenstockError`` only before the reply has started."""
+        try:
+            call = await self._admitted(progress)
         except PenstockError as error:
-            call.outcome = error.outcome
-            call.failed(error)
-            self.ledger.record(call, prepared, Answer(outcome=error.outcome, usage=Usage()))
+            progress.answer = Answer.refused(error, Usage())
+            self.ledger.record(progress.call, progress.answer)
             raise
+        call.on_admitted()
         answer = Answer(outcome=Outcome.INTERNAL, usage=UNKNOWN)
         try:
-            answer = await self._run_or_degrade(call, lease, reply)
+            try:
+                answer = await self._run(call, reply)
+            except (Rejected, Evicted):
+                smaller = None if reply.started else await self._degraded(call, refused=True)
+                if smaller is None:
+                    raise
+                progress.call = call = smaller  # under the same lease
+                self.admission.move(call)
+                answer = await self._run(call, reply)
         except PenstockError as error:
-            call.failed(error)
-            answer = Answer(outcome=error.outcome, usage=UNKNOWN)
+            answer = Answer.refused(error, UNKNOWN)
             raise
         finally:
-            call.outcome = answer.outcome
-            self.billing.close(call, lease, answer)
-            self.shadows.ended(call, answer)
+            progress.answer = answer
+            self.billing.close(call, answer)
+            self.shadows.ended(call, answer, self.ask)
 
-    async def _admitted(self, call: Call) -> Lease:
-        """Open the lease; where the budget does not reach, for the smaller model."""
+    async def _admitted(self, progress: Progress) -> Admitted:
+        """Choose the version and open the lease; if the budget does not reach, for the smaller model."""
+        progress.call = call = await self.chooser.choose(progress)
+        progress.call = call = await self._degraded(call) or call
+        call.timings.mark(Stage.PREPROCESS)
+        admitted = self._leased(progress, call)
         try:
-            return await self.admission.admit(call)
+            await self.admission.reserve(admitted)
         except OverBudget:
-            degraded = await self._degraded(call, refused=True)
-            if degraded is None:
+            smaller = await self._degraded(admitted, refused=True)
+            if smaller is None:
                 raise
-        call.prepared = degraded
-        return await self.admission.admit(call)
+            admitted = self._leased(progress, smaller)
+            await self.admission.reserve(admitted)
+        call.timings.mark(Stage.ADMISSION)
+        return admitted
 
-    async def _run_or_degrade(self, call: Call, lease: Lease, reply: Reply) -> Answer:
-        """Run; where nobody would, degrade and run once more under the same lease."""
-        prepared = call.prepared
-        assert prepared is not None  # noqa: S101  set before admission; tells mypy
-        try:
-            return await self._run(call, prepared, lease, reply)
-        except (Rejected, Evicted):
-            degraded = None if reply.started else await self._degraded(call, refused=True)
-            if degraded is None:
-                raise
-        call.prepared = degraded
-        self.admission.move(call)
-        return await self._run(call, degraded, lease, reply)
+    def _leased(self, progress: Progress, call: Chosen) -> Admitted:
+        progress.call = due = self.admission.due(call)
+        progress.call = admitted = self.admission.lease(due)
+        return admitted
 
-    async def _degraded(self, call: Call, *, refused: bool = False) -> Prepared | None:
-        """Degrade the request where its tenant prefers that and it helps; None where nothing was changed."""
+    async def _degraded(self, call: C, *, refused: bool = False) -> C | None:
+        """Degrade the request if its tenant prefers that and it helps; None if nothing was changed."""
         if not refused and (capped := self.degrader.capped(call)) is not None:
-            call.request, call.degraded = capped, (Degradation.OUTPUT_CAPPED,)
-            return call.prepared
+            return replace(call, request=capped, degraded=(Degradation.OUTPUT_CAPPED,))
         asked = self.degrader.smaller(call, refused=refused)
         if asked is None:
             return None
@@ -287,40 +315,37 @@ class Pipeline:
             prepared = await self.preprocessor.prepare(call.request, version, call.principal)
         except PenstockError:  # whatever hinders the smaller model: the wished one's refusal is the better answer
             return None
-        if call.version is not None:
-            self.holding.passed_by(call.version)
-        call.version, call.degraded = version, (*call.degraded, Degradation.SMALLER_MODEL)
-        return prepared
+        self.holding.passed_by(call.version)
+        degraded = (*call.degraded, Degradation.SMALLER_MODEL)
+        return replace(call, version=version, prepared=prepared, degraded=degraded)
 
-    async def _run(self, call: Call, prepared: Prepared, lease: Lease, reply: Reply) -> Answer:
+    async def _run(self, call: Admitted, reply: Reply) -> Answer:
         """Hold, dispatch and relay under the lease; the relay turns late errors into in-band events."""
-        version = call.version
-        assert version is not None  # noqa: S101  set by the caller; tells mypy
-        relay, ticket = self.relays.open(call, lease, reply), None
-        pick = partial(self.router.pick, version, prepared, call.choices.append)
+        relay, ticket = self.relays.open(call, reply), None
+        pick = partial(self.router.pick, call.version, call.prepared, call.attempts.choices.append)
         try:
             while ticket is None:
-                ticket = await self._sent(call, lease, relay, pick)
+                ticket = await self._sent(call, relay, pick)
             while (rest := await relay.rest()) is not None:
                 await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
         except PenstockError as cause:
-            error = cause if reply.started else _as_told(cause, lease)
+            error = cause if reply.started else _as_told(cause, call.lease)
             answer = relay.fail(error)
             if not reply.started and not isinstance(error, ClientGone):
                 raise error from cause.__cause__
         else:
             answer = await relay.answer()
-        if answer.outcome is Outcome.ENGINE_ERROR and call.doubt is None:
+        if answer.outcome is Outcome.ENGINE_ERROR and call.attempts.doubt is None:
             self.dispatcher.failed(call)
         return answer
 
-    async def _sent(self, call: Call, lease: Lease, relay: Relay, pick: Pick) -> Ticket | None:
+    async def _sent(self, call: Admitted, relay: Relay, pick: Pick) -> Ticket | None:
         """Dispatch, after a wait where the version sleeps; None where its workers fell asleep again meanwhile."""
-        held = self.holding.place(call, lease)
+        held = self.holding.place(call)
         try:
             if held is not None:
                 await held.until_awake(relay)
-            ticket = self._ticket(call, lease)
+            ticket = self._ticket(call)
             try:
                 await self.dispatcher.run(call, ticket, relay, pick)
             except (Rejected, WorkerLost) as error:
@@ -332,9 +357,8 @@ class Pipeline:
             if held is not None:
                 held.leave()
 
-    def _ticket(self, call: Call, lease: Lease) -> Ticket:
-        cost, clocks_apart = call.cost, self.clock.now() - self.clock.monotonic()
-        version = call.version
+    def _ticket(self, call: Admitted) -> Ticket:
+        cost, lease, clocks_apart = call.cost, call.lease, self.clock.now() - self.clock.monotonic()
         standing = standing_of(call.principal.plan, over_quota=lease.over_quota is not None)
         return Ticket(
             request=call.request.id,
@@ -349,7 +373,7 @@ class Pipeline:
             prompts=cost.prompts,
             sequences=cost.sequences,
             work_tokens=cost.work_tokens,
-            adapter=version.id if version is not None and version.base else NO_VERSION,
+            adapter=call.version.id if call.version.base else NO_VERSION,
         )
 
 

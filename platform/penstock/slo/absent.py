@@ -24,7 +24,7 @@ def of(promise: Promise) -> Alert:
         hold=PATIENCE,
         severity=Severity.TICKET,
         labels=promise.labels,
-        summary=f"{promise.tier}: nobody can tell whether the promise of {promise.objective} is kept.",
+        summary=f"{promise.tier}: no data tells whether the objective {promise.objective} is met.",
         effect="Its series are gone: its alerts can't fire, and its error budget is unknown, not full.",
     )
 

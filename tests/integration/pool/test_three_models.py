@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import DEMO_CACHE, HomeMaker
+from tests.support.engines.likeness import difference
 from tests.support.patience import patient, until
 from tests.support.platforms.pool import HOLD_S, SECOND, Answered, PoolSite, pool_site
 
@@ -58,9 +59,10 @@ def test_they_swap_by_use_and_each_answers_as_itself(site: PoolSite) -> None:
 
 
 def test_a_stream_runs_to_its_end_while_others_want_its_place(site: PoolSite) -> None:
-    """The two others are asked in turn and share the other place; the stream is the one of a quiet platform."""
+    """Two others are asked in turn and share a slot; the stream is that of a quiet platform, up to rounding."""
     with site.stream("smollm2", TOKENS) as alone:
-        quiet = "".join(alone)
+        quiet = list(alone)
+    assert len(quiet) == TOKENS
     with site.stream("smollm2", TOKENS) as beside_others:
         said = [next(beside_others)]
         assert site.ask(sleeper(site)).status == 200
@@ -68,7 +70,7 @@ def test_a_stream_runs_to_its_end_while_others_want_its_place(site: PoolSite) ->
         for model in (SECOND, "minilm"):
             assert site.ask(model).status == 200
         said.extend(beside_others)
-    assert "".join(said) == quiet
+    assert difference(said, quiet) == ""
 
 
 def test_twins_agree_and_no_comparison_wakes_anybody(site: PoolSite, tmp_path: Path) -> None:

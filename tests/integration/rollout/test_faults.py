@@ -44,7 +44,7 @@ from tests.support.platforms.rollout_faults import (
 )
 from tests.support.platforms.rollouts import STAGES, USERS, comes_to, traffic
 
-ROUNDS = 8
+ROUNDS = (4, pytest.param(16, marks=pytest.mark.drill))
 UNDONE_WITHIN_S = 1.0
 DEAF = "revoke select on routing_table from penstock_gateway"
 HEARS = "grant select on routing_table to penstock_gateway"
@@ -246,13 +246,14 @@ async def test_aborts_during_an_abort_are_one_abort(street: Street) -> None:
     assert street.place.acts(case.id).count("rollout.abort") == 1
 
 
-async def test_four_gateways_are_undone_within_a_second(street: Street) -> None:
+@pytest.mark.parametrize("rounds", ROUNDS)
+async def test_four_gateways_are_undone_within_a_second(street: Street, rounds: int) -> None:
     """From the verdict to the last new request on the candidate, by gateway, over some rollouts; prints the figures."""
     # A request is new when its engine begins, which is its delay before its answer, and later than when it was sent.
     took = list[float]()
     case = await street.begin()
     async with traffic(street.place, pause_s=1.0) as users:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             rollout = case.id
             if number:
                 rollout = await asyncio.to_thread(lambda: street.place.start(case.candidate, stages=LONG, **WHY))

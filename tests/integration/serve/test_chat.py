@@ -6,6 +6,8 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
+from tests.support.engines.likeness import DRAWS, agreeing
+
 pytestmark = pytest.mark.integration
 
 JAPAN: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is the capital of Japan?"}]
@@ -72,20 +74,17 @@ def test_a_stop_string_ends_the_answer(client: OpenAI) -> None:
 
 
 def test_a_seed_repeats_the_answer(client: OpenAI) -> None:
-    """With one seed two sampled answers are equal; with another they differ."""
+    """With one seed sampled answers are equal; with another they differ."""
 
-    def sampled(seed: int) -> str | None:
+    def sampled(seed: int) -> list[str]:
         answer = client.chat.completions.create(
-            model="smollm2",
-            messages=[{"role": "user", "content": "Tell me a story."}],
-            temperature=1.5,
-            max_tokens=24,
-            seed=seed,
+            model="smollm2", messages=[{"role": "user", "content": "Tell me a story."}], seed=seed, extra_body=DRAWS
         )
-        return answer.choices[0].message.content
+        return [choice.message.content or "" for choice in answer.choices]
 
-    assert sampled(7) == sampled(7)
-    assert sampled(7) != sampled(8)
+    first = sampled(7)
+    assert agreeing(sampled(7), first) > 0.5
+    assert agreeing(sampled(70), first) < 0.5
 
 
 def test_output_limits_and_ignore_eos(client: OpenAI) -> None:

@@ -16,12 +16,13 @@ from tritonclient.grpc import aio as triton_aio
 from tritonclient.http import aio as triton_http_aio
 from tritonclient.utils import InferenceServerException
 
+from tests.support.engines.likeness import COUNTING
 from tests.support.platforms.local import Platform
 
 Client = Any
 """NVIDIA's clients and their modules have no types; the one for HTTP writes into the headers that it is given."""
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
-PROMPT = "The capital of Japan is"
+PROMPT = COUNTING
 TOKENS = 12
 
 

@@ -5,6 +5,7 @@ import math
 import pytest
 from openai import OpenAI
 
+from tests.support.engines.likeness import COUNTING
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 
@@ -42,10 +43,9 @@ def test_a_completion_continues_the_text(client: OpenAI) -> None:
     """The older completions API works, unary and streamed."""
     unary = client.completions.create(model="smollm2", prompt="The capital of Japan is", max_tokens=8, temperature=0)
     assert "Tokyo" in unary.choices[0].text
-    stream = client.completions.create(
-        model="smollm2", prompt="The capital of Japan is", max_tokens=8, temperature=0, stream=True
-    )
-    assert "".join(chunk.choices[0].text for chunk in stream if chunk.choices) == unary.choices[0].text
+    whole = client.completions.create(model="smollm2", prompt=COUNTING, max_tokens=8, temperature=0)
+    stream = client.completions.create(model="smollm2", prompt=COUNTING, max_tokens=8, temperature=0, stream=True)
+    assert "".join(chunk.choices[0].text for chunk in stream if chunk.choices) == whole.choices[0].text
 
 
 def test_embeddings_bring_like_things_together(client: OpenAI) -> None:

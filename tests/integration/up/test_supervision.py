@@ -1,4 +1,7 @@
-"""A platform whose processes die or are replaced while it serves: what a caller notices, and who comes back."""
+"""A platform whose processes die or are replaced while it serves: what a caller notices, and which process comes back.
+
+Each drill here has a twin with two workers, which ``make test`` runs: ``integration/faults/test_outages.py``.
+"""
 
 import concurrent.futures
 import signal
@@ -65,6 +68,7 @@ def test_a_grown_log_of_a_gateway_is_cut_while_it_serves(own: Platform) -> None:
     log.with_name(f"{log.name}.1").unlink()
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("name", ["controller", "postgres"])
 def test_serving_goes_on_while_a_process_behind_it_is_dead(own: Platform, name: str) -> None:
     """A stream that runs and a request that comes are answered although the process is gone; then it is back."""
@@ -83,6 +87,7 @@ def test_a_killed_gateway_comes_back_on_the_same_socket(own: Platform) -> None:
     until("the state names the successor", revived(own, "gateway", killed), within_s=10)
 
 
+@pytest.mark.drill
 def test_a_rolling_restart_of_the_gateway_breaks_no_stream(own: Platform) -> None:
     """With streams running and requests coming, the gateway is replaced and every answer is whole."""
     before = own.pids("gateway")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,8 +148,8 @@ def cost_of(settings: Settings, entry: VersionEntry, api: Api, body: dict[str, A
         store = stores.open_store(settings)
         preprocessor = PromptPreprocessor(TokenizerCache(store), SystemClock())
         asked = call(version=entry)
-        asked.request = request
-        asked.prepared = await preprocessor.prepare(request, entry, principal())
+        asked = replace(asked, request=request)
+        asked = replace(asked, prepared=await preprocessor.prepare(request, entry, principal()))
         preprocessor.close()
         return asked.cost
 

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.support.engines.likeness import COUNTING
 from tests.support.patience import patient, until
 from tests.support.workers.process import WorkerMaker, WorkerProcess, group
 
@@ -21,7 +22,8 @@ def told_to_sleep(worker: WorkerProcess) -> None:
 
 
 def answer(worker: WorkerProcess) -> str:
-    return str(worker.complete().json()["choices"][0]["text"])
+    body = {"model": worker.version, "prompt": COUNTING, "max_tokens": 8, "temperature": 0}
+    return str(worker.post("/v1/completions", body).json()["choices"][0]["text"])
 
 
 def test_it_gives_its_memory_back_and_answers_as_before(worker: WorkerProcess) -> None:
@@ -68,7 +70,7 @@ def test_new_demand_reopens_a_gate_whose_streams_still_run(worker: WorkerProcess
     assert worker.engine_pid == engine
 
 
-@pytest.mark.parametrize("wakes", [False, True])
+@pytest.mark.parametrize("wakes", [pytest.param(False, marks=pytest.mark.drill), True])
 def test_a_signal_ends_a_sleeper_at_once(start_worker: WorkerMaker, versions: dict[str, str], *, wakes: bool) -> None:
     """There is nothing to drain: asleep or half awake, it ends cleanly and leaves nothing behind."""
     worker = start_worker(versions["minilm"]).ready()

@@ -18,9 +18,9 @@ from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.keys import worker_secret
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.calls.call import Answer, Call, Timings
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,
@@ -186,11 +186,11 @@ class Corridor:
         """Run one request as the pipeline does."""
         now = self.clock.monotonic()
         who = principal()
-        call = Call(request=request, principal=who, timings=Timings(self.clock.monotonic, now), version=VERSION)
-        call.prepared = Prepared(prompt_tokens=7)
+        came = Call(request=request, principal=who, timings=Timings(self.clock.monotonic, now))
+        lease = Lease(opened_at=now, deadline_at=now + deadline_s)
+        call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, lease)
         call.timings.put(Stage.UPLOAD, self.upload_s)
         self.call = call
-        lease = Lease(opened_at=now, deadline_at=now + deadline_s, on_settle=lambda _: None)
         self.lease = lease
         ticket = Ticket(
             request=request.id,
@@ -208,7 +208,7 @@ class Corridor:
             metrics=self.metrics,
             reader=self.reader,
             wants=Wants(json=lambda _: True),
-        ).open(call, lease, reply)
+        ).open(call, reply)
         dispatcher = self._dispatcher()
         try:
             await dispatcher.run(call, ticket, relay, self.pick)
@@ -220,7 +220,7 @@ class Corridor:
                 raise
         else:
             answer = await relay.answer()
-        if answer.outcome is Outcome.ENGINE_ERROR and call.doubt is None:
+        if answer.outcome is Outcome.ENGINE_ERROR and call.attempts.doubt is None:
             dispatcher.failed(call)
         return answer
 

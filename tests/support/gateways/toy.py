@@ -5,17 +5,19 @@ import itertools
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import PenstockError
-from penstock.domain.fleet.table import EMPTY
+from penstock.domain.fleet.table import EMPTY, VersionEntry
 from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
+from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Answer, Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.limits import Limits
@@ -27,7 +29,7 @@ PEPPER = b"p" * 32
 SECRET, KEY = mint(TenantId("acme"), pepper=PEPPER, now=0.0)
 RING = KeyRing(tenants=(Tenant(id=TenantId("acme"), name="Acme"),), keys=(KEY,))
 
-Serve = Callable[[Call, Reply], Awaitable[None]]
+Serve = Callable[[Call, Reply], Awaitable[Outcome | None]]
 
 
 async def hello(call: Call, reply: Reply) -> None:
@@ -50,13 +52,17 @@ class Seen:
 class Toy:
     """The toy corridor and observer: one class for both ports."""
 
-    def __init__(self, serve: Serve) -> None:
+    def __init__(self, serve: Serve, version: VersionEntry | None = None) -> None:
         self.seen = Seen()
-        self._serve = serve
+        self._serve, self._version = serve, version
 
-    async def serve(self, call: Call, reply: Reply) -> None:
-        self.seen.calls.append(call)
-        await self._serve(call, reply)
+    async def serve(self, progress: Progress, reply: Reply) -> None:
+        if self._version is not None:
+            progress.call = replace(progress.call, version=self._version)
+        self.seen.calls.append(progress.call)
+        outcome = await self._serve(progress.call, reply)
+        if outcome is not None:
+            progress.answer = Answer(outcome=outcome, usage=UNKNOWN)
 
     def refused(self, error: PenstockError, request_id: RequestId) -> None:
         self.seen.refused.append(error.code)

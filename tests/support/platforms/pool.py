@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.support.engines.likeness import ALTERNATIVES, Token, streamed
 from tests.support.patience import patient, until
 from tests.support.platforms.local import Platform
 
@@ -131,8 +132,8 @@ class PoolSite:
         )
 
     @contextmanager
-    def stream(self, model: str, tokens: int) -> Iterator[Iterator[str]]:
-        """Yield the texts of a streamed answer of exactly so many tokens, drawn with the first choice always."""
+    def stream(self, model: str, tokens: int) -> Iterator[Iterator[Token]]:
+        """Yield the tokens of a streamed, greedy answer of exactly this length."""
         body = {
             "model": model,
             "messages": [{"role": "user", "content": "Tell me a long story of the sea."}],
@@ -140,21 +141,14 @@ class PoolSite:
             "temperature": 0,
             "ignore_eos": True,
             "stream": True,
+            **ALTERNATIVES,
         }
         with (
             self.platform.http(timeout_s=patient(300)) as http,
             http.stream("POST", "/v1/chat/completions", json=body) as answer,
         ):
             assert answer.status_code == 200, answer.read()
-            yield _said(answer.iter_lines())
-
-
-def _said(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        if line.startswith("data: ") and line != "data: [DONE]":
-            for choice in json.loads(line.removeprefix("data: "))["choices"]:
-                if choice["delta"].get("content"):
-                    yield choice["delta"]["content"]
+            yield streamed(answer.iter_lines())
 
 
 @contextmanager

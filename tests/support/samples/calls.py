@@ -8,9 +8,11 @@ from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.models.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared
+from penstock.domain.serving.shadow import Copy
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Plan, Principal, Role, Scope
-from penstock.gateway.calls.call import Call, Timings
+from penstock.gateway.calls.call import Admitted, Call, Timings
+from penstock.gateway.calls.lease import Lease
 
 VERSION = VersionEntry(
     id=VersionId("toy@0123456789ab"),
@@ -47,15 +49,23 @@ def request(**changes: Any) -> InferenceRequest:  # noqa: ANN401  any field
     return replace(plain, **changes)
 
 
-def call(*, plan: Plan | None = None, version: VersionEntry | None = VERSION, **changes: Any) -> Call:  # noqa: ANN401  any field
-    """Return a resolved call of this request, with a prompt of five tokens."""
+def arrived(*, plan: Plan | None = None, **changes: Any) -> Call:  # noqa: ANN401  any field
+    """Return a call of this request as it comes to the pipeline."""
     plan = plan or Plan()
     scopes = (Scope(name="tenant:acme", plan=plan),) if plan.draws else ()
     who = principal(plan=plan, scopes=scopes)
-    return Call(
-        request=request(**changes),
-        principal=who,
-        timings=Timings(lambda: 0.0, 0.0),
-        version=version,
-        prepared=Prepared(prompt_tokens=5),
-    )
+    return Call(request=request(**changes), principal=who, timings=Timings(lambda: 0.0, 0.0))
+
+
+def inside(
+    request: InferenceRequest, principal: Principal, copy: Copy | None, version: VersionEntry = VERSION
+) -> Admitted:
+    """Return the call of a request from inside the platform, as it runs."""
+    came = Call(request=request, principal=principal, timings=Timings(lambda: 0.0, 0.0), copy=copy)
+    return came.chosen(version, Prepared(prompt_tokens=5)).admitted(request, Lease(opened_at=0.0, deadline_at=60.0))
+
+
+def call(*, plan: Plan | None = None, version: VersionEntry = VERSION, **changes: Any) -> Admitted:  # noqa: ANN401  any field
+    """Return a call of this request that may run, with a prompt of five tokens."""
+    chosen = arrived(plan=plan, **changes).chosen(version, Prepared(prompt_tokens=5))
+    return chosen.admitted(chosen.request, Lease(opened_at=0.0, deadline_at=60.0))

@@ -1,5 +1,6 @@
 """The story of a request: each part of its life in a sentence, and what is unknown said to be so."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -15,11 +16,10 @@ from penstock.domain.tenancy.ledger import Opening, close
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.explain.judging import cost, judged
-from penstock.explain.placing import AS_GOOD
 from penstock.explain.shown import shown
 from penstock.explain.spans import timeline
 from penstock.explain.story import tell
-from penstock.gateway.routing.pickers import TIE
+from penstock.gateway.routing.pickers import best
 
 PLAIN = RequestRecord("req-1", "acme", "k", 0.0, "/v1/chat/completions", "ok", 1.5, version="toy@1", stream=True)
 BARE = Tried("w1", 0.01)
@@ -95,9 +95,14 @@ def test_why_the_others_lost_is_told(other: Considered, why: str) -> None:
     assert f"{other.score:.3f}) {why}." in text
 
 
-def test_what_counts_as_equal_is_what_picks_think() -> None:
-    """Where chance decided is told by the same bound by which it did."""
-    assert AS_GOOD == TIE
+@pytest.mark.parametrize("behind", [0.0, 0.009, 0.011, 0.1])
+def test_chance_is_the_reason_exactly_if_the_picker_asked_it(behind: float) -> None:
+    """The story and the picker agree on the scores that are equal."""
+    scores = (0.7, 0.7 - behind)
+    picked = {best(scores, random.Random(seed)) for seed in range(30)}
+    chosen, other = (Considered(f"w{number}", score, 0.0, 0, 0.0, 0.0) for number, score in enumerate(scores, start=1))
+    text = story(choices=(Choice("w1", 2, 0, 2, (chosen, other)),))
+    assert ("was as good, and chance decided" in text) == (picked == {0, 1})
 
 
 def test_a_longer_prefix_is_a_reason() -> None:

@@ -13,7 +13,7 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Call, Timings
+from penstock.gateway.calls.call import Call, Chosen, Progress, Timings
 from penstock.gateway.choosing import NONE, Choosing
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.resolve import reachable
@@ -69,17 +69,15 @@ class Site:
             count=lambda alias, rule: self.told.append((alias, rule)),
         )
 
-    async def ask(self, who: Principal | None = None, **changes: object) -> Call:
+    async def ask(self, who: Principal | None = None, **changes: object) -> Chosen:
         asked = request(**{"model": "auto", **changes})
         call = Call(request=asked, principal=who or principal(), timings=Timings(lambda: 0.0, 0.0))
-        call.prepared = await self.choosing.choose(call)
-        return call
+        return await self.choosing.choose(Progress(call))
 
     async def chosen(self, who: Principal | None = None, **changes: object) -> str:
         """Return the rule, and check that all is said of its model."""
         call = await self.ask(who, **changes)
         assert call.ruled is not None
-        assert call.version is not None
         assert call.request.model == call.ruled.to
         assert call.version.id.startswith(call.ruled.to.partition("@")[0])
         return call.ruled.rule
@@ -89,8 +87,9 @@ async def test_a_plain_name_is_resolved_and_counted_as_ever() -> None:
     """Nothing is told of rules, and the request stays as it was."""
     site = Site()
     asked = request(model="small")
-    call = Call(request=asked, principal=principal(), timings=Timings(lambda: 0.0, 0.0))
-    assert await site.choosing.choose(call) == Prepared(prompt_tokens=10)
+    came = Call(request=asked, principal=principal(), timings=Timings(lambda: 0.0, 0.0))
+    call = await site.choosing.choose(Progress(came))
+    assert call.prepared == Prepared(prompt_tokens=10)
     assert (call.version, call.request is asked, call.ruled, site.told) == (SMALL, True, None, [])
 
 
@@ -189,9 +188,10 @@ async def test_the_task_is_looked_at_in_any_case() -> None:
 async def test_where_nothing_fits_the_reasons_are_told_and_kept() -> None:
     """A 400 with a reason for each rule, counted, with a record of it, and no word of the prompt."""
     site = Site(replace(TO_SMALL, json=True), replace(TO_BIG, prompt_tokens=5))
-    call = Call(request=request(model="auto"), principal=principal(), timings=Timings(lambda: 0.0, 0.0))
+    progress = Progress(Call(request=request(model="auto"), principal=principal(), timings=Timings(lambda: 0.0, 0.0)))
     with pytest.raises(NoRuleFits) as caught:
-        await site.choosing.choose(call)
+        await site.choosing.choose(progress)
+    call = progress.call
     says = "no rule of auto fits: short: it is for structured answers; rest: the prompt is longer than it takes"
     assert caught.value.message == says
     assert (call.version, site.told) == (None, [("auto", NONE)])
@@ -248,7 +248,7 @@ async def test_rates_are_drawn_once_before_anything_is_counted() -> None:
         drawn.append(version.id)
 
     call = Call(request=request(model="auto"), principal=principal(), timings=Timings(lambda: 0.0, 0.0))
-    await site.choosing.choose(call, draw)
+    await site.choosing.choose(Progress(call), draw)
     assert drawn == [SMALL.id]
 
 

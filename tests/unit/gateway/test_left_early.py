@@ -21,7 +21,7 @@ async def test_who_has_left_is_not_sent(asked: InferenceRequest, gone: bool) -> 
     async with corridor() as way:
         answer = await way.ask(replace(asked), FakeReply(gone=gone))
         assert way.call is not None
-        sent = (len(way.picked), way.call.attempts, len(way.call.trail), way.stubs[0].stats.requests)
+        sent = (len(way.picked), way.call.attempts.count, len(way.call.attempts.trail), way.stubs[0].stats.requests)
     assert sent == ((0, 0, 0, 0) if gone else (1, 1, 1, 1))
     assert answer.outcome is (Outcome.CANCELLED if gone else Outcome.OK)
 
@@ -36,11 +36,13 @@ async def test_who_leaves_between_two_attempts_is_not_sent_again(
         way.stubs[0].behaviour = Behaviour(mode="refuse", reason="overloaded")
         reply, budget = FakeReply(), way.budget.level
         task = asyncio.create_task(way.ask(asked, reply))
-        await until(lambda: way.call is not None and bool(way.call.trail) and way.call.trail[-1].failed != "")
+        await until(
+            lambda: way.call is not None and bool(way.call.attempts.trail) and way.call.attempts.trail[-1].failed != ""
+        )
         reply.leave()
         answer = await task
         assert way.call is not None
-        assert (answer.outcome, way.call.attempts, way.stubs[0].stats.requests) == (Outcome.CANCELLED, 1, 1)
+        assert (answer.outcome, way.call.attempts.count, way.stubs[0].stats.requests) == (Outcome.CANCELLED, 1, 1)
         assert way.budget.level == budget
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.domain.errors import Draining, EngineError, Evicted, OverLimit, Overloaded, PenstockError
-from penstock.domain.tenancy.lease import Lease
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.pipeline import _as_told
 
 

@@ -19,7 +19,7 @@ from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.tenancy.owners import Owners
 from penstock.domain.tenancy.tenant import OPERATORS, SHADOWS, Principal, Role
 from penstock.gateway.app.routes import visible
-from penstock.gateway.calls.call import Call, Timings
+from penstock.gateway.calls.call import Call, Progress, Timings
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.oip import catalogue
 from penstock.gateway.openai import bounds
@@ -158,8 +158,7 @@ async def chosen(who: Principal, **changes: Any) -> Call:  # noqa: ANN401  any f
     resolver = TableResolver(current_of(TABLE))
     choosing = Choosing(autos=resolver.auto, resolver=resolver, preprocessor=Counts(), count=lambda *_: None)
     call = Call(request=request(**{"model": "auto", **changes}), principal=who, timings=Timings(lambda: 0.0, 0.0))
-    await choosing.choose(call)
-    return call
+    return await choosing.choose(Progress(call))
 
 
 async def test_rules_that_lead_to_what_is_others_are_none() -> None:

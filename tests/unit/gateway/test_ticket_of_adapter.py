@@ -7,7 +7,6 @@ from typing import cast
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import NO_VERSION
 from penstock.domain.serving.ticket import Ticket
-from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.pipeline import Pipeline
 from tests.support.clock import ManualClock
 from tests.support.samples import adapter_versions, calls
@@ -16,9 +15,7 @@ from tests.support.samples import adapter_versions, calls
 def ticket(version: VersionEntry) -> Ticket:
     stage = cast("Pipeline", SimpleNamespace(clock=ManualClock()))
     call = replace(calls.call(), version=version)
-    return Pipeline._ticket(
-        stage, call, cast("Lease", SimpleNamespace(over_quota=None, deadline_at=9.0, start_by=0.0, expected_output=1))
-    )
+    return Pipeline._ticket(stage, call)
 
 
 def test_the_ticket_names_the_adapter_and_of_other_versions_none() -> None:

@@ -1,6 +1,7 @@
 """The lanes: together they are all tests, each once, and a failure in one is a failure of all."""
 
 import re
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -37,6 +38,29 @@ def holds(name: str, path: str) -> bool:
 def test_each_file_is_in_one_lane() -> None:
     """No test is forgotten, and none runs twice."""
     assert [path for path in TESTS if sum(holds(name, path) for name in lanes.FOLDERS) != 1] == []
+
+
+def test_the_gate_leaves_no_mark_out() -> None:
+    """Each test of a running platform's measurements is in the first lane, and each other one in a later lane."""
+    observe = [path for path in TESTS if "mark.observe" in (lanes.ROOT / path).read_text()]
+    processes = [path for path in observe if path.startswith("tests/integration/")]
+    assert processes
+    assert [path for path in processes if not any(Path(path).is_relative_to(one) for one in lanes.OBSERVED)] == []
+    ran = {one.name: " ".join(one.command) for one in lanes.gate([])}
+    assert sorted(ran) == ["faults", "logic", "observed", "platforms", "static"]
+    assert ran["logic"].endswith("-m not gpu and not drill")
+
+
+def test_a_lane_waits_for_the_one_before_it(own_root: Path) -> None:
+    """In the gate, lanes of real processes follow the observed platforms."""
+    first = Lane("first", ["sh", "-c", "sleep 0.3; echo first >> order"])
+    then = Lane("then", ["sh", "-c", "echo then >> order"], after=first)
+    threads = [threading.Thread(target=one.run) for one in (then, first)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (own_root / "order").read_text().split() == ["first", "then"]
 
 
 def test_the_lanes_are_added_up_as_pytest_would() -> None:

@@ -42,10 +42,10 @@ def busy(tenants: int) -> Metrics:
     for name, number, end in itertools.product(MODELS, range(tenants), ENDS):
         api = Api.EMBEDDINGS if name == "embed" else Api.CHAT
         call = calls.call(version=versions[name], api=api, stream=True)
-        call.principal = replace(call.principal, tenant=TenantId(f"tenant-{number}"))
+        call = replace(call, principal=replace(call.principal, tenant=TenantId(f"tenant-{number}")))
         for stage in Stage:
             call.timings.put(stage, 0.01)
-        ledger.record(call, None, Answer(outcome=end, usage=Usage(), ttft_s=0.1, itl_s=(0.01,)))
+        ledger.record(call, Answer(outcome=end, usage=Usage(), ttft_s=0.1, itl_s=(0.01,)))
         ledger.refused_early(call.principal.tenant, end)
     return metrics
 
@@ -68,7 +68,7 @@ def test_every_end_of_a_named_tenant_is_there_from_its_first_request_on() -> Non
     """Its first failure is a rise from 0, which a rate sees, and no series that begins at 1."""
     metrics = Metrics()
     ledger = RequestLedger(metrics, lambda: 1.0)
-    ledger.record(calls.call(version=calls.VERSION), None, Answer(outcome=Outcome.OK, usage=Usage()))
+    ledger.record(calls.call(version=calls.VERSION), Answer(outcome=Outcome.OK, usage=Usage()))
     found = {
         sample.labels["outcome"]: sample.value
         for family in metrics.registry.collect()
@@ -130,8 +130,8 @@ def test_the_series_of_who_lost_its_name_are_gone() -> None:
     for tenant, requests in (("small", 2), ("large", 64), ("small", 1)):
         for _ in range(requests):
             call = calls.call()
-            call.principal = replace(call.principal, tenant=TenantId(tenant))
-            ledger.record(call, None, Answer(outcome=Outcome.OK, usage=Usage()))
+            call = replace(call, principal=replace(call.principal, tenant=TenantId(tenant)))
+            ledger.record(call, Answer(outcome=Outcome.OK, usage=Usage()))
     told = metrics.exposition().decode()
     assert 'tenant="small"' not in told
     assert 'penstock_requests_total{api="/v1/chat/completions",model="toy",outcome="ok",tenant="large"} 33.0' in told

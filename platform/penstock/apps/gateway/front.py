@@ -64,12 +64,12 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
     edge = Edge(
         corridor=once,
         counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
-        identity=pipeline.identity,
+        identity=probes.keys,
         clock=shared.clock,
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(pipeline.identity, facts, ledger, ids=_new_id),
+        rest=application(probes.keys, facts, ledger, ids=_new_id),
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),

@@ -9,9 +9,9 @@ from penstock.apps import slos
 from penstock.domain.clock import Clock
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving.slo import Indicator
-from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.dispatch import Breakers, Change, Level, Prober, Progress, Stalls
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import logs, names
@@ -55,9 +55,9 @@ def degrader(crowd: Crowd, clock: Clock, metrics: Metrics) -> PressureDegrader:
     )
 
 
-def _progress(of: tuple[Lease, Call]) -> Progress:
+def _progress(of: tuple[Lease, Admitted]) -> Progress:
     lease, call = of
-    return Progress(call.worker.id if call.worker else NOBODY, id(lease), lease.delivered)
+    return Progress(call.attempts.worker.id if call.attempts.worker else NOBODY, id(lease), lease.delivered)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class HealthWatch:
 
     breakers: Breakers
     prober: Prober
-    running: Mapping[Lease, Call]
+    running: Mapping[Lease, Admitted]
     degrader: PressureDegrader
     table: CurrentTable
     clock: Clock

@@ -139,7 +139,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     ledger = _ledger(shared, traces, newest, told)
     shared.table.on_change(lambda _, after: _expect(ledger, after.table))
     preprocessor, preparing, reader = _preprocessing(shared)
-    pipeline, health_watch = _pipeline(shared, keys, preparing, reader, ledger, told)
+    pipeline, health_watch = _pipeline(shared, preparing, reader, ledger, told)
     probes = Probes(
         table=shared.table,
         keys=keys,
@@ -213,7 +213,6 @@ def _preprocessing(shared: Shared) -> tuple[PromptPreprocessor, OffloadedPreproc
 
 def _pipeline(
     shared: Shared,
-    keys: Keyring,
     preprocessor: OffloadedPreprocessor,
     reader: Detokenizer,
     ledger: RequestLedger,
@@ -234,7 +233,6 @@ def _pipeline(
     copies = copying(shared, router, resolver, told.arms)
     pipeline = Pipeline(
         clock=shared.clock,
-        identity=keys,
         chooser=_chooser(shared, resolver, preprocessor),
         resolver=resolver,
         preprocessor=preprocessor,
@@ -248,7 +246,6 @@ def _pipeline(
         ledger=ledger,
         shadows=copies,
     )
-    copies.asking.serve = pipeline.serve
     shared.accounting.live = LiveCounts(admission.running, asking)
     shared.accounting.orphans = Orphans(lambda: shared.table.view.table.versions, asking)
     return pipeline, HealthWatch(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from penstock.apps.gateway.shared import Shared
 from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import VersionId
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer
+from penstock.gateway.calls.inside import Ask
 from penstock.gateway.evidence import Arms
 from penstock.gateway.routing import CurrentTable, TableResolver, WorkerRouter, sticky_key
 from penstock.gateway.shadow import Asking, Comparing, Left, Shadows
@@ -39,20 +40,19 @@ class Copying:
 
     candidates: Shadows
     rules: Comparing
-    asking: Asking
 
-    def ended(self, call: Call, answer: Answer) -> None:
+    def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
         """Copy a request that was answered, for whom there is room."""
-        self.candidates.ended(call, answer)
-        self.rules.ended(call, answer)
+        self.candidates.ended(call, answer, ask)
+        self.rules.ended(call, answer, ask)
 
-    def wants_ids(self, call: Call) -> bool:
+    def wants_ids(self, call: Admitted) -> bool:
         """Tell whether the engine is to tell the tokens of this answer."""
         return self.candidates.wants_ids(call) or self.rules.wants_ids(call)
 
 
 def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms: Arms) -> Copying:
-    """Put them together; whoever makes the corridor gives it to ``asking``."""
+    """Put them together."""
     asking = Asking(ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock)
     begin_at_zero(shared.metrics.counter(names.SHADOW_LEFT_OUT), Left)
     table = shared.table
@@ -77,4 +77,4 @@ def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms:
         spawn=shared.spawn,
         metrics=shared.metrics,
     )
-    return Copying(candidates, rules, asking)
+    return Copying(candidates, rules)

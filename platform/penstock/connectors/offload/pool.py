@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.connectors.offload.frames import exchange
-from penstock.connectors.offload.turns import FairTurns
 from penstock.domain.errors import Overloaded
+from penstock.fairness.turns import FairTurns
 
 PIPE_BYTES = 1 << 20
 

@@ -1,7 +1,7 @@
-"""What heartbeats say together that one alone does not: since when a worker is as it is, and how much it is used. Pure.
+"""Since when a worker is in its state, and how much it is used, by its heartbeats. Pure.
 
-Use is counted as in LRFU (Lee et al., IEEE Transactions on Computers 50(12), 2001): each time that a worker is given
-work counts 1, and half as much after ``HALF_S``. Who was used a moment ago is in a conversation, and is worth more.
+Each time that a worker is given work counts 1, and half as much after ``HALF_S`` (LRFU, ``fairness/fading.py``). A
+worker that was used a moment ago is in a conversation, and is worth more.
 
 Trade-off: what is lately alone (LRU) is emptied by one visit of everybody, what is often alone (LFU) takes a model away
 in the middle of a conversation. ``tests/simulation/test_pool.py`` holds the sum of both against Belady's bound. Work
@@ -12,6 +12,7 @@ import math
 
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
+from penstock.fairness.fading import Fading
 
 HALF_S = 600.0
 SOON_PER_S, SOON_S = 0.02, 15.0
@@ -48,4 +49,4 @@ def worth(seen: Seen, now: float) -> float:
 
 def _count(seen: Seen, now: float) -> float:
     """Return its uses, each for less the older it is."""
-    return float(seen.uses * 2.0 ** (-max(0.0, now - seen.used_at) / HALF_S))
+    return Fading(seen.uses, seen.used_at).now(now, HALF_S)

@@ -14,26 +14,33 @@ question, and which worker takes it is routing's: neither is asked here.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from typing import NamedTuple
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue, InvalidField
-from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.slo import SloTier
-from penstock.domain.tenancy.lease import Lease, Settlement
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.tenant import OverQuota, Priority
 from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted, Call, Chosen
+from penstock.gateway.calls.lease import Lease, Settlement
+
+
+class _Reserved(NamedTuple):
+    """A request that has its reservation, and the model that it is counted for while it runs."""
+
+    call: Admitted
+    reservation: Reservation
+    model: str
 
 
 class AdmissionController:
-    """Implements the pipeline's ``Admission``."""
+    """Implements the pipeline's ``Admission``; keeps the leases that it opens."""
 
     def __init__(
         self,
@@ -47,68 +54,89 @@ class AdmissionController:
         self._tiers = tiers
         self._clock = clock
         self._in_flight = in_flight
-        self._running: dict[Lease, Call] = {}
+        self._running: dict[Lease, Admitted] = {}
+        self._reserved: dict[Lease, _Reserved] = {}
 
-    async def admit(self, call: Call) -> Lease:
-        """Open the request's lease.
+    def due(self, call: Chosen) -> Chosen:
+        """Return the call with its tier's promise, and whether its caller gives less time than that."""
+        asked_at, ours_at = self._deadlines(call)
+        return call.due(pace=self._tiers[call.version.tier].pace, own_deadline=asked_at < ours_at)
 
-        Raises ``DeadlineInQueue``, ``InvalidField``, ``ExceedsEngine``, ``OverLimit``, ``OverBudget``, or
-        ``StoreUnavailable`` where money would be spent unseen.
-        """
-        version = call.version
-        assert version is not None  # noqa: S101  the pipeline resolves first
-        plan = call.principal.plan
-        now = self._clock.monotonic()
-        ours_at = call.received_at + self._deadline_s(plan.deadline_s, version.tier)
-        asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
-        call.own_deadline, call.pace = asked_at < ours_at, self._tiers[version.tier].pace
-        deadline_at = min(asked_at, ours_at)
+    def lease(self, call: Chosen) -> Admitted:
+        """Return the call with its lease; raises ``DeadlineInQueue``, ``InvalidField`` or ``ExceedsEngine``."""
+        now, deadline_at = self._clock.monotonic(), min(self._deadlines(call))
         if deadline_at <= now:
             raise DeadlineInQueue("the deadline passed before the request could start")
-        call.request = bounded(call.request, plan.max_output_tokens)
-        fit.check(call.cost, version)
-        lease = call.lease = Lease(opened_at=now, deadline_at=deadline_at)
-        lease.start_by = self._start_by(call, version.tier)
-        reservation = await self._reservations.open(self._claim(call, version), lease)
-        lease.on_end = self._ending(call, lease, reservation)
-        lease.on_release = partial(self._reservations.release, reservation)
-        lease.on_settle = partial(self._settle, call, reservation)
-        return lease
+        request = bounded(call.request, call.principal.plan.max_output_tokens)
+        lease = Lease(opened_at=now, deadline_at=deadline_at, start_by=self._start_by(call), owner=self)
+        admitted = call.admitted(request, lease)
+        fit.check(admitted.cost, call.version)
+        return admitted
 
-    def move(self, call: Call) -> None:
+    async def reserve(self, call: Admitted) -> None:
+        """Draw on the limits of the request.
+
+        Raises ``OverLimit``, ``OverBudget``, or ``StoreUnavailable`` if money would be spent unseen.
+        """
+        reservation = await self._reservations.open(self._claim(call), call.lease)
+        model = call.version.id.partition("@")[0]
+        self._reserved[call.lease] = _Reserved(call, reservation, model)
+        self._running[call.lease] = call
+        self._in_flight(model, 1)
+
+    def move(self, call: Admitted) -> None:
         """Let the open lease be one for the call's present version, or raise ``StoreUnavailable``.
 
-        What is reserved stays reserved: it was for a version that costs no less.
+        The reservation stays: it was for a version that costs no less.
         """
-        assert call.version is not None  # noqa: S101  the pipeline resolves first
-        self._reservations.move(self._opening(call, call.version))
+        self._running[call.lease] = call
+        self._reserved[call.lease] = self._reserved[call.lease]._replace(call=call)
+        self._reservations.move(self._opening(call))
+
+    def released(self, lease: Lease) -> None:
+        """Give back the slots of a request that does not run any more."""
+        self._reservations.release(self._reserved[lease].reservation)
+
+    def ended(self, lease: Lease) -> None:
+        """Forget a request that does not run any more."""
+        self._in_flight(self._reserved[lease].model, -1)
+        del self._running[lease]
+
+    def settled(self, lease: Lease, settlement: Settlement) -> None:
+        """Write its row, and settle its reservation."""
+        call, reservation, _ = self._reserved.pop(lease)
+        continued = len(call.attempts.continued_at)
+        self._reservations.close(reservation, settlement, gpu_s=gpu_s(call, settlement), continued=continued)
 
     @property
-    def running(self) -> Mapping[Lease, Call]:
+    def running(self) -> Mapping[Lease, Admitted]:
         """The open leases and whose they are; for looking, not for changing."""
         return self._running
 
-    def _deadline_s(self, plan_s: float, tier: Tier) -> float:
-        return min(s for s in (plan_s, self._tiers[tier].deadline_s) if s > 0)
+    def _deadlines(self, call: Chosen) -> tuple[float, float]:
+        """Return the monotonic seconds of the caller's deadline, and of that of plan and tier."""
+        bounds = (call.principal.plan.deadline_s, self._tiers[call.version.tier].deadline_s)
+        asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
+        return asked_at, call.received_at + min(s for s in bounds if s > 0)
 
-    def _start_by(self, call: Call, tier: Tier) -> float:
-        """Return until when it may wait for the engine; 0 where its deadline alone bounds that."""
-        timeout_s = self._tiers[tier].queue_timeout_s
+    def _start_by(self, call: Chosen) -> float:
+        """Return until when it may wait for the engine; 0 if its deadline alone bounds that."""
+        timeout_s = self._tiers[call.version.tier].queue_timeout_s
         waits = call.own_deadline or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s
 
-    def _claim(self, call: Call, version: VersionEntry) -> Claim:
+    def _claim(self, call: Admitted) -> Claim:
         who = call.principal
         return Claim(
-            opening=self._opening(call, version),
+            opening=self._opening(call),
             scopes=who.scopes,
             cost=call.cost,
             stream=call.request.stream,
             yields=who.plan.over_quota is OverQuota.YIELD,
         )
 
-    def _opening(self, call: Call, version: VersionEntry) -> Opening:
-        request, who = call.request, call.principal
+    def _opening(self, call: Admitted) -> Opening:
+        request, who, version = call.request, call.principal, call.version
         return Opening(
             request=request.id,
             tenant=who.tenant,
@@ -124,20 +152,6 @@ class AdmissionController:
             output_tokens=call.cost.output_tokens,
         )
 
-    def _ending(self, call: Call, lease: Lease, reservation: Reservation) -> Callable[[], None]:
-        model = reservation.opening.version.partition("@")[0]
-        self._in_flight(model, 1)
-        self._running[lease] = call
-
-        def end() -> None:
-            self._in_flight(model, -1)
-            del self._running[lease]
-
-        return end
-
-    def _settle(self, call: Call, reservation: Reservation, end: Settlement) -> None:
-        self._reservations.close(reservation, end, gpu_s=gpu_s(call, end), continued=len(call.continued_at))
-
 
 def gpu_s(call: Call, end: Settlement) -> float:
     """Return the engine's seconds of a request, as its worker counted them: over all requests the time it had work.
@@ -146,13 +160,13 @@ def gpu_s(call: Call, end: Settlement) -> float:
     in one piece that was broken off has no stages: then all counts from dispatch to the end, less what is known of the
     wait.
     """
-    if call.used is not None and call.used.engine_us is not None:
-        return min(call.used.engine_us / 1e6, end.held_s)
+    if call.attempts.used is not None and call.attempts.used.engine_us is not None:
+        return min(call.attempts.used.engine_us / 1e6, end.held_s)
     route, adapter, queue, *engine = (
         call.timings.seconds.get(stage, 0.0)
         for stage in (Stage.ROUTE, Stage.ADAPTER, Stage.QUEUE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE)
     )
-    in_engine_s, beside = sum(engine), call.worker.load.running if call.worker is not None else 1
+    in_engine_s, beside = sum(engine), call.attempts.worker.load.running if call.attempts.worker is not None else 1
     if not in_engine_s and end.usage.total_tokens:
         in_engine_s = max(0.0, end.held_s - route - adapter - queue)
     return in_engine_s / max(1, beside)

@@ -17,7 +17,7 @@ from penstock.domain.outcome import Degradation
 from penstock.domain.serving.request import InferenceRequest
 from penstock.gateway.admission import degrade
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Chosen
 
 
 class Crowd(Protocol):
@@ -54,24 +54,24 @@ class PressureDegrader:
         for gone in before.keys() - self._pressures.keys():
             self.report(gone, False)  # noqa: FBT003  the port's own second word
 
-    def capped(self, call: Call) -> InferenceRequest | None:
+    def capped(self, call: Chosen) -> InferenceRequest | None:
         """Return the request with its output capped, where its tenant opted in and its version is under pressure."""
         plan = call.principal.plan
-        if not plan.degrade_output_tokens or call.version is None or not self._is_pressed(call.version):
+        if not plan.degrade_output_tokens or not self._is_pressed(call.version):
             return None
         return degrade.capped(call.request, plan)
 
-    def smaller(self, call: Call, *, refused: bool) -> InferenceRequest | None:
+    def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
         """Return the request for the smaller model; ``refused``: the wished one has sent it away."""
         wish = call.principal.plan.degrade_model
-        if not wish or call.version is None or Degradation.SMALLER_MODEL in call.degraded:
+        if not wish or Degradation.SMALLER_MODEL in call.degraded:
             return None
         if not (refused or self._is_pressed(call.version) or self.crowd.wait_s(call.version) == inf):
             return None
         return replace(call.request, model=wish)
 
-    def fits(self, call: Call, smaller: VersionEntry) -> bool:
-        if call.version is None or not degrade.may_move(call.request, call.version, smaller):
+    def fits(self, call: Chosen, smaller: VersionEntry) -> bool:
+        if not degrade.may_move(call.request, call.version, smaller):
             return False
         return not self._is_pressed(smaller) and self.crowd.wait_s(smaller) < inf
 

@@ -19,7 +19,6 @@ from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
 from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import Cost
-from penstock.domain.tenancy.lease import Lease, Settlement
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tenancy.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
 from penstock.domain.tenancy.tenant import OverQuota, Principal
@@ -29,6 +28,7 @@ from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.exposure import Exposure
 from penstock.gateway.admission.held import MeanHeld
 from penstock.gateway.admission.refusals import Headers, over_budget, over_limit
+from penstock.gateway.calls.lease import Lease, Settlement
 
 HOLD_S = 10.0
 """How long slots and budget holds outlive the last renewal."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.domain.serving.request import JSON_APIS, Api
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.direct import EXTENSION, DirectReply
 from penstock.gateway.listener.plain import PlainReply
@@ -69,9 +69,9 @@ class Edge(Services):
     async def _infer(self, where: tuple[str, str], scope: Scope, receive: Receive, reply: HttpReply) -> None:
         await InferExchange(self, where, scope, receive, reply).run(self.corridor.serve)
 
-    async def _answer(self, call: Call, reply: Reply) -> None:
-        check_bounded(call.request.api, call.request.cost)
-        await self.corridor.serve(call, reply)
+    async def _answer(self, progress: Progress, reply: Reply) -> None:
+        check_bounded(progress.call.request.api, progress.call.request.cost)
+        await self.corridor.serve(progress, reply)
 
 
 Run = Callable[[Scope, Receive, HttpReply], Coroutine[None, None, None]]

@@ -35,7 +35,7 @@ from penstock.gateway.openai import head
 from penstock.gateway.openai.facts import READY_RETRY_S, Facts
 from penstock.gateway.openai.observer import ErrorObserver
 from penstock.gateway.openai.parse import COUNT_TOKENS
-from penstock.gateway.pipeline import Identity
+from penstock.gateway.openai.services import Identity
 from penstock.telemetry.pages import LIVE, READY, REGION
 
 

@@ -8,7 +8,7 @@ Nobody is believed beyond what the request could cost: a worker that was broken 
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.used import Used
 from penstock.domain.tokens import Usage
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer, Call
 
 _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 
@@ -20,22 +20,21 @@ def due(answer: Answer, usage: Usage) -> Usage:
 
 def counted(call: Call, used: Used) -> Usage:
     """Return the gate's count as usage. The rest of a broken stream had what was kept of it as a part of its prompt."""
-    prompt = max(0, used.prompt_tokens - call.kept_tokens)
+    prompt = max(0, used.prompt_tokens - call.attempts.kept_tokens)
     return Usage(
         prompt_tokens=prompt,
-        output_tokens=call.kept_tokens + used.output_tokens,
+        output_tokens=call.attempts.kept_tokens + used.output_tokens,
         cached_tokens=min(prompt, used.cached_tokens),
         exact=used.is_final,
     )
 
 
-def guessed(call: Call, answer: Answer, delivered: int) -> Usage:
+def guessed(call: Admitted, answer: Answer) -> Usage:
     """Return the most that is known of a request whose worker can't be asked: never nothing for what ran."""
     known = answer.usage
-    prepared = max(0, call.prepared.prompt_tokens) if call.prepared is not None else 0
     return Usage(
-        prompt_tokens=max(known.prompt_tokens, prepared),
-        output_tokens=max(known.output_tokens, delivered),
+        prompt_tokens=max(known.prompt_tokens, call.prepared.prompt_tokens),
+        output_tokens=max(known.output_tokens, call.lease.delivered),
         cached_tokens=known.cached_tokens,
         exact=False,
     )

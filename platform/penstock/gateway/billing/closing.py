@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
+from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.request import Api, Prepared
+from penstock.domain.serving.request import Api
 from penstock.domain.serving.used import NOTHING, Used
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 from penstock.gateway.billing.forgiven import ForgivenEnds
 from penstock.gateway.billing.together import Together
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer, Call
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero
@@ -35,7 +35,7 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 class Ledger(Protocol):
     """Where finished requests are counted."""
 
-    def record(self, call: Call, prepared: Prepared | None, answer: Answer) -> None:
+    def record(self, call: Call, answer: Answer) -> None:
         """Count the request once: outcome, tokens, stages."""
         ...
 
@@ -57,44 +57,42 @@ class Closing:
             begin_at_zero(counter, Api)
         begin_at_zero(self._guessed, Outcome)
 
-    def close(self, call: Call, lease: Lease, answer: Answer) -> None:
+    def close(self, call: Admitted, answer: Answer) -> None:
         """Bill an admitted request that ended, and close its lease: now, or as soon as its worker has told."""
-        if call.used is not None:
-            self._bill(call, lease, answer, self._of_gate(call, answer, call.used))
-        elif answer.usage.exact or call.worker is None:
-            self._bill(call, lease, answer, answer.usage)
+        if call.attempts.used is not None:
+            self._bill(call, answer, self._of_gate(call, answer, call.attempts.used))
+        elif answer.usage.exact or call.attempts.worker is None:
+            self._bill(call, answer, answer.usage)
         else:
-            lease.release(self._clock.monotonic())
-            self._spawn(self._ask(call, lease, answer))
+            call.lease.release(self._clock.monotonic())
+            self._spawn(self._ask(call, call.attempts.worker, answer))
 
-    async def _ask(self, call: Call, lease: Lease, answer: Answer) -> None:
+    async def _ask(self, call: Admitted, worker: WorkerEntry, answer: Answer) -> None:
         usage = None
         try:
-            usage = await self._told(call)
+            usage = await self._told(call, worker)
         finally:  # also where the process is going: a row with a guess is better than none
             if usage is None:
-                usage = bill.guessed(call, answer, lease.delivered)
+                usage = bill.guessed(call, answer)
                 self._guessed.labels(outcome=answer.outcome).inc()
-            self._bill(call, lease, answer, usage)
+            self._bill(call, answer, usage)
 
-    async def _told(self, call: Call) -> Usage | None:
+    async def _told(self, call: Admitted, worker: WorkerEntry) -> Usage | None:
         """Return what the worker tells; None where it does not.
 
         Who never came to it is known by its first answer alone: later ones may be those of an engine started anew.
         """
-        worker = call.worker
-        assert worker is not None  # noqa: S101  looked at by the caller
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, call.request.id)
             if told is not None:
-                call.used = told.get(call.request.id, None if attempt else NOTHING)
-                if call.used is None:
+                call.attempts.used = told.get(call.request.id, None if attempt else NOTHING)
+                if call.attempts.used is None:
                     return None
-                _learn_wait(call, call.used)
-                return bill.counted(call, call.used)
+                _learn_wait(call, call.attempts.used)
+                return bill.counted(call, call.attempts.used)
         return None
 
-    def _of_gate(self, call: Call, answer: Answer, used: Used) -> Usage:
+    def _of_gate(self, call: Admitted, answer: Answer, used: Used) -> Usage:
         if answer.said is not None and bill.differs(call, answer.said, used):
             self._differs.labels(api=call.request.api).inc()
             logger().error(
@@ -106,16 +104,16 @@ class Closing:
             )
         return bill.counted(call, used)
 
-    def _bill(self, call: Call, lease: Lease, answer: Answer, usage: Usage) -> None:
+    def _bill(self, call: Admitted, answer: Answer, usage: Usage) -> None:
         if answer.outcome is Outcome.OK and not usage.total_tokens:
             self._empty.labels(api=call.request.api).inc()
             logger().error("bill_empty", request_id=call.request.id, api=call.request.api)
         answer = replace(answer, usage=self._capped_to_cost(call, bill.due(answer, usage)))
-        lease.settle(answer.outcome, answer.usage, self._clock.monotonic())
-        self._forgiven.closed(call, answer.outcome)
-        self._ledger.record(call, call.prepared, answer)
+        call.lease.settle(answer.outcome, answer.usage, self._clock.monotonic())
+        self._forgiven.closed(call, answer)
+        self._ledger.record(call, answer)
 
-    def _capped_to_cost(self, call: Call, told: Usage) -> Usage:
+    def _capped_to_cost(self, call: Admitted, told: Usage) -> Usage:
         usage = bill.capped(told, prompt=call.cost.prompt_tokens, output=call.cost.output_tokens)
         if usage is not told:
             self._capped.labels(api=call.request.api).inc()
@@ -123,15 +121,15 @@ class Closing:
                 "bill_capped",
                 request_id=call.request.id,
                 api=call.request.api,
-                worker=call.worker.id if call.worker is not None else "",
+                worker=call.attempts.worker.id if call.attempts.worker is not None else "",
                 prompt_tokens=told.prompt_tokens - usage.prompt_tokens,
                 output_tokens=told.output_tokens - usage.output_tokens,
             )
         return usage
 
 
-def _learn_wait(call: Call, used: Used) -> None:
+def _learn_wait(call: Admitted, used: Used) -> None:
     """Count the wait at the door of a request that was over before its worker's head could tell it."""
     seconds = call.timings.seconds
-    if used.waited_s and not call.door and Stage.DECODE not in seconds:
+    if used.waited_s and not call.attempts.door and Stage.DECODE not in seconds:
         call.timings.put(Stage.QUEUE, seconds.get(Stage.QUEUE, 0.0) + used.waited_s)

@@ -14,7 +14,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import Forgiven, hour_of
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted, Answer
 
 
 class ForgivenEnds:
@@ -24,11 +24,12 @@ class ForgivenEnds:
         self._clock = clock
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
-    def closed(self, call: Call, outcome: Outcome) -> None:
+    def closed(self, call: Admitted, answer: Answer) -> None:
         """Count a request that has a row, as soon as it is known to be forgiven; a copy is in no budget anyway."""
-        if call.version is None or call.copy is not None or not outcome.spends_error_budget:
+        outcome = answer.outcome
+        if call.copy is not None or not outcome.spends_error_budget:
             return
-        call.tell_promised(outcome, partial(self._told, (hour_of(self._clock.now()), call.version.id, outcome)))
+        call.tell_promised(answer, partial(self._told, (hour_of(self._clock.now()), call.version.id, outcome)))
 
     def take(self) -> tuple[Forgiven, ...]:
         """Return what was counted since the last time."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId, WorkerId
-from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.billing.asking import Asks
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.lease import Lease
 
 WITHIN_S = 0.4
 
@@ -20,7 +20,7 @@ WITHIN_S = 0.4
 class LiveCounts:
     """Looks at the open leases, and writes into them what their requests have generated."""
 
-    def __init__(self, running: Mapping[Lease, Call], asks: Asks) -> None:
+    def __init__(self, running: Mapping[Lease, Admitted], asks: Asks) -> None:
         self._running, self._asks = running, asks
 
     async def look(self) -> None:
@@ -28,9 +28,9 @@ class LiveCounts:
         workers: dict[WorkerId, WorkerEntry] = {}
         by_worker: dict[WorkerId, dict[RequestId, Lease]] = defaultdict(dict)
         for lease, call in self._running.items():
-            if not call.request.stream and call.worker is not None:
-                workers[call.worker.id] = call.worker
-                by_worker[call.worker.id][call.request.id] = lease
+            if not call.request.stream and call.attempts.worker is not None:
+                workers[call.attempts.worker.id] = call.attempts.worker
+                by_worker[call.attempts.worker.id][call.request.id] = lease
         await asyncio.gather(*(self._look_at(workers[worker], leases) for worker, leases in by_worker.items()))
 
     async def _look_at(self, worker: WorkerEntry, leases: Mapping[RequestId, Lease]) -> None:

@@ -1,7 +1,7 @@
-"""One request on its way through the gateway: what each stage has learned, where the time went, how it ended."""
+"""One request on its way through the gateway: the call as the stages make it, where the time went, how it ended."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
@@ -14,21 +14,23 @@ from penstock.domain.serving.slo import Pace
 from penstock.domain.serving.used import NOTHING, Used
 from penstock.domain.serving.waited import TENANT_QUEUE
 from penstock.domain.tenancy.cost import Cost
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.doubt import Doubt
+from penstock.gateway.calls.lease import Lease
 
 
 class Timings:
     """Where the time of one request went: ``mark(stage)`` closes the stage that ran since the last mark."""
 
-    __slots__ = ("_clock", "_last", "seconds", "started_at")
+    __slots__ = ("_clock", "_last", "paused_s", "seconds", "started_at")
 
     def __init__(self, clock: Callable[[], float], started_at: float) -> None:
         self._clock = clock
         self._last = self.started_at = started_at
         self.seconds: dict[Stage, float] = {}
+        self.paused_s = 0.0
+        """How long the answer waited for its reader."""
 
     def mark(self, stage: Stage) -> None:
         """Add the time since the last mark to ``stage``."""
@@ -51,151 +53,229 @@ ENGINES_WORD = frozenset({Outcome.ENGINE_ERROR, Outcome.BROKEN_STREAM})
 
 
 def nothing() -> None:
-    """Nobody waits for it."""
+    """Do nothing."""
 
 
 def unnoted(_: VersionId) -> None:
-    """Nobody asks which version a request fell back from."""
+    """Drop the note of a fallback."""
 
 
-def unknown() -> None:
-    """Nobody knows."""
+class Attempts:
+    """A request at workers, so far. Dispatch and the relay alone write it; a call and its later forms share one."""
+
+    __slots__ = (
+        "adapter",
+        "batch",
+        "binding",
+        "choices",
+        "company",
+        "continued_at",
+        "count",
+        "door",
+        "doubt",
+        "errors",
+        "kept_tokens",
+        "losses",
+        "lost",
+        "trail",
+        "used",
+        "was_doubted",
+        "worker",
+    )
+
+    def __init__(self, worker: WorkerEntry | None = None, used: Used | None = NOTHING) -> None:
+        self.worker = worker
+        """The worker of the present attempt."""
+        self.count = 0
+        self.lost: frozenset[WorkerId] = frozenset()
+        """Workers that were lost while they had this request."""
+        self.losses = 0
+        """Those of them that were not in doubt when they got it, and those that its very body had lost before."""
+        self.binding = b""
+        """The digest of the bytes sent to workers, known from dispatch on."""
+        self.was_doubted = False
+        """The present worker was in doubt when it got this request: it may have been lost already."""
+        self.errors = 0
+        """Engines that answered it with an error of their own."""
+        self.doubt: Doubt | None = None
+        """Whether the engine's last error is the caller's own; None if its worker, or nothing, failed it."""
+        self.continued_at: list[float] = []
+        """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
+        self.kept_tokens = 0
+        """Tokens of the answer that an earlier worker made: the present one has them in its prompt."""
+        self.company: int | None = None
+        """Requests that ran at its worker when that began to answer, this one included; None if it has not told."""
+        self.used = used
+        """Usage of the present attempt as its worker counted it; None if it has not told, or not yet."""
+        self.choices: list[Choice] = []
+        self.trail: list[Tried] = []
+        """Workers that were chosen for it, and its attempts at them."""
+        self.door = self.batch = self.adapter = b""
+        """Reports of the present attempt's gate: on its queue, on its batch, on its adapter."""
+
+    def begin(self) -> None:
+        """Forget the reports of the attempt before."""
+        self.used, self.company = None, None
+        self.door = self.batch = self.adapter = b""
 
 
-def no_ids() -> TokenIds | None:
-    """Nobody has told the tokens of its prompt and answer."""
-    return None
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
-    """One request on its way: what each stage has learned so far."""
+    """One request: as it came, with all that the stages have learned. Each stage returns the call that it has made.
+
+    ``Chosen`` and ``Admitted`` are the same call later on, with fewer unknowns.
+    """
 
     request: InferenceRequest
     principal: Principal
     timings: Timings
+    copy: Copy | None = None
+    """Its original, if it is a shadow copy."""
+    on_admitted: Callable[[], None] = nothing
+    """Gives back the memory that the request's body held until its limits hold it."""
+    attempts: Attempts = field(default_factory=Attempts)
     version: VersionEntry | None = None
     fell_back_from: VersionId = NO_VERSION
-    """The version that would have answered, could it take requests; empty where that is ``version``."""
+    """The version that would have answered, could it take requests; empty if that is ``version``."""
     prepared: Prepared | None = None
-    worker: WorkerEntry | None = None
-    attempts: int = 0
-    lost: frozenset[WorkerId] = frozenset()
-    """Workers that were lost while they had this request."""
-    losses: int = 0
-    """Those of them that nobody doubted when they got it, and those that its very body had lost before."""
-    binding: bytes = b""
-    """The digest of what is sent to workers, known from dispatch on."""
-    was_doubted: bool = False
-    """The present worker was in doubt when it got this request: it may have been lost already."""
-    errors: int = 0
-    """Engines that answered it with an error of their own."""
-    continued_at: list[float] = field(default_factory=list)
-    """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
-    company: int | None = None
-    """How many ran at its worker when that began to answer, itself among them; None where it has not told."""
-    used: Used | None = NOTHING
-    """What the present attempt took of its worker, as that counted it; None where it has not told, or not yet."""
-    kept_tokens: int = 0
-    """Tokens of the answer that an earlier worker made: the present one has them in its prompt."""
+    ruled: Ruled | None = None
+    """The rule that decided for an auto alias; its request is for the rule's target by then."""
     degraded: tuple[Degradation, ...] = ()
-    on_admitted: Callable[[], None] = nothing
-    """Gives back what the request's body held until its limits hold it."""
-    outcome: Outcome | None = None
-    """How it ended; None while it runs."""
     own_deadline: bool = False
     """The caller gives less time than its plan and its tier do."""
     pace: Pace | None = None
-    """How soon its tier promises an answer; None where nobody has asked."""
-    paused_s: float = 0.0
-    """For how long its answer has waited for its reader."""
-    doubt: Doubt | None = None
-    """Whether the engine's last error is the caller's own; None where its worker, or nothing, failed it."""
+    """How soon its tier promises an answer; None before admission."""
     lease: Lease | None = None
-    """What it draws, from the moment it asks; None where it never got so far."""
-    refusal: Refusal | None = None
-    """The error that ended it, as far as it may be kept."""
-    choices: list[Choice] = field(default_factory=list)
-    trail: list[Tried] = field(default_factory=list)
-    """Workers that were chosen for it, and its attempts at them."""
-    door: bytes = b""
-    """What the present attempt's gate told of its door."""
-    batch: bytes = b""
-    """And of its batch, where models are batched by ours."""
-    adapter: bytes = b""
-    """And of its adapter, where it asks for one."""
-    ruled: Ruled | None = None
-    """Which rule decided, where it was for an auto alias; its request is for what that leads to by then."""
-    copy: Copy | None = None
-    """What it is a shadow copy of; None for a caller's own."""
-    ids: Callable[[], TokenIds | None] = no_ids
-    """Returns the tokens of prompt and answer, where the engine was asked for them and told."""
+    """Its draws, from the moment that meters are asked; None if it never got so far."""
+    _cost: Cost | None = field(default=None, init=False, repr=False)
 
-    is_json: Callable[[], bool | None] = unknown
-    """Tells whether the answer is the JSON that was asked for; None where it was not asked for, or nobody knows."""
-    form: Callable[[], bytes | None] = unknown
-    """Returns what of the answer can be held against another one as it stands; None where it has no such form."""
-
-    _last_cost: tuple[InferenceRequest, VersionEntry | None, Prepared | None, Cost] | None = field(
-        default=None, repr=False, compare=False
-    )
-    """What ``cost`` was last, and what was known then: many ask."""
-
-    def fell_back(self, version: VersionId) -> None:
-        """Note that this version was to answer and can't."""
-        self.fell_back_from = version
-
-    def failed(self, error: PenstockError) -> None:
-        """Note the error that ended it, as far as it may be kept."""
-        self.refusal = Refusal.of(error)
+    def chosen(
+        self,
+        version: VersionEntry,
+        prepared: Prepared,
+        *,
+        request: InferenceRequest | None = None,
+        fell_back_from: VersionId = NO_VERSION,
+        ruled: Ruled | None = None,
+    ) -> "Chosen":
+        """Return the call with the version that answers it, and its prompt in that version's tokens."""
+        return Chosen(
+            request=request or self.request,
+            principal=self.principal,
+            timings=self.timings,
+            copy=self.copy,
+            on_admitted=self.on_admitted,
+            attempts=self.attempts,
+            version=version,
+            prepared=prepared,
+            fell_back_from=fell_back_from,
+            ruled=ruled,
+        )
 
     @property
     def received_at(self) -> float:
         """The monotonic second from which on the request's time is the platform's: its body had its own."""
         return self.request.arrived_at + self.timings.seconds.get(Stage.UPLOAD, 0.0)
 
-    def is_own(self, outcome: Outcome) -> bool | None:
-        """Tell whether this end is the caller's own doing; None while nobody knows."""
-        if outcome in ENGINES_WORD and self.doubt is not None:
-            return self.doubt.is_own
-        if outcome is not Outcome.OK and self.refusal is not None and self.refusal.reason == TENANT_QUEUE:
+    def is_own(self, answer: "Answer") -> bool | None:
+        """Tell whether this end is the caller's own doing; None while that is unknown."""
+        outcome, refusal, doubt = answer.outcome, answer.refusal, self.attempts.doubt
+        if outcome in ENGINES_WORD and doubt is not None:
+            return doubt.is_own
+        if outcome is not Outcome.OK and refusal is not None and refusal.reason == TENANT_QUEUE:
             return True
-        return outcome is Outcome.DEADLINE and self._had_too_little_time()
+        return outcome is Outcome.DEADLINE and self._had_too_little_time(refusal)
 
-    def _had_too_little_time(self) -> bool:
+    def _had_too_little_time(self, refusal: Refusal | None) -> bool:
         """Tell whether its caller left the platform less than its promises take: by its deadline, or by reading slowly.
 
-        Promised by then is as much as came, where a stream ran into its deadline; else the answer, as long as expected.
+        The promise is for the tokens that came, if a stream ran into its deadline; else for the expected ones.
         """
-        lease = self.lease
-        if self.pace is None or not (self.own_deadline or self.paused_s):
+        lease, paused_s = self.lease, self.timings.paused_s
+        if self.pace is None or not (self.own_deadline or paused_s):
             return False
-        ran = self.request.stream and (self.refusal is None or self.refusal.code != DeadlineUnreachable.code)
+        ran = self.request.stream and (refusal is None or refusal.code != DeadlineUnreachable.code)
         tokens = 0 if lease is None else lease.delivered if ran else lease.expected_output
         until = lease.deadline_at if lease is not None else self.request.arrived_at + self.request.deadline_s
-        return until - self.received_at - self.paused_s < self.pace.of(tokens / self.request.cost.sequences)
+        return until - self.received_at - paused_s < self.pace.of(tokens / self.request.cost.sequences)
 
-    def tell_promised(self, outcome: Outcome, tell: Callable[[Outcome], None]) -> None:
+    def tell_promised(self, answer: "Answer", tell: Callable[[Outcome], None]) -> None:
         """Tell how promises count this end, at once or as soon as it is known."""
-        if self.doubt is not None and outcome in ENGINES_WORD:
-            self.doubt.then(lambda is_own: tell(promised(outcome, is_own=is_own)))
+        outcome, doubt = answer.outcome, self.attempts.doubt
+        if doubt is not None and outcome in ENGINES_WORD:
+            doubt.then(lambda is_own: tell(promised(outcome, is_own=is_own)))
         else:
-            tell(promised(outcome, is_own=bool(self.is_own(outcome))))
+            tell(promised(outcome, is_own=bool(self.is_own(answer))))
 
     @property
     def cost(self) -> Cost:
         """The most that the request may cost, by all that is known so far."""
-        request, version, prepared = self.request, self.version, self.prepared
-        last = self._last_cost
-        if last is not None and last[0] is request and last[1] is version and last[2] is prepared:
-            return last[3]
-        cost = request.cost
-        if prepared is not None:
-            cost = cost.with_prompt(prepared.prompt_tokens, is_counted=prepared.is_counted)
-        if version is not None:
-            cost = cost.within(version.max_model_len)
-        self._last_cost = (request, version, prepared, cost)
+        if self._cost is not None:
+            return self._cost
+        cost = self.request.cost
+        if self.prepared is not None:
+            cost = cost.with_prompt(self.prepared.prompt_tokens, is_counted=self.prepared.is_counted)
+        if self.version is not None:
+            cost = cost.within(self.version.max_model_len)
+        object.__setattr__(self, "_cost", cost)  # many ask: worked out once
         return cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chosen(Call):
+    """A call whose version is known, and its prompt in tokens."""
+
+    version: VersionEntry
+    prepared: Prepared
+
+    def due(self, *, pace: Pace, own_deadline: bool) -> "Chosen":
+        """Return the call with its tier's promise, and whether its caller gives less time than that."""
+        return replace(self, pace=pace, own_deadline=own_deadline)
+
+    def admitted(self, request: InferenceRequest, lease: Lease) -> "Admitted":
+        """Return the call with its lease, and its request within its plan's bounds."""
+        return Admitted(
+            request=request,
+            principal=self.principal,
+            timings=self.timings,
+            copy=self.copy,
+            on_admitted=self.on_admitted,
+            attempts=self.attempts,
+            version=self.version,
+            prepared=self.prepared,
+            fell_back_from=self.fell_back_from,
+            ruled=self.ruled,
+            degraded=self.degraded,
+            own_deadline=self.own_deadline,
+            pace=self.pace,
+            lease=lease,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Admitted(Chosen):
+    """A call that has its lease."""
+
+    lease: Lease
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a request has come. The pipeline alone moves it on; its listener looks."""
+
+    call: Call
+    """Its latest form."""
+    answer: "Answer | None" = None
+    """How it ended; None while it runs."""
+
+
+def unknown() -> None:
+    """Return None: not known."""
+
+
+def no_ids() -> TokenIds | None:
+    """Return None: the engine has not told the tokens of prompt and answer."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +284,21 @@ class Answer:
 
     outcome: Outcome
     usage: Usage
+    refusal: Refusal | None = None
+    """The error that ended it, as far as it may be kept."""
     said: Usage | None = None
-    """What the engine itself says of an answer that came to its end."""
+    """The engine's own account of an answer that came to its end."""
     finish: FinishReason | None = None
     ttft_s: float | None = None
     itl_s: tuple[float, ...] = field(default=())
+    ids: Callable[[], TokenIds | None] = no_ids
+    """Returns the tokens of prompt and answer, if the engine was asked for them and told."""
+    is_json: Callable[[], bool | None] = unknown
+    """Tells whether it is the JSON that was asked for; None if it was not asked for, or that is unknown."""
+    form: Callable[[], bytes | None] = unknown
+    """Returns the part that can be held against another answer as it stands; None if it has no such form."""
+
+    @classmethod
+    def refused(cls, error: PenstockError, usage: Usage) -> "Answer":
+        """Return the end of a request by this error."""
+        return cls(outcome=error.outcome, usage=usage, refusal=Refusal.of(error))

@@ -11,7 +11,7 @@ from penstock.domain.outcome import Stage
 from penstock.domain.serving import used
 from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.ports import Loads
@@ -40,10 +40,10 @@ class Attempt:
         "_worker",
     )
 
-    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Call) -> None:
+    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Admitted) -> None:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
         self._call = call
-        call.used, call.door, call.batch, call.adapter, call.company = None, b"", b"", b"", None
+        call.attempts.begin()
         self._is_unasked = False
         self._relay = relay
         self._worker = worker
@@ -67,7 +67,7 @@ class Attempt:
 
     def unreachable(self) -> None:
         """No connection could be had."""
-        self._call.used = NOTHING
+        self._call.attempts.used = NOTHING
         self._settle(verdict.unreachable())
 
     async def begun(self) -> Verdict | None:
@@ -103,30 +103,30 @@ class Attempt:
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Take what the gate says of its load; let the relay see good news only."""
-        load = wire.load_of(headers)
+        attempts, load = self._call.attempts, wire.load_of(headers)
         if load is not None:
             self._loads.heard(self._worker, load)
-            self._call.company = load.running
+            attempts.company = load.running
         self._status = status
-        self._call.door = wire.header(headers, wire.DOOR_HEADER)
+        attempts.door = wire.header(headers, wire.DOOR_HEADER)
         waited_s = self._for_adapter(headers, wire.waited_s_of(headers))
         if status == _OK or waited_s:  # who was refused at once did not wait
             self._call.timings.spent(Stage.QUEUE, waited_s)
         if status == _OK:
-            self._call.batch = wire.header(headers, wire.BATCH_HEADER)
+            attempts.batch = wire.header(headers, wire.BATCH_HEADER)
             self._is_unasked = self._call.request.stream and not wire.is_stream(headers)
             self._relay.on_head(status, headers)
         else:
             self._refused = wire.header(headers, wire.REFUSED_HEADER)
-        self._call.used = NOTHING if self._refused else used.heard(wire.header(headers, wire.USED_HEADER))
+        attempts.used = NOTHING if self._refused else used.heard(wire.header(headers, wire.USED_HEADER))
 
     def _for_adapter(self, headers: list[tuple[bytes, bytes]], waited_s: float) -> float:
         """Return its wait at the gate without the wait for its adapter, which is a stage of its own."""
         call = self._call
-        if call.version is None or not call.version.base:
+        if not call.version.base:
             return waited_s
-        call.adapter = wire.header(headers, wire.ADAPTER_HEADER)
-        if spent_s := wire.adapter_s_of(call.adapter, waited_s):
+        call.attempts.adapter = wire.header(headers, wire.ADAPTER_HEADER)
+        if spent_s := wire.adapter_s_of(call.attempts.adapter, waited_s):
             call.timings.spent(Stage.ADAPTER, spent_s)
         return waited_s - spent_s
 

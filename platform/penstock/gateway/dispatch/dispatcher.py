@@ -22,13 +22,13 @@ from penstock.domain.errors import (
     WorkerLost,
 )
 from penstock.domain.fleet.table import WorkerEntry
-from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.serving import adapted, batched, waited
 from penstock.domain.serving.request_record import Tried
 from penstock.domain.serving.ticket import Ticket, binding_of, seal
 from penstock.domain.serving.transport import Workers
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay, Rest
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
@@ -96,10 +96,10 @@ class WorkerDispatcher:
     metrics: Metrics
     poison: Poison = field(default_factory=Poison)
 
-    async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
+    async def run(self, call: Admitted, ticket: Ticket, relay: Relay, pick: Pick) -> None:
         self.budget.deposit()
         parcel = await self._parcel(call, ticket, relay)
-        call.binding = parcel.binding
+        call.attempts.binding = parcel.binding
         if self.poison:
             self._refuse_known(call)
         try:
@@ -110,13 +110,14 @@ class WorkerDispatcher:
             raise
         except WorkerLost as error:
             self._losses(call)
-            error.retry_after_s = self._wait_s(pick, call.lost)
+            error.retry_after_s = self._wait_s(pick, call.attempts.lost)
             raise
 
-    async def carry_on(self, call: Call, ticket: Ticket, rest: Rest, relay: Relay, pick: Pick) -> None:
+    async def carry_on(self, call: Admitted, ticket: Ticket, rest: Rest, relay: Relay, pick: Pick) -> None:
         """Send the rest of a broken stream to a worker that did not break it, or raise the reason why it can't."""
-        worker = call.worker
-        assert worker is not None  # noqa: S101  it answered before; tells mypy
+        worker = call.attempts.worker
+        if worker is None:  # nothing was sent
+            raise rest.error
         failure = verdict.engine_error() if isinstance(rest.error, EngineError) else verdict.lost()
         self._note(call, worker.id, failure)
         who, now = call.principal.tenant, self.clock.monotonic()
@@ -124,20 +125,23 @@ class WorkerDispatcher:
             raise rest.error
         self.metrics.counter(names.RETRIES).labels(reason="continuation").inc()
         try:
-            await self._deliver(call, await self._rest_of(call, ticket, rest), relay, pick, call.lost | {worker.id})
+            parcel = await self._rest_of(call, ticket, rest)
+            await self._deliver(call, parcel, relay, pick, call.attempts.lost | {worker.id})
         except BaseException as error:  # the worker that broke it has made the answer, as far as it went
-            call.worker, call.used = worker, None
+            call.attempts.worker, call.attempts.used = worker, None
             if isinstance(error, WorkerLost):  # some of the answer was delivered: it is not one to send again
                 raise rest.error from None
             raise
 
-    def failed(self, call: Call) -> None:
+    def failed(self, call: Admitted) -> None:
         """Take down that a stream ended with the engine's own error, and nobody can go on with it."""
-        if call.worker is not None:
-            self._note(call, call.worker.id, verdict.engine_error())
+        if call.attempts.worker is not None:
+            self._note(call, call.attempts.worker.id, verdict.engine_error())
 
-    async def _deliver(self, call: Call, parcel: _Parcel, relay: Relay, pick: Pick, tried: frozenset[WorkerId]) -> None:
-        ticket = parcel.ticket
+    async def _deliver(
+        self, call: Admitted, parcel: _Parcel, relay: Relay, pick: Pick, tried: frozenset[WorkerId]
+    ) -> None:
+        ticket, attempts = parcel.ticket, call.attempts
         self._in_time(ticket, None)
         failure: Verdict | None = None
         doors = Doors()
@@ -151,12 +155,11 @@ class WorkerDispatcher:
                 continue
             if failure is not None:
                 self._withdraw(call, failure)
-            call.worker = worker
-            call.attempts += 1
-            call.doubt = None
-            call.was_doubted = self.breakers.is_doubted(worker.id)
+            attempts.worker, attempts.doubt = worker, None
+            attempts.count += 1
+            attempts.was_doubted = self.breakers.is_doubted(worker.id)
             failure = await self._try(call, relay, worker, parcel)
-            call.trail[-1] = _ended(call, failure)
+            attempts.trail[-1] = _ended(call, failure)
             if failure is None:
                 self._answered(call, worker.id)
                 return
@@ -166,22 +169,22 @@ class WorkerDispatcher:
             tried |= {worker.id}
 
     async def _opened(
-        self, call: Call, doors: Doors, tried: frozenset[WorkerId], failure: Verdict | None
+        self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: Verdict | None
     ) -> frozenset[WorkerId]:
         """Everybody was asked: wait a little and return whom not to ask yet, or raise what went wrong."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
         if failure is not None and wait_s > SHORT_S:
             raise doors.soonest(tried) or failure.error
-        await asyncio.sleep(max(wait_s, backoff_s(call.attempts, self.chance)))
+        await asyncio.sleep(max(wait_s, backoff_s(call.attempts.count, self.chance)))
         return doors.shut(tried, self.clock.monotonic())
 
-    async def _parcel(self, call: Call, ticket: Ticket, relay: Relay) -> _Parcel:
+    async def _parcel(self, call: Admitted, ticket: Ticket, relay: Relay) -> _Parcel:
         request, salt = call.request, call.principal.cache_salt
-        body = wire.body_of(request, _version_of(call), salt, token_ids=relay.wants_token_ids)
+        body = wire.body_of(request, call.version.id, salt, token_ids=relay.wants_token_ids)
         return await _packed(ticket, request.api, body)
 
-    async def _rest_of(self, call: Call, ticket: Ticket, rest: Rest) -> _Parcel:
-        body = wire.body_of_rest(rest, _version_of(call), call.principal.cache_salt)
+    async def _rest_of(self, call: Admitted, ticket: Ticket, rest: Rest) -> _Parcel:
+        body = wire.body_of_rest(rest, call.version.id, call.principal.cache_salt)
         return await _packed(ticket, rest.api, body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: Verdict | None) -> WorkerEntry | None:
@@ -195,17 +198,17 @@ class WorkerDispatcher:
                 raise failure.left_alone from None
             return None
 
-    def _refuse_known(self, call: Call) -> None:
+    def _refuse_known(self, call: Admitted) -> None:
         """Note the losses of its body, or refuse one that has lost too many workers: that is its caller's own."""
         try:
-            call.losses = self._losses(call)
+            call.attempts.losses = self._losses(call)
         except LosesWorkers:
-            call.doubt = self.breakers.refused(_version_of(call), _origin_of(call), self.clock.monotonic())
+            call.attempts.doubt = self.breakers.refused(call.version.id, _origin_of(call), self.clock.monotonic())
             raise
 
-    def _losses(self, call: Call) -> int:
+    def _losses(self, call: Admitted) -> int:
         """Return how many workers were lost with its body in flight, or raise what is said where that is too many."""
-        losses = self.poison.losses(call.principal.tenant, call.binding, self.clock.monotonic())
+        losses = self.poison.losses(call.principal.tenant, call.attempts.binding, self.clock.monotonic())
         if losses >= MOST_EVER:
             raise LosesWorkers
         return losses
@@ -218,10 +221,10 @@ class WorkerDispatcher:
             return refusal.retry_after_s
         return SOON_S
 
-    async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
+    async def _try(self, call: Admitted, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
         attempt = Attempt(relay, worker.id, self.loads, call)
         sent_at = self.clock.monotonic()
-        call.trail.append(Tried(worker.id, sent_at - call.request.arrived_at))
+        call.attempts.trail.append(Tried(worker.id, sent_at - call.request.arrived_at))
         self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)
         try:
@@ -245,43 +248,45 @@ class WorkerDispatcher:
         """Return a ticket for this attempt alone."""
         return seal(parcel.ticket, self.settings.ticket_key(worker), parcel.binding, self.clock.now())
 
-    def _answered(self, call: Call, worker: WorkerId) -> None:
+    def _answered(self, call: Admitted, worker: WorkerId) -> None:
         self.breakers.succeeded(worker, call.principal.tenant, self.clock.monotonic())
-        call.was_doubted = False
+        call.attempts.was_doubted = False
         if self.poison:
-            self.poison.answered(call.principal.tenant, call.binding)
+            self.poison.answered(call.principal.tenant, call.attempts.binding)
         if self.breakers.charges:
             self.breakers.charges.clear(_origin_of(call))
 
-    def _note(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
+    def _note(self, call: Admitted, worker: WorkerId, failure: Verdict) -> None:
         """Take down what a failed attempt says of its worker, and what of the request."""
         if failure.reason == verdict.NO_ADAPTER:
-            self.loads.turned_away(worker, _version_of(call), failure.error.retry_after_s or verdict.WITHOUT_S)
+            self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or verdict.WITHOUT_S)
         if failure.evidence is Evidence.NONE:
             return
         if failure.evidence is Evidence.ANSWERED:
-            call.errors += 1
+            call.attempts.errors += 1
         elif failure.evidence is Evidence.BROKEN:
             self._lost(call, worker)
         origin, now = _origin_of(call), self.clock.monotonic()
         held = self.breakers.failed(worker, failure.evidence, origin, now)
         is_proof = failure.evidence not in _BY_A_BODY
-        call.doubt = None if is_proof else self.breakers.doubt(worker, origin, now, is_charged=not held)
+        call.attempts.doubt = None if is_proof else self.breakers.doubt(worker, origin, now, is_charged=not held)
         state = "held" if held else "charged"
         self.metrics.counter(names.SUSPICIONS).labels(reason=failure.evidence, state=state).inc()
 
-    def _lost(self, call: Call, worker: WorkerId) -> None:
-        call.lost |= {worker}
-        if not call.was_doubted:
-            call.losses += 1
-            self.poison.lost(call.principal.tenant, call.binding, call.losses, self.clock.monotonic())
+    def _lost(self, call: Admitted, worker: WorkerId) -> None:
+        attempts = call.attempts
+        attempts.lost |= {worker}
+        if not attempts.was_doubted:
+            attempts.losses += 1
+            self.poison.lost(call.principal.tenant, attempts.binding, attempts.losses, self.clock.monotonic())
 
-    def _is_enough(self, call: Call) -> bool:
+    def _is_enough(self, call: Admitted) -> bool:
         """Tell whether nobody else is to have this request, whatever the budget says."""
-        attempts_left = call.attempts < self.settings.max_attempts
-        return not attempts_left or call.errors >= MOST_ERRORS or is_enough(call.losses, len(call.lost))
+        attempts = call.attempts
+        is_last = attempts.count >= self.settings.max_attempts
+        return is_last or attempts.errors >= MOST_ERRORS or is_enough(attempts.losses, len(attempts.lost))
 
-    def _may_retry(self, call: Call, ticket: Ticket, failure: Verdict) -> None:
+    def _may_retry(self, call: Admitted, ticket: Ticket, failure: Verdict) -> None:
         """Return where another attempt is allowed, or raise what went wrong."""
         if not failure.retry or self._is_enough(call):
             raise failure.error
@@ -289,7 +294,7 @@ class WorkerDispatcher:
         if not self.budget.allows(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
 
-    def _withdraw(self, call: Call, failure: Verdict) -> None:
+    def _withdraw(self, call: Admitted, failure: Verdict) -> None:
         """Pay for another attempt, or raise what went wrong where somebody else was quicker."""
         if not self.budget.withdraw(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
@@ -311,33 +316,26 @@ async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
     return _Parcel(ticket=ticket, path=path, binding=binding, body=body)
 
 
-def _ended(call: Call, failure: Verdict | None) -> Tried:
+def _ended(call: Admitted, failure: Verdict | None) -> Tried:
     """Return the present attempt with why it failed, where it did, and what door and batch told."""
-    tried, told = call.trail[-1], call.door[: waited.MOST_CHARS].decode("latin-1")
-    batch = call.batch[: batched.MOST_CHARS].decode("latin-1")
-    adapter = call.adapter[: adapted.MOST_CHARS].decode("latin-1")
+    attempts = call.attempts
+    tried, told = attempts.trail[-1], attempts.door[: waited.MOST_CHARS].decode("latin-1")
+    batch = attempts.batch[: batched.MOST_CHARS].decode("latin-1")
+    adapter = attempts.adapter[: adapted.MOST_CHARS].decode("latin-1")
     return Tried(tried.worker, tried.sent_s, failure.reason if failure is not None else "", told, batch, adapter)
 
 
-def _version_of(call: Call) -> VersionId:
-    version = call.version
-    assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
-    return version.id
+def _members_of(call: Admitted) -> frozenset[WorkerId]:
+    return frozenset(worker.id for worker in call.version.workers)
 
 
-def _members_of(call: Call) -> frozenset[WorkerId]:
-    return frozenset(worker.id for worker in call.version.workers) if call.version else frozenset()
-
-
-def _ended_by_caller(call: Call, now: float) -> bool:
+def _ended_by_caller(call: Admitted, now: float) -> bool:
     """Tell whether the deadline that the caller chose has passed at monotonic second ``now``."""
     request = call.request
     return 0.0 < request.deadline_s <= now - request.arrived_at
 
 
-def _origin_of(call: Call) -> Origin:
-    prepared = call.prepared
-    version = call.version
-    adapter = version.id if version is not None and version.base else NO_VERSION
-    shape = shape_of(call.request, prepared.prompt_tokens if prepared else 0, adapter)
+def _origin_of(call: Admitted) -> Origin:
+    adapter = call.version.id if call.version.base else NO_VERSION
+    shape = shape_of(call.request, call.prepared.prompt_tokens, adapter)
     return Origin(call.principal.tenant, shape, adapter)

@@ -44,6 +44,7 @@ from penstock.domain.rollout.arms import (
 )
 from penstock.domain.serving.agreement import Agreement, Counts, Pair
 from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.request_record import Refusal
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
@@ -139,16 +140,16 @@ class Arms:
         if self._is_alias(call.request.model):
             self._asked[Alias(call.request.model)] += 1
         shared = self._shared(call.request.model)
-        version, worker = call.version, call.worker
+        version, worker = call.version, call.attempts.worker
         if shared is None or version is None or call.degraded:
             return
         arm = Arm(shared.alias, version.id, WorkerId("") if worker is None else worker.id)
         sticky = self._sticky(call.request, call.principal)
         if call.fell_back_from:
             self._end(Arm(shared.alias, call.fell_back_from, WorkerId("")), sticky, Outcome.NO_CAPACITY)
-        call.tell_promised(answer.outcome, partial(self._end, arm, sticky))
+        call.tell_promised(answer, partial(self._end, arm, sticky))
         if shared.longest > version.max_model_len:
-            self._too_long(arm, sticky, call)
+            self._too_long(arm, sticky, call, answer.refusal)
         if worker is None:
             return
         counts = self._of(arm)
@@ -197,7 +198,7 @@ class Arms:
 
     def _copied(self, call: Call, answer: Answer, copy: Copy) -> None:
         """Count a copy of an answered request."""
-        version, worker, outcome = call.version, call.worker, answer.outcome
+        version, worker, outcome = call.version, call.attempts.worker, answer.outcome
         if version is None or not copy.is_evidence or copy.pair is not None:
             return
         arm = Arm(copy.alias, version.id, WorkerId("") if worker is None else worker.id)
@@ -231,9 +232,9 @@ class Arms:
         elif outcome.spends_error_budget and self._bad.counts(key, now):
             self._of(arm).ends["bad"] += 1
 
-    def _too_long(self, arm: Arm, sticky: str, call: Call) -> None:
+    def _too_long(self, arm: Arm, sticky: str, call: Call, refusal: Refusal | None) -> None:
         """Count a prompt that is too long for this version alone."""
-        if call.refusal is not None and call.refusal.code == ContextTooLong.code:
+        if refusal is not None and refusal.code == ContextTooLong.code:
             self._refused(arm, sticky, call.principal.tenant)
 
     def _refused(self, arm: Arm, sticky: str, tenant: TenantId) -> None:
@@ -278,7 +279,7 @@ def _worth(counts: _Counts, call: Call, answer: Answer) -> None:
     """Count what an answer is worth, where its caller left its end to the model; a bound ends no answer at once."""
     ends, body, is_cut = counts.ends, call.request.body, answer.finish is FinishReason.LENGTH
     tenant = call.principal.tenant if call.copy is None else call.copy.tenant
-    is_json = call.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
+    is_json = answer.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
     ends["json asked"] += is_json is not None
     if is_json is False:
         counts.spoil(tenant, "json_broken")
@@ -293,7 +294,7 @@ def _worth(counts: _Counts, call: Call, answer: Answer) -> None:
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
     """Return how many ran beside it, by its worker's own word: the table's is old, and requests come in lots."""
-    return worker.load.running if call.company is None else max(0, call.company - 1)
+    return worker.load.running if call.attempts.company is None else max(0, call.attempts.company - 1)
 
 
 def _decoding(seconds: dict[Stage, float], tokens: int) -> float:

@@ -25,9 +25,8 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import standing_of
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.holding import wakes
 from penstock.gateway.holding.demand import Demand, Want
@@ -60,8 +59,7 @@ class Held:
     """One request that waits; also the relay's ``Source`` meanwhile."""
 
     queue: "_Queue"
-    call: Call
-    lease: Lease
+    call: Admitted
     entry: Entry
     _free: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -75,8 +73,8 @@ class Held:
         finally:
             timer.cancel()
             call.timings.mark(Stage.WAKE)
-            if self.lease.start_by:
-                self.lease.start_by += holding.clock.monotonic() - began
+            if call.lease.start_by:
+                call.lease.start_by += holding.clock.monotonic() - began
 
     def leave(self) -> None:
         self.queue.leave(self)
@@ -133,9 +131,9 @@ class _Queue:
         """Return what a caller hears, with when to come back and how many wait."""
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
-    def enter(self, call: Call, lease: Lease) -> Held:
+    def enter(self, call: Admitted) -> Held:
         """Take a place, or raise what is said where there is none."""
-        who, plan = call.principal, call.principal.plan
+        lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
         standing = standing_of(plan, over_quota=lease.over_quota is not None)
         entry = Entry(who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=standing, tokens=tokens)
@@ -143,7 +141,7 @@ class _Queue:
         if gave_way is None:
             self.holding.count(self.version, "full")
             raise self.refusal("the model sleeps and is woken, and no more requests are held for it")
-        held = self.holding.all[entry] = Held(self, call, lease, entry)
+        held = self.holding.all[entry] = Held(self, call, entry)
         for other in gave_way:
             self.holding.all.pop(other).end(
                 Evicted("others wait for this model too, and have less of its places", retry_after_s=self.expected_s),
@@ -194,21 +192,21 @@ class Holding:
         self._holds = metrics.counter(names.HOLDS)
         metrics.gauge(names.HELD_REQUESTS).set_function(lambda: len(self.all))
 
-    def place(self, call: Call, lease: Lease) -> Held | None:
+    def place(self, call: Admitted) -> Held | None:
         """Return the place of a request that is to wait, None where it needn't; raises what is said where it can't."""
         if not (self._wakers or self._queues):
             return None
         if call.fell_back_from in self._wakers:
             self._demand.note(call.fell_back_from, call.cost.prompt_tokens)
-        version = self._asleep(call, lease)
+        version = self._asleep(call)
         if version is None:
             return None
         queue = self._queues.get(version.id)
         if queue is None:
             queue = _Queue(self, version.id, Places(self.settings))
         self._refuse_crowded_out(version)
-        self._refuse_late(version, call, lease)
-        held = queue.enter(call, lease)
+        self._refuse_late(version, call)
+        held = queue.enter(call)
         self._queues[version.id] = queue
         if self.fleet.serving(version.id):
             queue.look()
@@ -216,7 +214,7 @@ class Holding:
             self._demand.begin(version.id)
         return held
 
-    async def again(self, call: Call, error: PenstockError) -> bool:
+    async def again(self, call: Admitted, error: PenstockError) -> bool:
         """Tell whether a request that was sent back is to be held: its worker fell asleep, and the table says so."""
         version = _target(call)
         patience_s = NEWS_WITHIN_S if isinstance(error, Asleep) else 0.0
@@ -263,13 +261,13 @@ class Holding:
         if self._queues.get(queue.version) is queue:
             del self._queues[queue.version]
 
-    def _asleep(self, call: Call, lease: Lease) -> VersionEntry | None:
+    def _asleep(self, call: Admitted) -> VersionEntry | None:
         """Return the version that has to wake for this request, None where somebody serves or nobody may hold it."""
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
             return None
-        if call.copy is not None or lease.over_quota is not None:
+        if call.copy is not None or call.lease.over_quota is not None:
             return None
         return self.fleet.version(name)
 
@@ -279,10 +277,10 @@ class Holding:
             self.count(version.id, wakes.GIVEN_UP)
             raise wakes.crowded_out()
 
-    def _refuse_late(self, version: VersionEntry, call: Call, lease: Lease) -> None:
+    def _refuse_late(self, version: VersionEntry, call: Admitted) -> None:
         """Refuse a request that would wait in vain; it is told all the same, so that the next one finds it awake."""
         wait_s = wakes.expected_s(version)
-        if self.fleet.serving(version.id) or self.clock.monotonic() + wait_s <= lease.deadline_at:
+        if self.fleet.serving(version.id) or self.clock.monotonic() + wait_s <= call.lease.deadline_at:
             return
         self._demand.note(version.id, call.cost.prompt_tokens)
         self.count(version.id, "late")
@@ -298,8 +296,6 @@ class Holding:
                 queue.fail("the model sleeps, and the database over which it is woken can't be reached", "away")
 
 
-def _target(call: Call) -> VersionId:
-    """Return whose workers answer: of an adapter its base's."""
-    version = call.version
-    assert version is not None  # noqa: S101  resolved before; tells mypy
-    return version.base or version.id
+def _target(call: Admitted) -> VersionId:
+    """Return the version whose workers answer: of an adapter its base."""
+    return call.version.base or call.version.id

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
+from penstock.fairness.turns import VirtualTimes
 from penstock.gateway.holding.hold_settings import HoldSettings
 
 
@@ -33,7 +34,6 @@ class _Holds:
 
     requests: int = 0
     tokens: int = 0
-    last_tag: float = 0.0
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Places:
     """In the order in which they came."""
     _holds: dict[TenantId, _Holds] = field(default_factory=dict)
     _tokens: int = 0
-    _passed: float = 0.0
+    _times: VirtualTimes[TenantId] = field(default_factory=VirtualTimes)
 
     def __len__(self) -> int:
         """How many wait."""
@@ -87,7 +87,8 @@ class Places:
         holds.tokens -= entry.tokens
         self._tokens -= entry.tokens
         if not self._tags:
-            self._holds, self._passed = {}, 0.0
+            self._holds.clear()
+            self._times.clear()
         return True
 
     def next(self) -> Entry | None:
@@ -95,7 +96,7 @@ class Places:
         if not self._tags:
             return None
         first = min(self._tags, key=lambda entry: (-entry.standing, self._tags[entry]))
-        self._passed = max(self._passed, self._tags[first] - first.tokens / first.weight)
+        self._times.serve(self._tags[first] - first.tokens / first.weight)
         self.remove(first)
         return first
 
@@ -103,9 +104,9 @@ class Places:
         holds = self._holds.setdefault(entry.tenant, _Holds())
         holds.requests += 1
         holds.tokens += entry.tokens
-        holds.last_tag = max(self._passed, holds.last_tag) + entry.tokens / entry.weight
         self._tokens += entry.tokens
-        self._tags[entry] = holds.last_tag
+        self._tags[entry] = self._times.resume(entry.tenant) + entry.tokens / entry.weight
+        self._times.charge(entry.tenant, entry.tokens / entry.weight)
 
     def _fits(self, entry: Entry) -> bool:
         return len(self) < self.settings.requests and self._tokens + entry.tokens <= self.settings.tokens

@@ -32,7 +32,7 @@ class _Entry:
 
 
 class Keyring:
-    """The keys in force; implements the pipeline's ``Identity``."""
+    """The keys in force; implements the APIs' ``Identity``."""
 
     def __init__(self, *, peppers: tuple[bytes, ...], salt_key: bytes, now: Callable[[], float]) -> None:
         """Take the keys for hashes (the newest first) and cache salts, and Unix time as a function."""

@@ -8,20 +8,20 @@ from dataclasses import replace
 
 import msgspec
 
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.oip.nouns import InferAnswer, Parameter
 
 ITEMS = "items"
 _ENCODER = msgspec.json.Encoder()
 
 
-def with_account(answer: InferAnswer, call: Call | None) -> InferAnswer:
+def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
     """Return the answer with what is known of it, where it says nothing itself."""
-    return answer if answer.parameters or call is None else replace(answer, parameters=_account(call))
+    return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
 
 
 def _account(call: Call) -> dict[str, Parameter]:
-    used = call.used
+    used = call.attempts.used
     said: dict[str, Parameter] = {}
     if used is not None and used.prompts:
         said = {"prompt_tokens": used.prompt_tokens, "output_tokens": used.output_tokens, ITEMS: used.prompts}

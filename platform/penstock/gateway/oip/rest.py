@@ -105,7 +105,7 @@ class InferExchange(HttpExchange):
         assert found is not None  # noqa: S101  see above
         assert asked is not None  # noqa: S101
         named = Named(model=found.asked, version=catalogue.digest_of(version), id=asked.id)
-        answer = with_account(found.form.answer(asked, raw), self._call)
+        answer = with_account(found.form.answer(asked, raw), self._progress)
         return json_answers.written(answer, asked, named)
 
     def _say(self, error: PenstockError) -> None:

@@ -13,7 +13,7 @@ from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Call, Timings
+from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.listener.intake import Held
@@ -30,13 +30,13 @@ class Exchange(ABC):
     __slots__ = (
         "_api",
         "_bounds",
-        "_call",
         "_edge",
         "_head",
         "_headers",
         "_held",
         "_is_passed",
         "_is_refused",
+        "_progress",
         "_request_id",
         "_session",
         "_tensors",
@@ -51,7 +51,7 @@ class Exchange(ABC):
         self._head = headers
         self._headers = dict(self._head)
         self._request_id = RequestId(head.request_id(self._headers, edge.ids()))
-        self._call: Call | None = None
+        self._progress: Progress | None = None
         self._bounds = UNBOUNDED
         self._held: Held | None = None
         self._tensors: PackedTensors | None = None
@@ -90,11 +90,11 @@ class Exchange(ABC):
             self._timings.mark(Stage.AUTH)
             self._session = head.session(self._headers)
             request = self._request(*await self._read(principal))
-            call = self._call = Call(request=request, principal=principal, timings=self._timings)
-            if self._held is not None:
-                call.on_admitted = self._held.release
+            admitted = self._held.release if self._held is not None else nothing
+            call = Call(request=request, principal=principal, timings=self._timings, on_admitted=admitted)
+            self._progress = Progress(call)
             self._timings.mark(Stage.EDGE)
-            await serve(call, self._reply)
+            await serve(self._progress, self._reply)
         except PenstockError as error:
             self._refuse(error)
         except asyncio.CancelledError:
@@ -162,10 +162,10 @@ class Exchange(ABC):
         """Return how far a refused request came: its version where it is known, the time of each stage."""
         stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
-        if self._call is not None and self._call.version is not None:
-            told.append((b"x-penstock-version", self._call.version.id.encode()))
-            if self._call.ruled is not None:
-                told.append((b"x-penstock-auto", self._call.ruled.rule.encode()))
+        if self._progress is not None and (version := self._progress.call.version) is not None:
+            told.append((b"x-penstock-version", version.id.encode()))
+            if (ruled := self._progress.call.ruled) is not None:
+                told.append((b"x-penstock-auto", ruled.rule.encode()))
         return told
 
     def _refuse(self, error: PenstockError) -> None:
@@ -182,7 +182,7 @@ class Exchange(ABC):
 
     def _keep(self, error: PenstockError) -> None:
         """Have the end of a known caller's request kept and counted, where the corridor has not seen it."""
-        who, call = self._who, self._call
-        if who is not None and (call is None or call.outcome is None):
+        who, progress = self._who, self._progress
+        if who is not None and (progress is None or progress.answer is None):
             timings = self._timings
             self._edge.keep_early(error, Early(self._request_id, who, self._api, timings.started_at, timings.seconds))

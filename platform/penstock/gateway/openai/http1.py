@@ -113,7 +113,7 @@ class HttpExchange(Exchange):
             reply.start(status, headers + self._told())
             reply.write(body)
             reply.finish()
-        elif self._call is not None and self._call.request.stream:
+        elif self._progress is not None and self._progress.call.request.stream:
             reply.write(in_band(error, self._request_id, self._speaks))
             reply.finish()
         else:

@@ -36,7 +36,7 @@ from penstock.domain.serving.idempotency import AnswerStore, Claim, Piece, Recor
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.used import heard, told
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
@@ -69,7 +69,7 @@ def _unnoted(_: Call, original: RequestId) -> None:
 class Corridor(Protocol):
     """What serves a request the first time."""
 
-    def serve(self, call: Call, reply: Reply) -> Coroutine[object, object, None]:
+    def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
         """Answer it; raise a ``PenstockError`` only before the reply has started."""
         ...
 
@@ -97,18 +97,19 @@ class Once:
         self._stall_s = stall_s
         self._max_bytes = max_bytes
 
-    def serve(self, call: Call, reply: Reply) -> Coroutine[object, object, None]:
+    def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
         """Answer, or repeat what was answered; a key that may not use the model gets no replay, but its refusal."""
-        request = call.request
+        call, request = progress.call, progress.call.request
         if not request.idempotency_key or not call.principal.may_use(request.model):
-            return self._corridor.serve(call, reply)
-        return self._once(call, reply)
+            return self._corridor.serve(progress, reply)
+        return self._once(progress, reply)
 
     async def is_recorded(self, who: Principal, idempotency_key: str) -> bool:
         """Tell, without its body, whether a request may be answered from a record."""
         return await self._answers.has(record_key(who, idempotency_key))
 
-    async def _once(self, call: Call, reply: Reply) -> None:
+    async def _once(self, progress: Progress, reply: Reply) -> None:
+        call = progress.call
         key = record_key(call.principal, call.request.idempotency_key)
         print_of_body = fingerprint(call.request)
         for _ in range(CLAIMS):
@@ -120,7 +121,7 @@ class Once:
                 raise OverLimit("too many answers under idempotency keys are under way", retry_after_s=1.0)
             if claim is Claim.MINE:
                 self._count(Use.FIRST)
-                await self._record(key, call, reply)
+                await self._record(key, progress, reply)
                 return
             follower = _Follower(call, reply, self._stall_s)
             if await self._repeat(key, call, reply, follower):
@@ -129,12 +130,13 @@ class Once:
                 return
         raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
 
-    async def _record(self, key: RecordKey, call: Call, reply: Reply) -> None:
+    async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
+        call = progress.call
         recorder = AnswerRecorder(self._answers, key, call.request.id, self._max_bytes)
         try:
-            await self._corridor.serve(call, RecordedReply(reply, recorder, partial(_used, call)))
+            await self._corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
         finally:
-            await recorder.close(keeps=call.outcome is Outcome.OK)
+            await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
         """Pass the recorded answer on as it comes; False where it broke off before anything was passed on."""
@@ -179,7 +181,7 @@ class _Follower:
                 if reply.started:
                     raise Conflict("another answer took the record's place")
                 self.original = RequestId(piece.request)
-                self._call.used = heard(piece.used) or self._call.used
+                self._call.attempts.used = heard(piece.used) or self._call.attempts.used
                 reply.start(piece.status, _replayed(piece))
             if piece.data:
                 await self._until_room()
@@ -210,7 +212,7 @@ def fingerprint(request: InferenceRequest) -> str:
 
 def _used(call: Call) -> bytes:
     """Return what a request took, for its record; nothing where nobody has told."""
-    return told(call.used) if call.used is not None and call.used.prompts else b""
+    return told(call.attempts.used) if call.attempts.used is not None and call.attempts.used.prompts else b""
 
 
 def _replayed(head: Piece) -> Headers:

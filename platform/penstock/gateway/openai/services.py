@@ -8,7 +8,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY, RoutingTable
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
@@ -16,19 +16,34 @@ from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
 from penstock.gateway.openai.looks import Looks
 from penstock.gateway.openai.observer import ErrorObserver
 from penstock.gateway.openai.reading import BodyReader
-from penstock.gateway.pipeline import Identity
 from penstock.gateway.records import Early
+
+
+class Identity(Protocol):
+    """Credential → principal."""
+
+    def authenticate(self, credential: str) -> Principal:
+        """Return who this is, or raise ``Unauthenticated``, or ``Forbidden`` where the key may not ask models."""
+        ...
+
+    def recognise(self, credential: str) -> Principal:
+        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
+        ...
+
+    def asking(self, who: Principal) -> Principal:
+        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
+        ...
 
 
 class Corridor(Protocol):
     """What serves an identified, parsed request: the pipeline."""
 
-    async def serve(self, call: Call, reply: Reply) -> None:
+    async def serve(self, progress: Progress, reply: Reply) -> None:
         """Answer it; raise a ``PenstockError`` only before the reply has started."""
         ...
 
 
-Serve = Callable[[Call, Reply], Awaitable[None]]
+Serve = Callable[[Progress, Reply], Awaitable[None]]
 
 
 async def _let_in(_who: Principal, _model: str) -> None:

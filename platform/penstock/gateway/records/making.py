@@ -16,10 +16,10 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import Drawn, Refusal, RequestRecord
 from penstock.domain.serving.slo import Indicator, SloTier
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.records.quota import RefusalQuota
 
 
@@ -55,7 +55,7 @@ class Records:
     def ended(self, call: Call, answer: Answer) -> None:
         """Keep the record of a request that the corridor saw, with what it was billed for."""
         now = self._clock.monotonic()
-        has_run = answer.usage.total_tokens or (call.used is not None and call.used.sequences)
+        has_run = answer.usage.total_tokens or (call.attempts.used is not None and call.attempts.used.sequences)
         if answer.outcome is not Outcome.OK and not has_run and not self._refusals.takes(call.principal.tenant, now):
             return
         seconds = now - call.request.arrived_at
@@ -105,11 +105,11 @@ class Records:
 
 def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Promises) -> RequestRecord:
     request, who, lease, version = call.request, call.principal, call.lease, call.version
-    used, usage = call.used, answer.usage
+    used, usage = call.attempts.used, answer.usage
     promised = promises.get(version.tier) if version is not None else None
     longest_s = max(answer.itl_s, default=None)
     is_over_quota = lease is not None and lease.over_quota is not None
-    knows = bool(call.trail) and (usage.exact or usage.total_tokens > 0)
+    knows = bool(call.attempts.trail) and (usage.exact or usage.total_tokens > 0)
     return RequestRecord(
         id=request.id,
         tenant=who.tenant,
@@ -119,7 +119,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         outcome=answer.outcome,
         seconds=seconds,
         stages_s=call.timings.seconds,
-        refusal=None if answer.outcome is Outcome.OK else call.refusal,
+        refusal=None if answer.outcome is Outcome.OK else answer.refusal,
         version=version.id if version is not None else "",
         tier=version.tier if version is not None else "",
         stream=request.stream,
@@ -131,9 +131,9 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         drawn=_drawn(lease),
         most_tokens=(call.cost.prompt_tokens, call.cost.output_tokens) if lease is not None else None,
         expected_output=lease.expected_output or None if lease is not None else None,
-        choices=tuple(call.choices),
-        attempts=tuple(call.trail),
-        continued_s=tuple(moment - request.arrived_at for moment in call.continued_at),
+        choices=tuple(call.attempts.choices),
+        attempts=tuple(call.attempts.trail),
+        continued_s=tuple(moment - request.arrived_at for moment in call.attempts.continued_at),
         prompt_tokens=usage.prompt_tokens if knows else None,
         cached_tokens=usage.cached_tokens if knows else None,
         output_tokens=usage.output_tokens if knows else None,
@@ -147,7 +147,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         gaps=len(answer.itl_s),
         late_gaps=_late(answer.itl_s, longest_s, promised),
         most_late_ratio=promised.most_late_ratio if promised is not None else 0.0,
-        is_own=call.is_own(answer.outcome),
+        is_own=call.is_own(answer),
         fell_back_from=call.fell_back_from,
         ruled=call.ruled,
     )

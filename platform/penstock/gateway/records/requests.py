@@ -14,7 +14,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
 from penstock.domain.money import MICRO_PER_USD
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.request import Api, Prepared
+from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
@@ -57,9 +57,8 @@ class RequestLedger:
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
         self._tenants.on_drop = partial(self._drop, metrics)
 
-    def record(self, call: Call, prepared: Prepared | None, answer: Answer) -> None:
+    def record(self, call: Call, answer: Answer) -> None:
         """Count a request that the corridor saw, once."""
-        del prepared
         version = call.version
         model = _model(version) if version else UNKNOWN
         if call.copy is not None:
@@ -146,7 +145,7 @@ class _Children:
     def count(self, call: Call, answer: Answer, seconds: float, exemplar: Exemplar) -> None:
         self._outcomes[answer.outcome].inc()
         is_stream = call.request.stream and answer.ttft_s is not None
-        call.tell_promised(answer.outcome, self._count_stream if is_stream else self._count_whole)
+        call.tell_promised(answer, self._count_stream if is_stream else self._count_whole)
         if answer.outcome is Outcome.OK:
             self.seconds.observe(seconds - call.timings.seconds.get(Stage.UPLOAD, 0.0), exemplar)
         for stage, spent in call.timings.seconds.items():
@@ -155,8 +154,8 @@ class _Children:
             self.queued.observe(queued)
         if answer.ttft_s is not None and is_stream:
             self.ttft.observe(answer.ttft_s, exemplar)
-            if call.worker is not None and call.worker.zone:
-                self._of_zone(call.worker.zone).observe(answer.ttft_s)
+            if call.attempts.worker is not None and call.attempts.worker.zone:
+                self._of_zone(call.attempts.worker.zone).observe(answer.ttft_s)
             observe_many(self.itl, answer.itl_s)
         if call.fell_back_from:
             self._fallbacks.inc()
@@ -183,7 +182,7 @@ class _Children:
 
 
 def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
-    usage, version, worker = answer.usage, call.version, call.worker
+    usage, version, worker = answer.usage, call.version, call.attempts.worker
     trace = trace_of(call.request.traceparent)
     logs.often(
         "request",
@@ -195,8 +194,8 @@ def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
         model=model,
         version=version.id if version else "",
         worker=worker.id if worker else "",
-        attempt=call.attempts,
-        continued=len(call.continued_at),
+        attempt=call.attempts.count,
+        continued=len(call.attempts.continued_at),
         outcome=answer.outcome,
         degraded=",".join(call.degraded),
         prompt_tokens=usage.prompt_tokens,

@@ -74,7 +74,7 @@ class RequestTraces:
             parent = worker if stage in _AT_THE_WORKER else root
             self._span(stage.value, parent, at, at + spent)
             at += spent
-        for moment in call.continued_at:
+        for moment in call.attempts.continued_at:
             root.add_event("continued", timestamp=_ns(times.arrived + moment - request.arrived_at))
         root.end(_ns(times.arrived + times.seconds))
 
@@ -89,14 +89,14 @@ class RequestTraces:
         facts = _facts(call, answer)
         root = self._tracer.start_span("request", context=caller, start_time=_ns(times.arrived), attributes=facts)
         if answer.outcome is not Outcome.OK:
-            root.set_status(Status(StatusCode.ERROR, call.refusal.code if call.refusal else answer.outcome))
+            root.set_status(Status(StatusCode.ERROR, answer.refusal.code if answer.refusal else answer.outcome))
         return root
 
     def _attempts(self, call: Call, root: Span, times: _Times) -> Span:
         """Make a span per attempt at a worker; return the last, or the request's own without any."""
         last = root
-        ends = [*(one.sent_s for one in call.trail[1:]), times.seconds]
-        for one, end_s in zip(call.trail, ends, strict=False):  # refused before it was sent: none at all
+        ends = [*(one.sent_s for one in call.attempts.trail[1:]), times.seconds]
+        for one, end_s in zip(call.attempts.trail, ends, strict=False):  # refused before it was sent: none at all
             facts: dict[str, str | float] = {"penstock.worker": one.worker, "penstock.failed": one.failed}
             if (waited := heard(one.door)) is not None:
                 facts |= {"penstock.predicted_wait_s": waited.predicted_s, "penstock.wait_s": waited.waited_s}
@@ -128,7 +128,7 @@ def _facts(call: Call, answer: Answer) -> dict[str, str | int]:
         "penstock.request_id": call.request.id,
         "penstock.tenant": call.principal.tenant,
         "penstock.version": call.version.id if call.version else "",
-        "penstock.worker": call.worker.id if call.worker else "",
+        "penstock.worker": call.attempts.worker.id if call.attempts.worker else "",
         "penstock.outcome": answer.outcome.value,
         "penstock.prompt_tokens": answer.usage.prompt_tokens,
         "penstock.output_tokens": answer.usage.output_tokens,

@@ -4,53 +4,37 @@ Everything goes through the corridor that callers' requests go through, at the l
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.tenancy.cost import Cost
-from penstock.gateway.calls.call import Call
-from penstock.gateway.calls.relay import Reply
+from penstock.gateway.calls.call import Chosen
+from penstock.gateway.calls.inside import Ask
 from penstock.gateway.shadow import copies, scoring
-from penstock.gateway.shadow.sink import Sink
 
 TRIES, AGAIN_S = 20, 2.0
 """How often a version is asked for a score, and the seconds in between."""
 
-Serve = Callable[[Call, Reply], Awaitable[None]]
 
-
-async def _nowhere(_call: Call, _reply: Reply) -> None:
-    """No corridor yet."""
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """``serve`` is the pipeline's own, set when that is there."""
+    """Makes the requests; ``ids`` draws theirs."""
 
     ids: Callable[[], str]
     clock: Clock
-    serve: Serve = _nowhere
 
     def new_id(self) -> RequestId:
         """Return the id of a request of the platform's own."""
         return RequestId(self.ids())
 
-    async def ask(self, call: Call, reply: Reply) -> None:
-        """Send one through the corridor; how it ended stands in the call."""
-        try:
-            await self.serve(call, reply)
-        except PenstockError:  # the corridor has counted it
-            return
-
     async def differ(
-        self, call: Call, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
+        self, ask: Ask, call: Chosen, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
     ) -> float | None:
         """Return at which part of the answer's tokens two versions hold another one for the likeliest.
 
@@ -58,31 +42,31 @@ class Asking:
         None where one of them does not say.
         """
         found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
-        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
         # The busier one first: where it has no room, the other need not compute.
         for version, ids in zip((call.version, other), both, strict=True):
-            likeliest = await self._likeliest(note, version, ids, salt)
+            likeliest = await self._likeliest(ask, note, version, ids, salt)
             if likeliest is None:
                 return None
             found.append(likeliest)
         return scoring.differ(*found)
 
-    async def _likeliest(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> list[int] | None:
+    async def _likeliest(
+        self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
+    ) -> list[int] | None:
         """Ask one version; a few times, for everybody else goes first at a busy one."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
-            sink, asked = Sink(keeps=True), self._scoring(note, version, ids, salt)
-            await self.ask(asked, sink)
-            if asked.outcome is Outcome.BAD_REQUEST:  # too long for it, say: it will not take it later
+            asked = await ask(self._scoring(version, ids), copies.platform(salt), copy=_unpaid(note))
+            if asked.answer.outcome is Outcome.BAD_REQUEST:  # too long for it, say: it will not take it later
                 return None
-            if asked.outcome is Outcome.OK:
-                return await asyncio.to_thread(scoring.likeliest, sink.body, len(ids.prompt))
+            if asked.answer.outcome is Outcome.OK:
+                return await asyncio.to_thread(scoring.likeliest, asked.body, len(ids.prompt))
         return None
 
-    def _scoring(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> Call:
+    def _scoring(self, version: VersionEntry, ids: TokenIds) -> InferenceRequest:
         tokens = len(ids.prompt) + len(ids.answer)
-        request = InferenceRequest(
+        return InferenceRequest(
             id=self.new_id(),
             api=Api.COMPLETIONS,
             model=version.id,
@@ -92,7 +76,8 @@ class Asking:
             cost=Cost(prompt_tokens=tokens, output_tokens=1, is_counted=True, scores_prompt=True),
             arrived_at=self.clock.monotonic(),
         )
-        asked = Copy(
-            of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False, pair=note.pair
-        )
-        return copies.made(request, asked, salt, self.clock.monotonic)
+
+
+def _unpaid(note: Copy) -> Copy:
+    """Return the note of a question about the answer of a copy's original: no evidence of its own."""
+    return Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False, pair=note.pair)

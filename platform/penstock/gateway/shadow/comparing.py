@@ -8,10 +8,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from penstock.domain.errors import BadRequest
 from penstock.domain.fleet.table import VersionEntry
-from penstock.domain.ids import NO_VERSION, Alias, RequestId, TenantId, VersionId
+from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId
 from penstock.domain.money import FREE
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.agreement import Counts, Pair
@@ -19,13 +20,13 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Answer, Call, no_ids, unknown
+from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
+from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.shadow import agreeing, copies, scoring
 from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import Compared
 from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.shadows import Spawn
-from penstock.gateway.shadow.sink import Sink
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -52,10 +53,8 @@ class Comparing:
     spawn: Spawn
     metrics: Metrics
     _taken: defaultdict[tuple[Alias, str], Compared] = field(default_factory=lambda: defaultdict(Compared))
-    _answers: dict[RequestId, Answer | None] = field(default_factory=dict)
-    """How copies ended that somebody waits for."""
 
-    def wants_ids(self, call: Call) -> bool:
+    def wants_ids(self, call: Admitted) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both models may score it.
 
         Of each one that a comparing rule answers: whose turn it is when the answer is there, nobody knows before.
@@ -64,18 +63,14 @@ class Comparing:
             return call.copy.pair is not None and call.copy.is_scored
         return self._compared(call) is not None and self._is_text(call)
 
-    def reads(self, call: Call) -> bool:
+    def reads(self, call: Admitted) -> bool:
         """Tell whether this answer's form will be held against another one's."""
         return call.copy.pair is not None if call.copy is not None else self._compared(call) is not None
 
-    def ended(self, call: Call, answer: Answer) -> None:
+    def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
         """Ask the other rule's model too, where there is one and room for it."""
-        if call.copy is not None:
-            if call.request.id in self._answers:
-                self._answers[call.request.id] = answer
-            return
-        found = self._compared(call)
-        if found is None or call.version is None or answer.outcome is not Outcome.OK:
+        found = self._compared(call) if call.copy is None else None
+        if found is None or answer.outcome is not Outcome.OK:
             return
         alias, rule, other = found
         version = self._led(call, other)
@@ -91,14 +86,15 @@ class Comparing:
         if left is not None or version is None:
             self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
             return
-        form = call.form()
-        if not form and (not self._is_text(call) or call.ids() is None):
+        form = answer.form()
+        if not form and (not self._is_text(call) or answer.ids() is None):
             taken.passed(tenant, now)
             return
         taken.goes(tenant, answer.usage.total_tokens, now)
-        self.spawn(self._compare(call, self._note(call, answer, pair, version), version, form, taken))
+        note = self._note(call, answer, pair, version)
+        self.spawn(self._compare(ask, _Answered(call, answer, form), note, version, taken))
 
-    def _compared(self, call: Call) -> tuple[Alias, Rule, Rule] | None:
+    def _compared(self, call: Admitted) -> tuple[Alias, Rule, Rule] | None:
         """Return the auto alias, its rule that has answered, and the one that this is compared with."""
         ruled = call.ruled
         auto = self.autos(Alias(ruled.alias)) if ruled is not None else None
@@ -107,68 +103,81 @@ class Comparing:
         other = auto.named(rule.compare)
         return None if other is None else (auto.alias, rule, other)
 
-    def _led(self, call: Call, other: Rule) -> VersionEntry | None:
+    def _led(self, call: Admitted, other: Rule) -> VersionEntry | None:
         """Return the version that the other rule would lead this caller to; None where that can't be."""
         try:
             return self.resolve(replace(call.request, model=other.to, price_cap=FREE), call.principal)
         except BadRequest:
             return None
 
-    def _left_out(self, call: Call, answer: Answer, version: VersionEntry | None) -> Left | None:
-        if not (_has_form(call) or self._is_text(call)) or version is None or not self.is_awake(version.id):
+    def _left_out(self, call: Admitted, answer: Answer, version: VersionEntry | None) -> Left | None:
+        if not (_has_form(answer) or self._is_text(call)) or version is None or not self.is_awake(version.id):
             return Left.UNABLE
         if answer.usage.total_tokens > MOST_TOKENS:
             return Left.LARGE
         return copies.left_out(call, Shadow(version=version.id), version)
 
-    def _is_text(self, call: Call) -> bool:
-        is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
-        return is_short and self.is_plain(call.request)
+    def _is_text(self, call: Admitted) -> bool:
+        return call.prepared.prompt_tokens <= scoring.MOST_PROMPT and self.is_plain(call.request)
 
-    def _note(self, call: Call, answer: Answer, pair: Pair, version: VersionEntry) -> Copy:
-        assert call.version is not None  # noqa: S101  who was answered has one; tells mypy
+    def _note(self, call: Admitted, answer: Answer, pair: Pair, version: VersionEntry) -> Copy:
         return Copy(
             of=call.request.id,
             alias=pair.alias,
             tenant=call.principal.tenant,
             sticky="",
             paid=copies.paid(call, answer),
-            is_scored=call.version.tokenizer_sha256 == version.tokenizer_sha256 and call.ids is not no_ids,
+            is_scored=call.version.tokenizer_sha256 == version.tokenizer_sha256 and answer.ids is not no_ids,
             pair=pair,
         )
 
     async def _compare(
-        self, call: Call, note: Copy, version: VersionEntry, form: bytes | None, taken: Compared
+        self, ask: Ask, original: "_Answered", note: Copy, version: VersionEntry, taken: Compared
     ) -> None:
-        """Ask, and tell what the two answers come to; ``form`` is the caller's answer's, which texts have not."""
-        asking, request = self.asking, self.asking.new_id()
-        self._answers[request] = None
+        """Ask, and tell what the two answers come to."""
+        asking, call = self.asking, original.call
         try:
             await asyncio.sleep(self.apart_s())
-            copy = copies.copied(call, note, version, request, asking.clock.monotonic)
-            copy.request = replace(copy.request, deadline_s=COPY_S)
-            await asking.ask(copy, Sink())
-            counts = await self._counts(call, copy, form, version)
+            request = copies.copied(call, version, asking.new_id(), asking.clock.monotonic())
+            salt = copies.salt_of(call, note, request.id)
+            copy = await ask(
+                replace(request, deadline_s=COPY_S),
+                copies.platform(salt),
+                copy=note,
+                reply=BodyReply(keeps=False),
+            )
+            counts = await self._counts(ask, original, copy, note, version)
             if counts is not None and note.pair is not None:
                 self.told(note.pair, note.tenant, counts)
         finally:
-            self._answers.pop(request)
             taken.ended(note.tenant)
 
-    async def _counts(self, call: Call, copy: Call, form: bytes | None, version: VersionEntry) -> Counts | None:
-        """Return what the two answers come to; None where the copy says nothing of its model."""
-        if not agreeing.is_told(copy.outcome) or (note := copy.copy) is None:
+    async def _counts(
+        self, ask: Ask, original: "_Answered", copy: Asked, note: Copy, version: VersionEntry
+    ) -> Counts | None:
+        """Return what the two answers come to; None if the copy says nothing of its model."""
+        answer = copy.answer
+        if not agreeing.is_told(answer.outcome):
             return None
-        if copy.outcome is not Outcome.OK or (answer := self._answers[copy.request.id]) is None:
+        if answer.outcome is not Outcome.OK:
             return agreeing.ONE._replace(failed=1)
-        if form:
-            counts = agreeing.by_form(form, copy.form())
+        if original.form:
+            counts = agreeing.by_form(original.form, answer.form())
         else:
-            ids = scoring.pair(call.ids(), copy.ids()) if note.is_scored else None
-            counts = agreeing.by_score(None if ids is None else await self.asking.differ(call, note, version, ids))
-        return agreeing.priced(counts, note.paid, copies.paid(copy, answer))
+            ids = scoring.pair(original.answer.ids(), answer.ids()) if note.is_scored else None
+            differs = None if ids is None else await self.asking.differ(ask, original.call, note, version, ids)
+            counts = agreeing.by_score(differs)
+        return agreeing.priced(counts, note.paid, copies.paid(copy.call, answer))
 
 
-def _has_form(call: Call) -> bool:
+class _Answered(NamedTuple):
+    """A request whose answer is compared, with the answer's form; texts have none."""
+
+    call: Admitted
+    answer: Answer
+    form: bytes | None
+
+
+def _has_form(answer: Answer) -> bool:
     """Tell whether the answer may have one, without a look at it."""
-    return call.form is not unknown
+    return answer.form is not unknown

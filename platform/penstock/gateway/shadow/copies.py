@@ -4,7 +4,6 @@ A copy is the same body to a pinned version, at the same length of patience, as 
 the caller's, no session, no idempotency, no trace. The caller's salt stays, so that prefix caches stay apart.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
@@ -15,7 +14,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal, Role
-from penstock.gateway.calls.call import Answer, Call, Timings
+from penstock.gateway.calls.call import Answer, Call
 
 MOST_BYTES = 1 << 20
 """A larger body is not held in memory for longer than its caller needs."""
@@ -76,10 +75,9 @@ def paid(call: Call, answer: Answer) -> int | None:
     return version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
 
 
-def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, clock: Callable[[], float]) -> Call:
-    """Return the copy as a request of the platform's own."""
-    now = clock()
-    asked = replace(
+def copied(call: Call, version: VersionEntry, request: RequestId, now: float) -> InferenceRequest:
+    """Return the copy as a request of the platform's own, at monotonic second ``now``."""
+    return replace(
         call.request,
         id=request,
         model=version.id,
@@ -92,11 +90,10 @@ def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, cl
         session="",
         price_cap=FREE,
     )
-    return made(asked, note, salt_of(call, note, request), clock)
 
 
 def salt_of(call: Call, note: Copy, request: RequestId) -> str:
-    """Return whose cached prompts a copy may find, and leave: its caller's, as far as that can't see it there.
+    """Return the cache salt of a copy: its caller's, as far as that can't see the copy's prompts in the cache.
 
     Ballast finds no cache of the same prompt: it is to be work. A comparison's model is one that its caller may name.
     """
@@ -106,7 +103,6 @@ def salt_of(call: Call, note: Copy, request: RequestId) -> str:
     return salt if note.is_evidence else f"{salt}-{request}"
 
 
-def made(request: InferenceRequest, note: Copy, salt: str, clock: Callable[[], float]) -> Call:
-    """Return a call of the platform's own."""
-    who = Principal(tenant=SHADOWS, key=KeyId(SHADOWS), role=Role.INFER, plan=Plan(), models=(), cache_salt=salt)
-    return Call(request=request, principal=who, timings=Timings(clock, request.arrived_at), copy=note)
+def platform(salt: str) -> Principal:
+    """Return the platform as the principal of a copy."""
+    return Principal(tenant=SHADOWS, key=KeyId(SHADOWS), role=Role.INFER, plan=Plan(), models=(), cache_salt=salt)

@@ -12,7 +12,7 @@ Trade-off: bodies stay in memory while their copies run, at most ``at_once`` of 
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import Alias, VersionId
@@ -20,12 +20,12 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Answer, Call, no_ids
+from penstock.gateway.calls.call import Admitted, Answer, no_ids
+from penstock.gateway.calls.inside import Ask, BodyReply
 from penstock.gateway.shadow import copies, scoring
 from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import Taken
 from penstock.gateway.shadow.copies import Left
-from penstock.gateway.shadow.sink import Sink
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -53,6 +53,13 @@ class Routes(Protocol):
         ...
 
 
+class _Answered(NamedTuple):
+    """A request that is copied, and its answer."""
+
+    call: Admitted
+    answer: Answer
+
+
 @dataclass(slots=True, kw_only=True)
 class Shadows:
     """Copies to the candidates of rollouts."""
@@ -70,19 +77,19 @@ class Shadows:
     metrics: Metrics
     _taken: dict[Alias, Taken] = field(default_factory=dict)
 
-    def wants_ids(self, call: Call) -> bool:
+    def wants_ids(self, call: Admitted) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both versions may score it."""
         if call.copy is not None:
             return call.copy.is_scored
         route = self.routes.route(call.request.model)
         if route is None or route.shadow is None or not route.shadow.scores:
             return False
-        is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
+        is_short = call.prepared.prompt_tokens <= scoring.MOST_PROMPT
         taken, tenant = self._of(route.alias), call.principal.tenant
         has_room = taken.may_score(route.shadow.caps, tenant, self.asking.clock.monotonic())
         return has_room and is_short and self.is_plain(call.request)
 
-    def ended(self, call: Call, answer: Answer) -> None:
+    def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
         """Copy a request that was answered, where its route says so and there is room."""
         route = self.routes.route(call.request.model)
         if route is None or route.shadow is None or not copies.is_candidate(call, answer, route.shadow):
@@ -98,26 +105,25 @@ class Shadows:
             if not again or taken.has_room(shadow.caps, self.asking.clock.monotonic()):
                 taken.sent(answer.usage.total_tokens)
                 note = self._note(call, answer, route.alias, shadow, is_evidence=not again)
-                self.spawn(self._copy(call, note, shadow, version))
+                self.spawn(self._copy(ask, _Answered(call, answer), note, shadow, version))
 
-    def _lacks(self, call: Call, version: VersionEntry, taken: Taken) -> int:
+    def _lacks(self, call: Admitted, version: VersionEntry, taken: Taken) -> int:
         """Return how many more copies it takes until the candidate is as busy as the incumbent."""
         return max(0, min(MOST_BALLAST, int(self._less(call, version, taken)) - 1))
 
-    def _less(self, call: Call, version: VersionEntry, taken: Taken) -> float:
+    def _less(self, call: Admitted, version: VersionEntry, taken: Taken) -> float:
         """Return by how many requests the candidate's workers are less busy, those about to come included."""
-        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
         if (call.version.base or call.version.id) == (version.base or version.id):
             return 0.0  # the same workers: neither is busier
         coming = taken.coming / max(1, len(version.workers))
         return self.routes.running(call.version.id) - self.routes.running(version.id) - coming
 
-    def _full(self, call: Call, shadow: Shadow, version: VersionEntry, taken: Taken) -> Left | None:
+    def _full(self, call: Admitted, shadow: Shadow, version: VersionEntry, taken: Taken) -> Left | None:
         if not taken.has_room(shadow.caps, self.asking.clock.monotonic()):
             return Left.CAPS
         return Left.FILLED if self._less(call, version, taken) < 0.0 else None
 
-    def _note(self, call: Call, answer: Answer, alias: Alias, shadow: Shadow, *, is_evidence: bool) -> Copy:
+    def _note(self, call: Admitted, answer: Answer, alias: Alias, shadow: Shadow, *, is_evidence: bool) -> Copy:
         return Copy(
             of=call.request.id,
             alias=alias,
@@ -125,25 +131,27 @@ class Shadows:
             sticky=self.sticky(call.request, call.principal),
             is_evidence=is_evidence,
             paid=copies.paid(call, answer),
-            is_scored=is_evidence and shadow.scores and call.ids is not no_ids,
+            is_scored=is_evidence and shadow.scores and answer.ids is not no_ids,
         )
 
-    async def _copy(self, call: Call, note: Copy, shadow: Shadow, version: VersionEntry) -> None:
-        taken = self._of(note.alias)
+    async def _copy(self, ask: Ask, original: "_Answered", note: Copy, shadow: Shadow, version: VersionEntry) -> None:
+        call, taken = original.call, self._of(note.alias)
         try:
             await self._apart(taken, 1.0 if note.is_evidence else APART)
-            copy = copies.copied(call, note, version, self.asking.new_id(), self.asking.clock.monotonic)
-            await self.asking.ask(copy, Sink())
+            request = copies.copied(call, version, self.asking.new_id(), self.asking.clock.monotonic())
+            salt = copies.salt_of(call, note, request.id)
+            copy = await ask(request, copies.platform(salt), copy=note, reply=BodyReply(keeps=False))
         finally:
             taken.at_once -= 1
-        ids = scoring.pair(call.ids(), copy.ids()) if note.is_scored and copy.outcome is Outcome.OK else None
+        has_both = note.is_scored and copy.answer.outcome is Outcome.OK
+        ids = scoring.pair(original.answer.ids(), copy.answer.ids()) if has_both else None
         if ids is None:
             return
         now = self.asking.clock.monotonic()
         taken.came(note.tenant, now)
         if taken.may_score(shadow.caps, note.tenant, now):
             taken.scored(note.tenant, now)
-            ratio = await self.asking.differ(call, note, version, ids)
+            ratio = await self.asking.differ(ask, call, note, version, ids)
             if ratio is not None:
                 self.differed(note.alias, version.id, ratio)
 

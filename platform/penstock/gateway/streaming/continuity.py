@@ -8,7 +8,7 @@ from penstock.domain.errors import ArtifactRefused, PenstockError, StoreUnavaila
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.shadow import TokenIds
-from penstock.gateway.calls.call import Call, no_ids
+from penstock.gateway.calls.call import Admitted, no_ids
 from penstock.gateway.calls.relay import Rest
 from penstock.gateway.streaming import continuation
 from penstock.gateway.streaming.continuation import MAX_CONTINUATIONS, Cut, Obstacle
@@ -60,7 +60,7 @@ class Continuity:
     __slots__ = ("_call", "_count", "_obstacle", "_over", "_reader", "_splice", "_transcript", "_tries", "kept")
 
     def __init__(
-        self, call: Call, reader: TokenReader | None, count: Count, over: Callable[[Take], Take] = same
+        self, call: Admitted, reader: TokenReader | None, count: Count, over: Callable[[Take], Take] = same
     ) -> None:
         """Begin to keep book, where there is any use in it; ``over``: who else looks at the events of each attempt."""
         self._call = call
@@ -122,7 +122,7 @@ class Continuity:
 
     async def _rest(self, error: PenstockError) -> Rest | Obstacle:
         transcript, version = self._transcript, self._call.version
-        if transcript is None or version is None or not transcript.is_faithful:
+        if transcript is None or not transcript.is_faithful:
             return Obstacle.TEXT
         if self._tries >= MAX_CONTINUATIONS:
             return Obstacle.SPENT

@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
-from penstock.domain.tenancy.lease import Lease
+from penstock.domain.serving.request_record import Refusal
+from penstock.domain.serving.shadow import TokenIds
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.answers import account
 from penstock.gateway.answers.account import Account, EngineTimes
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.streaming import batch_stages, stages
 from penstock.gateway.streaming.watch import Watch, nobody
@@ -27,6 +28,9 @@ class Frame:
         "deadline_in_s",
         "finish",
         "first_at",
+        "form",
+        "ids",
+        "is_json",
         "itl_s",
         "lease",
         "metrics",
@@ -40,8 +44,7 @@ class Frame:
     def __init__(
         self,
         *,
-        call: Call,
-        lease: Lease,
+        call: Admitted,
         reply: Reply,
         clock: Callable[[], float],
         stall_s: float,
@@ -49,10 +52,10 @@ class Frame:
     ) -> None:
         """Begin with nothing counted; ``on_paused`` is told the seconds that the answer waited for its reader."""
         self.call = call
-        self.lease = lease
+        self.lease = call.lease
         self.reply = reply
         self.clock = clock
-        self.deadline_in_s = lease.deadline_at - clock()
+        self.deadline_in_s = call.lease.deadline_at - clock()
         self.stall_s = stall_s
         self.on_paused = on_paused
         self.tokens = 0
@@ -61,6 +64,9 @@ class Frame:
         self.metrics: EngineTimes | None = None
         self.first_at: float | None = None
         self.itl_s: list[float] = []
+        self.ids: Callable[[], TokenIds | None] = no_ids
+        self.is_json: Callable[[], bool | None] = unknown
+        self.form: Callable[[], bytes | None] = unknown
         self._sent_at = 0.0
         loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[Answer] = loop.create_future()
@@ -69,7 +75,7 @@ class Frame:
     @property
     def version(self) -> str:
         """The version that answers."""
-        return self.call.version.id if self.call.version is not None else ""
+        return self.call.version.id
 
     @property
     def is_over(self) -> bool:
@@ -80,7 +86,7 @@ class Frame:
         """Return what watches over the reply from now on; ``on_resume`` hears for how long its reader let it wait."""
 
         def paused(seconds: float) -> None:
-            self.call.paused_s += seconds
+            self.call.timings.paused_s += seconds
             self.on_paused(seconds)
             on_resume(seconds)
 
@@ -120,13 +126,13 @@ class Frame:
         """Close the last stage, by the engine's own account where it gives one."""
         timings = self.call.timings
         timings.mark(Stage.DECODE)
-        if self.metrics is not None and not self.call.continued_at:
+        if self.metrics is not None and not self.call.attempts.continued_at:
             at_gate_s = timings.seconds.get(Stage.QUEUE, 0.0)
             in_engine_s = self.clock() - self._sent_at - at_gate_s - timings.seconds.get(Stage.ADAPTER, 0.0)
             for stage, seconds in stages.engine_stages(self.metrics, in_engine_s).items():
                 timings.put(stage, seconds + (at_gate_s if stage is Stage.QUEUE else 0.0))
-        elif self.call.batch:
-            batch_stages.split(timings, self.call.batch, items=self.call.cost.prompts)
+        elif self.call.attempts.batch:
+            batch_stages.split(timings, self.call.attempts.batch, items=self.call.cost.prompts)
 
     def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
         """Return the reply's headers: the resolved version, and where the time went so far."""
@@ -148,7 +154,7 @@ class Frame:
         """Return the header that says what the answer lacks, where it lacks something."""
         return [(b"x-penstock-degraded", ",".join(self.call.degraded).encode())] if self.call.degraded else []
 
-    def settle(self, outcome: Outcome) -> Answer:
+    def settle(self, outcome: Outcome, refusal: Refusal | None = None) -> Answer:
         """Settle the answer (once) and return it."""
         if not self._answered.done():
             received = self.call.received_at
@@ -156,10 +162,14 @@ class Frame:
                 Answer(
                     outcome=outcome,
                     usage=self._known(outcome),
+                    refusal=refusal,
                     said=self.usage if outcome is Outcome.OK else None,
                     finish=self.finish,
                     ttft_s=None if self.first_at is None else self.first_at - received,
                     itl_s=tuple(self.itl_s),
+                    ids=self.ids,
+                    is_json=self.is_json,
+                    form=self.form,
                 )
             )
             self.wake()
@@ -167,11 +177,9 @@ class Frame:
 
     def settle_with(self, error: PenstockError) -> Answer:
         """Settle the answer as failed."""
-        if not self.is_over:
-            self.call.failed(error)
         if self.finish is None:
             self.finish = _FINISH.get(error.outcome, FinishReason.ERROR)
-        return self.settle(error.outcome)
+        return self.settle(error.outcome, Refusal.of(error))
 
     async def answer(self) -> Answer:
         """Wait for it."""
@@ -188,10 +196,8 @@ class Frame:
         if said is None and self.first_at is None:
             return UNKNOWN
         said = said or UNKNOWN
-        prepared = self.call.prepared
-        prompt = max(said.prompt_tokens, prepared.prompt_tokens if prepared is not None else 0)
         return Usage(
-            prompt_tokens=prompt,
+            prompt_tokens=max(said.prompt_tokens, self.call.prepared.prompt_tokens),
             output_tokens=max(said.output_tokens, self.tokens),
             cached_tokens=said.cached_tokens,
             exact=False,

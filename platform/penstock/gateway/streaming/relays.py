@@ -8,8 +8,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.request import Api
-from penstock.domain.tenancy.lease import Lease
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay, Reply
 from penstock.gateway.streaming import comparable
 from penstock.gateway.streaming.continuation import Obstacle
@@ -21,18 +20,18 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 
-def _unwanted(_: Call) -> bool:
+def _unwanted(_: Admitted) -> bool:
     return False
 
 
 class Wants(NamedTuple):
     """Tells which answers somebody reads."""
 
-    ids: Callable[[Call], bool] = _unwanted
+    ids: Callable[[Admitted], bool] = _unwanted
     """Whole ones for their tokens."""
-    json: Callable[[Call], bool] = _unwanted
+    json: Callable[[Admitted], bool] = _unwanted
     """Any, for whether they are the JSON that was asked for."""
-    labels: Callable[[Call], bool] = _unwanted
+    labels: Callable[[Admitted], bool] = _unwanted
     """Those that classify, for their labels."""
 
 
@@ -77,11 +76,10 @@ class StreamingRelays:
         self._paused = metrics.counter(names.READER_PAUSED_SECONDS)
         self._heartbeats = metrics.counter(names.HEARTBEATS)
 
-    def open(self, call: Call, lease: Lease, reply: Reply) -> Relay:
+    def open(self, call: Admitted, reply: Reply) -> Relay:
         """Return a relay that watches the client, the deadline and, in streams, the silence."""
         frame = Frame(
             call=call,
-            lease=lease,
             reply=reply,
             clock=self._clock.monotonic,
             stall_s=self._settings.stall_s,
@@ -91,19 +89,19 @@ class StreamingRelays:
             labels = call.request.api is Api.CLASSIFY and self._wants.labels(call)
             reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call), labels=labels)
             return UnaryRelay(frame, self._settings.max_answer_bytes, reads)
-        continuity = Continuity(call, self._reader, self._count, self._over(call))
-        call.ids = continuity.told
+        continuity = Continuity(call, self._reader, self._count, self._over(frame))
+        frame.ids = continuity.told
         return StreamRelay(frame, continuity, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
 
-    def _over(self, call: Call) -> Callable[[Take], Take]:
+    def _over(self, frame: Frame) -> Callable[[Take], Take]:
         """Return who else looks at a stream's events."""
-        if not self._wants_json(call):
+        if not self._wants_json(frame.call):
             return same
         kept = comparable.Kept()
-        call.is_json, call.form = kept.is_json, kept.form
+        frame.is_json, frame.form = kept.is_json, kept.form
         return kept.over
 
-    def _wants_json(self, call: Call) -> bool:
+    def _wants_json(self, call: Admitted) -> bool:
         return comparable.is_asked(call.request) and self._wants.json(call)
 
     def _count(self, end: End, reason: str) -> None:

@@ -200,8 +200,8 @@ class StreamRelay:
             self._start()
             return
         frame.itl_s.append(now - self._last_at)
-        frame.tokens = frame.call.kept_tokens = self._continuity.kept
-        frame.call.continued_at.append(now)
+        frame.tokens = frame.call.attempts.kept_tokens = self._continuity.kept
+        frame.call.attempts.continued_at.append(now)
         self._lost = None
         self._continuity.continued()
 
@@ -239,7 +239,7 @@ class StreamRelay:
         if not event.startswith(used.COMMENT):
             return event
         line, _, event = event.partition(b"\n")
-        self._frame.call.used = used.heard(line.removeprefix(used.COMMENT))
+        self._frame.call.attempts.used = used.heard(line.removeprefix(used.COMMENT))
         return event
 
     def _passes(self, event: bytes) -> bool:

@@ -106,7 +106,7 @@ class UnaryRelay:
         pieces, self._pieces = self._pieces, []
         if any(self._reads):
             pieces = [self._read(b"".join(pieces))]
-        if self._size <= READ_BYTES or frame.call.used is None:
+        if self._size <= READ_BYTES or frame.call.attempts.used is None:
             pieces = [b"".join(pieces)]
             frame.learn(account.read(pieces[0]))
         frame.first_at = None
@@ -136,14 +136,14 @@ class UnaryRelay:
 
     def _read(self, whole: bytes) -> bytes:
         """Keep what is read of the answer, and return it as its caller is to have it."""
-        call = self._frame.call
+        frame = self._frame
         if self._reads.json:
-            call.is_json, call.form = partial(comparable.whole, whole), partial(comparable.form, whole)
+            frame.is_json, frame.form = partial(comparable.whole, whole), partial(comparable.form, whole)
         if self._reads.labels:
-            call.form = partial(comparable.of_labels, whole)
+            frame.form = partial(comparable.of_labels, whole)
         if not self._reads.ids:
             return whole
-        call.ids = partial(content.token_ids, whole)
+        frame.ids = partial(content.token_ids, whole)
         return content.without_token_ids(whole)
 
     def _end_early(self, error: PenstockError) -> None:

@@ -162,7 +162,7 @@ class Policy:
 
     def _place(self, waiting: Waiting, now: float) -> float:
         """Return what its tenant has had; offline items that may wait longer come behind all others."""
-        return inf if self._is_spare(waiting, now) else self._tenants.had(waiting.item.tenant)
+        return inf if self._is_spare(waiting, now) else self._tenants.virtual_time(waiting.item.tenant)
 
     def _is_spare(self, waiting: Waiting, now: float) -> bool:
         return waiting.is_offline and waiting.came_at + self._settings.offline.max_wait_s > now
@@ -243,7 +243,10 @@ class Policy:
         if size == len(group) and group.earliest >= now + seconds(size):
             return Chosen(tuple(group), (), size)
         turn = in_fair_turn(
-            self._in_turn(group, size), self._tenants.had, seconds(size) / size, partial(self._is_spare, now=now)
+            self._in_turn(group, size),
+            self._tenants.virtual_time,
+            seconds(size) / size,
+            partial(self._is_spare, now=now),
         )
         if self._computes.is_measured(key):
             return choose(turn, room, now, seconds)

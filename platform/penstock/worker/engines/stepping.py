@@ -11,6 +11,8 @@ tenants that hold more than their share and were served it lately, in favour of 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from penstock.fairness.fading import Fading
+
 MOST_STILL = 4
 """So many steps in a row somebody stands still at most; everybody takes part in the next one."""
 
@@ -65,7 +67,7 @@ class _Known:
     at: float = 0.0
 
     def lately(self, now: float) -> float:
-        return self.tokens * 0.5 ** ((now - self.at) / SERVED_HALF_S)
+        return Fading(self.tokens, self.at).now(now, SERVED_HALF_S)
 
 
 @dataclass(slots=True)

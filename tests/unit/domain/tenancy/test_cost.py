@@ -105,13 +105,12 @@ def test_one_request_may_have_half_of_an_engines_sequences(has: int, most: int) 
 
 def test_a_call_costs_what_is_known_of_it_now() -> None:
     """Each thing that is learned (model, prompt, plan) is in the cost from then on, however often it was asked for."""
-    call = calls.call(version=None, cost=Cost(sequences=2))
-    call.prepared = None
+    call = calls.arrived(cost=Cost(sequences=2))
     assert call.cost.names_no_output
-    call.version = calls.VERSION
+    call = replace(call, version=calls.VERSION)
     assert (call.cost.prompt_tokens, call.cost.output_tokens) == (CONTEXT, 2 * CONTEXT)
-    call.prepared = Prepared(prompt_tokens=48)
+    call = replace(call, prepared=Prepared(prompt_tokens=48))
     assert (call.cost.prompt_tokens, call.cost.output_tokens) == (48, 2 * (CONTEXT - 48))
-    call.request = replace(call.request, cost=call.request.cost.with_output(10))
+    call = replace(call, request=replace(call.request, cost=call.request.cost.with_output(10)))
     assert call.cost.output_tokens == 20
     assert call.cost is call.cost

@@ -20,7 +20,7 @@ from penstock.gateway.admission.controller import bounded
 from penstock.gateway.admission.degrade import OUTPUT_FIELD, capped, may_move
 from penstock.gateway.admission.degrader import PressureDegrader
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
 
@@ -185,7 +185,7 @@ class Room:
 BOTH = Plan(degrade_output_tokens=20, degrade_model=Alias("small"))
 
 
-def call(plan: Plan = BOTH) -> Call:
+def call(plan: Plan = BOTH) -> Admitted:
     return calls.call(plan=plan, version=BIG)
 
 
@@ -234,7 +234,7 @@ def test_the_smaller_model_must_have_room() -> None:
 def test_nobody_is_moved_twice() -> None:
     """A refusal by the smaller model is the last word."""
     moved = call()
-    moved.degraded = (Degradation.SMALLER_MODEL,)
+    moved = replace(moved, degraded=(Degradation.SMALLER_MODEL,))
     assert Room().degrader.smaller(moved, refused=True) is None
 
 

@@ -12,7 +12,6 @@ from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import Cost
-from penstock.domain.tenancy.lease import Lease, Settlement
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tenancy.limits import Decision, Draw, LimitStore, Measure
 from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority
@@ -20,6 +19,7 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import OVER_QUOTA, Claim, Reservation, Reservations
+from penstock.gateway.calls.lease import Lease, Settlement
 from penstock.gateway.listener.errors import response_of
 from tests.support.clock import ManualClock
 
@@ -135,7 +135,7 @@ class Till:
             opened_at=self.clock.now(),
         )
         scopes = (Scope(name="tenant:t", plan=self.plan),)
-        lease = Lease(opened_at=0.0, deadline_at=99.0, on_settle=lambda _: None)
+        lease = Lease(opened_at=0.0, deadline_at=99.0)
         yields = self.plan.over_quota is OverQuota.YIELD
         cost = Cost(prompt_tokens=prompt, output_tokens=worst_case, sequences=sequences, is_counted=True)
         claim = Claim(opening=opening, scopes=scopes, cost=cost, stream=True, yields=yields)

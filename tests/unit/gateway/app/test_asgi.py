@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from penstock.domain.errors import NoCapacity
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.outcome import Stage
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
@@ -20,16 +21,21 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 AUTH = {"authorization": f"Bearer {SECRET}"}
 
 
-def client(serve: Serve = hello, limits: Limits | None = None) -> tuple[httpx.AsyncClient, Toy]:
-    toy = Toy(serve)
+def client(
+    serve: Serve = hello, limits: Limits | None = None, version: VersionEntry | None = None
+) -> tuple[httpx.AsyncClient, Toy]:
+    toy = Toy(serve, version)
     transport = httpx.ASGITransport(app=edge(toy, limits or Limits()))
     return httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=AUTH), toy
 
 
 async def post(
-    serve: Serve = hello, path: str = "/v1/chat/completions", **options: object
+    serve: Serve = hello,
+    path: str = "/v1/chat/completions",
+    version: VersionEntry | None = None,
+    **options: object,
 ) -> tuple[httpx.Response, Toy]:
-    http, toy = client(serve)
+    http, toy = client(serve, version=version)
     async with http:
         return await http.post(path, **{"json": BODY, **options}), toy  # type: ignore[arg-type]
 
@@ -98,10 +104,9 @@ async def test_refusals_tell_how_far_the_request_came() -> None:
     """Status, code, time to wait, request id, resolved version and stages are all there."""
 
     async def full(call: Call, reply: Reply) -> None:
-        call.version = VERSION
         raise NoCapacity(retry_after_s=3.2)
 
-    answer, toy = await post(full)
+    answer, toy = await post(full, version=VERSION)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "4")
     assert answer.headers["x-penstock-version"] == VERSION.id
     assert answer.headers["x-should-retry"] == "true"

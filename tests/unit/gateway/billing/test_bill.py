@@ -10,17 +10,15 @@ from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.used import Used
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.billing import bill
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer
 from tests.support.samples import calls
 
 USED = Used(prompt_tokens=30, cached_tokens=16, output_tokens=400, sequences=8, prompts=1)
 
 
-def call(**changes: Any) -> Call:  # noqa: ANN401  any field
+def call(**changes: Any) -> Admitted:  # noqa: ANN401  any field
     """Return a call of a prompt of 30 tokens."""
-    made = calls.call(**changes)
-    made.prepared = Prepared(prompt_tokens=30)
-    return made
+    return replace(calls.call(**changes), prepared=Prepared(prompt_tokens=30))
 
 
 def left(usage: Usage = UNKNOWN, outcome: Outcome = Outcome.CANCELLED) -> Answer:
@@ -41,7 +39,7 @@ def test_a_count_that_was_not_the_last_says_so() -> None:
 def test_the_rest_of_a_broken_stream_does_not_pay_its_beginning_twice() -> None:
     """The tokens that another worker had made were prompt to this one: they are output, once."""
     resumed = call()
-    resumed.kept_tokens = 12
+    resumed.attempts.kept_tokens = 12
     used = Used(prompt_tokens=30 + 12, cached_tokens=40, output_tokens=5, sequences=1, prompts=1)
     assert bill.counted(resumed, used) == Usage(prompt_tokens=30, output_tokens=17, cached_tokens=30)
 
@@ -57,7 +55,9 @@ def test_the_rest_of_a_broken_stream_does_not_pay_its_beginning_twice() -> None:
 )
 def test_a_worker_that_is_gone_makes_nothing_free(known: Usage, delivered: int, prompt: int, output: int) -> None:
     """Finding 4: who leaves pays the prompt and the most that is known of the output, as a guess."""
-    usage = bill.guessed(call(), left(known), delivered)
+    gone = call()
+    gone.lease.delivered = delivered
+    usage = bill.guessed(gone, left(known))
     assert usage == Usage(prompt_tokens=prompt, output_tokens=output, exact=False)
 
 

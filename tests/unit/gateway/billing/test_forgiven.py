@@ -1,5 +1,7 @@
 """What error budgets leave out: the ends that the gateway's own metric takes for their callers' doing."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.domain.errors import Overloaded
@@ -7,11 +9,10 @@ from penstock.domain.ids import Alias, RequestId, TenantId
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.waited import TENANT_QUEUE
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.billing import ForgivenEnds
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.doubt import Doubt
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
@@ -20,11 +21,15 @@ from tests.unit.gateway.billing.test_closing import Desk
 HOUR = 3600.0
 
 
-def failed() -> Call:
+def failed() -> Admitted:
     """Return a call that an engine failed, and of which nobody knows yet whose doing that is."""
     call = calls.call()
-    call.doubt = Doubt()
+    call.attempts.doubt = Doubt()
     return call
+
+
+def ended(outcome: Outcome) -> Answer:
+    return Answer(outcome=outcome, usage=UNKNOWN)
 
 
 def own(hour: int, outcome: Outcome = Outcome.ENGINE_ERROR, requests: int = 1) -> Forgiven:
@@ -34,11 +39,11 @@ def own(hour: int, outcome: Outcome = Outcome.ENGINE_ERROR, requests: int = 1) -
 async def test_a_failure_is_forgiven_when_its_worker_has_passed_the_probe(clock: ManualClock) -> None:
     """The word comes seconds after the row, and counts in the hour in which the request ended."""
     ends, call, hour = ForgivenEnds(clock), failed(), int(clock.now() // HOUR)
-    assert call.doubt is not None
-    ends.closed(call, Outcome.ENGINE_ERROR)
+    assert call.attempts.doubt is not None
+    ends.closed(call, ended(Outcome.ENGINE_ERROR))
     assert ends.take() == ()
     clock.advance(HOUR)
-    call.doubt.settle(is_own=True)
+    call.attempts.doubt.settle(is_own=True)
     assert ends.take() == (own(hour),)
     assert ends.take() == ()
 
@@ -48,10 +53,10 @@ async def test_a_failure_is_forgiven_when_its_worker_has_passed_the_probe(clock:
 def test_it_is_the_word_of_the_tiers_metric(clock: ManualClock, outcome: Outcome, *, is_own: bool) -> None:
     """Whatever a promise counts as the caller's is forgiven, and nothing else."""
     ends, call, told = ForgivenEnds(clock), failed(), list[Outcome]()
-    assert call.doubt is not None
-    call.doubt.settle(is_own=is_own)
-    ends.closed(call, outcome)
-    call.tell_promised(outcome, told.append)
+    assert call.attempts.doubt is not None
+    call.attempts.doubt.settle(is_own=is_own)
+    ends.closed(call, ended(outcome))
+    call.tell_promised(ended(outcome), told.append)
     is_forgiven = outcome.spends_error_budget and not told[0].spends_error_budget
     assert len(ends.take()) == is_forgiven
 
@@ -59,9 +64,8 @@ def test_it_is_the_word_of_the_tiers_metric(clock: ManualClock, outcome: Outcome
 def test_who_waits_behind_its_own_requests_is_forgiven(clock: ManualClock) -> None:
     """A full queue of one tenant's own is no lack of capacity."""
     ends, call = ForgivenEnds(clock), calls.call()
-    call.failed(Overloaded(reason=TENANT_QUEUE))
     for _ in range(2):
-        ends.closed(call, Outcome.NO_CAPACITY)
+        ends.closed(call, Answer.refused(Overloaded(reason=TENANT_QUEUE), UNKNOWN))
     assert ends.take() == (own(int(clock.now() // HOUR), Outcome.NO_CAPACITY, requests=2),)
 
 
@@ -70,9 +74,9 @@ def test_what_could_not_be_told_is_told_later(clock: ManualClock) -> None:
     ends, hour = ForgivenEnds(clock), int(clock.now() // HOUR)
     ends.put_back([own(hour, requests=3), own(hour - 1)])
     call = failed()
-    assert call.doubt is not None
-    call.doubt.settle(is_own=True)
-    ends.closed(call, Outcome.ENGINE_ERROR)
+    assert call.attempts.doubt is not None
+    call.attempts.doubt.settle(is_own=True)
+    ends.closed(call, ended(Outcome.ENGINE_ERROR))
     assert ends.take() == (own(hour, requests=4), own(hour - 1))
 
 
@@ -80,10 +84,12 @@ async def test_each_row_that_is_written_is_looked_at(clock: ManualClock) -> None
     """The desk that writes the row tells; a copy's row is in no budget, so nothing of it is left out."""
     desk = Desk(clock)
     failure = Answer(outcome=Outcome.ENGINE_ERROR, usage=UNKNOWN)
-    desk.call.doubt = Doubt()
-    desk.call.doubt.settle(is_own=True)
+    desk.call.attempts.doubt = Doubt()
+    desk.call.attempts.doubt.settle(is_own=True)
     desk.close(failure)
     assert desk.forgiven.take() == (own(int(clock.now() // HOUR)),)
-    desk.call.copy = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("acme"), sticky="acme")
-    desk.closing.close(desk.call, Lease(opened_at=0.0, deadline_at=9.0), failure)
+    desk.call = replace(
+        desk.call, copy=Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("acme"), sticky="acme")
+    )
+    desk.closing.close(desk.call, failure)
     assert desk.forgiven.take() == ()

@@ -36,10 +36,10 @@ async def test_the_wait_for_an_adapter_is_a_stage(told: bytes, stages: dict[Stag
     asked, deaf = call(version=adapter_versions.entry()), Deaf()
     Attempt(deaf, WorkerId("w"), deaf, asked).on_head(200, headers)
     assert asked.timings.seconds == pytest.approx(stages)
-    assert asked.adapter == told
+    assert asked.attempts.adapter == told
     plain = call(version=replace(VERSION))
     Attempt(deaf, WorkerId("w"), deaf, plain).on_head(200, headers)
-    assert (plain.timings.seconds, plain.adapter) == ({Stage.QUEUE: 2.0}, b"")
+    assert (plain.timings.seconds, plain.attempts.adapter) == ({Stage.QUEUE: 2.0}, b"")
 
 
 def test_a_long_word_is_cut() -> None:

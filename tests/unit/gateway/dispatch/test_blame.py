@@ -38,7 +38,7 @@ async def _fails(way: Corridor, field: str = "") -> None:
         await way.ask(asked, FakeReply())
     ledger = RequestLedger(way.metrics, way.clock.monotonic)
     assert way.call is not None
-    ledger.record(way.call, None, Answer(outcome=Outcome.ENGINE_ERROR, usage=UNKNOWN))
+    ledger.record(way.call, Answer(outcome=Outcome.ENGINE_ERROR, usage=UNKNOWN))
 
 
 async def test_a_body_that_only_its_caller_sends_spends_no_error_budget(mode: Mode) -> None:
@@ -70,7 +70,7 @@ async def test_an_engine_that_fails_in_the_middle_of_a_stream_is_judged_alike() 
         assert (await way.ask(asked, FakeReply())).outcome is Outcome.ENGINE_ERROR
         call: Call | None = way.call
         assert call is not None
-        await until(lambda: call.is_own(Outcome.ENGINE_ERROR) is True)
+        await until(lambda: call.is_own(Answer(outcome=Outcome.ENGINE_ERROR, usage=UNKNOWN)) is True)
 
 
 async def test_what_is_refused_for_the_workers_that_it_lost_spends_no_budget() -> None:
@@ -82,7 +82,7 @@ async def test_what_is_refused_for_the_workers_that_it_lost_spends_no_budget() -
             with pytest.raises(error):
                 await way.ask(unary_request(), FakeReply())
             assert way.call is not None
-            assert way.call.is_own(Outcome.ENGINE_ERROR) is is_own
+            assert way.call.is_own(Answer(outcome=Outcome.ENGINE_ERROR, usage=UNKNOWN)) is is_own
 
 
 def _doubts(room: Room, *who: Origin, now: float = 0.0) -> list[Doubt]:

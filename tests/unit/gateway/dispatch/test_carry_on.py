@@ -114,8 +114,8 @@ async def test_it_is_told_where_operators_look() -> None:
         took_s = time.monotonic() - began
     call = way.call
     assert call is not None
-    assert call.worker is not None
-    assert (call.attempts, len(call.continued_at), call.worker.id) == (2, 1, "w1")
+    assert call.attempts.worker is not None
+    assert (call.attempts.count, len(call.attempts.continued_at), call.attempts.worker.id) == (2, 1, "w1")
     assert sum(call.timings.seconds.values()) == pytest.approx(took_s, abs=0.05)
     assert call.timings.seconds[Stage.DECODE] > 0
 

@@ -70,10 +70,10 @@ async def test_what_a_worker_tells_of_its_batch_is_kept_with_the_attempt() -> No
         way.stubs[0].behaviour = Behaviour(load="3,2,640,0.25\r\nx-penstock-batch: 4,size,2.500")
         await way.ask(unary_request(), FakeReply())
         assert way.call is not None
-        assert [one.batch for one in way.call.trail] == ["4,size,2.500"]
+        assert [one.batch for one in way.call.attempts.trail] == ["4,size,2.500"]
         way.stubs[0].behaviour = Behaviour()
         await way.ask(unary_request(), FakeReply())
-        assert [one.batch for one in way.call.trail] == [""]
+        assert [one.batch for one in way.call.attempts.trail] == [""]
 
 
 async def test_the_wait_at_the_door_of_who_is_refused_there_is_a_stage() -> None:
@@ -101,9 +101,9 @@ async def test_another_worker_answers_before_the_first_token(mode: Mode, stream:
         answer = await way.ask(stream_request() if stream else unary_request(), reply)
         assert (answer.outcome, reply.status, way.picked) == (Outcome.OK, 200, [0, 1])
         assert way.call is not None
-        assert way.call.attempts == 2
-        assert way.call.worker is not None
-        assert way.call.worker.id == "w1"
+        assert way.call.attempts.count == 2
+        assert way.call.attempts.worker is not None
+        assert way.call.attempts.worker.id == "w1"
         assert reply.body.count(b"data: [DONE]") == int(stream)
 
 

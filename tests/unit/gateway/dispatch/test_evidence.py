@@ -138,4 +138,4 @@ async def test_a_call_knows_how_many_ran_at_its_worker(request_of: Callable[[], 
         way.stubs[1].behaviour = Behaviour(load="7,0,64,0.1")
         await way.ask(request_of(), FakeReply())
         assert way.call is not None
-        assert way.call.company == 7
+        assert way.call.attempts.company == 7

@@ -126,7 +126,8 @@ async def test_a_stream_that_loses_both_its_workers_ends_broken_and_is_remembere
         assert answer.outcome is Outcome.BROKEN_STREAM
         assert b'"code":"stream_broken"' in reply.writes[-1]
         assert way.call is not None
-        assert way.poison.losses(way.call.principal.tenant, way.call.binding, way.clock.monotonic()) == MOST_LOST
+        who, binding = way.call.principal.tenant, way.call.attempts.binding
+        assert way.poison.losses(who, binding, way.clock.monotonic()) == MOST_LOST
 
 
 def test_it_is_forgotten_after_some_minutes() -> None:

@@ -15,7 +15,7 @@ from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Stratum, bucket, 
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.evidence.counting import MOST_EXPOSED
 from penstock.gateway.routing import sticky_key
@@ -55,11 +55,11 @@ def house(clock: ManualClock) -> House:
     return House(clock)
 
 
-def a_call(tenant: str = "acme", user: str = "", **changes: Any) -> Call:  # noqa: ANN401  any field of a request
+def a_call(tenant: str = "acme", user: str = "", **changes: Any) -> Admitted:  # noqa: ANN401  any field of a request
     body = {"model": "toy", "messages": [], **({"user": user} if user else {}), **changes.pop("body", {})}
     call = calls.call(body=body, **changes)
-    call.principal = replace(call.principal, tenant=TenantId(tenant))
-    call.worker = WORKER
+    call = replace(call, principal=replace(call.principal, tenant=TenantId(tenant)))
+    call.attempts.worker = WORKER
     call.timings.put(Stage.QUEUE, 9.0)
     call.timings.put(Stage.PREFILL, 0.25)
     return call
@@ -95,7 +95,7 @@ def test_who_names_a_version_or_gets_a_lesser_answer_is_no_evidence(house: House
     """Pinned versions and degraded answers count nowhere."""
     house.arms.ended(a_call(model="toy@0123456789ab"), OK)
     lesser = a_call()
-    lesser.degraded = (Degradation.OUTPUT_CAPPED,)
+    lesser = replace(lesser, degraded=(Degradation.OUTPUT_CAPPED,))
     house.arms.ended(lesser, OK)
     assert house.second().arms == ()
 
@@ -104,7 +104,7 @@ def test_what_a_fallback_had_counts_against_the_version_that_was_dead(house: Hou
     """As the refusal that it would have been, once per sticky key; whoever answered has its answer."""
     for user in ("u1", "u1", "u2"):
         call = a_call(user=user)
-        call.fell_back(VersionId("toy@ba9876543210"))
+        call = replace(call, fell_back_from=VersionId("toy@ba9876543210"))
         house.arms.ended(call, OK)
     dead, answered = sorted(house.second().arms, key=lambda arm: arm.good)
     assert (dead.version, dead.worker, dead.good, dead.bad) == ("toy@ba9876543210", "", 0, 2)
@@ -148,7 +148,7 @@ def test_what_callers_are_at_fault_for_is_neither_good_nor_bad(house: House, out
 def test_a_deadline_of_the_callers_own_is_no_bad_end(house: House) -> None:
     """As promises count it: who leaves too little time spends nobody's budget."""
     call = a_call()
-    call.own_deadline, call.pace = True, Pace(first_s=5000.0)
+    call = replace(call, own_deadline=True, pace=Pace(first_s=5000.0))
     house.arms.ended(call, Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
     assert house.arm().bad == 0
     house.arms.ended(a_call(), Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
@@ -158,9 +158,8 @@ def test_a_deadline_of_the_callers_own_is_no_bad_end(house: House) -> None:
 def test_nobody_to_answer_is_a_bad_end_of_the_version(house: House) -> None:
     """A candidate without a ready worker refuses what its incumbent would take."""
     call = a_call()
-    call.worker = None
-    call.failed(Overloaded("full"))
-    house.arms.ended(call, Answer(outcome=Outcome.NO_CAPACITY, usage=UNKNOWN))
+    call.attempts.worker = None
+    house.arms.ended(call, Answer.refused(Overloaded("full"), UNKNOWN))
     arm = house.arm()
     assert (arm.worker, arm.bad) == ("", 1)
 
@@ -173,9 +172,8 @@ def test_a_long_prompt_counts_only_where_the_other_version_takes_it(
     house = House(clock, longest)
     for _ in range(3):
         call = a_call()
-        call.worker = None
-        call.failed(ContextTooLong("too long"))
-        house.arms.ended(call, Answer(outcome=Outcome.BAD_REQUEST, usage=UNKNOWN))
+        call.attempts.worker = None
+        house.arms.ended(call, Answer.refused(ContextTooLong("too long"), UNKNOWN))
     house.arms.ended(a_call("other"), OK)
     assert sum(arm.refused for arm in house.second().arms) == refused
 
@@ -215,12 +213,11 @@ def test_a_second_is_bounded_whatever_comes(house: House) -> None:
     assert second.left_out >= 3000 - counted
 
 
-def a_copy(tenant: str = "acme", *, is_evidence: bool = True, paid: int | None = None) -> Call:
+def a_copy(tenant: str = "acme", *, is_evidence: bool = True, paid: int | None = None) -> Admitted:
     found = a_call("_shadow")
     note = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId(tenant), sticky=tenant, paid=paid)
-    found.copy = replace(note, is_evidence=is_evidence)
-    found.request = replace(found.request, model=calls.VERSION.id)
-    return found
+    found = replace(found, copy=replace(note, is_evidence=is_evidence))
+    return replace(found, request=replace(found.request, model=calls.VERSION.id))
 
 
 def test_a_copy_counts_as_its_candidates_answer_and_touches_nobody(house: House) -> None:
@@ -247,7 +244,7 @@ WHOLE = 100 * 40 + 5 * 120
 def test_a_copys_price_is_held_against_its_originals(house: House, paid: float | None, step: int | None) -> None:
     """As if nothing were cached: copies have a cold cache, which is no dearer version."""
     call = a_copy(paid=None if paid is None else round(paid))
-    call.version = replace(calls.VERSION, price=PRICE)
+    call = replace(call, version=replace(calls.VERSION, price=PRICE))
     house.arms.ended(call, OK)
     pairs = () if step is None else ((step, 1),)
     assert ((arm := house.arm()).paired, arm.price, arm.priced) == (pairs, (), (("acme", (), pairs),) * len(pairs))
@@ -257,7 +254,7 @@ def test_callers_prices_are_as_if_nothing_were_cached(house: House) -> None:
     """Who was sent where decides what a cache has, so it says nothing of a version."""
     for cached in (0, 96):
         call = a_call(f"tenant-{cached}")
-        call.version = replace(calls.VERSION, price=PRICE)
+        call = replace(call, version=replace(calls.VERSION, price=PRICE))
         house.arms.ended(call, replace(OK, usage=replace(OK.usage, cached_tokens=cached)))
     assert (arm := house.arm()).price == ((Stratum(0, 0), ((price_bucket(WHOLE), 2),)),)
     assert {(one.tenant, one.price[0].counts[0][1]) for one in arm.priced} == {("tenant-0", 1), ("tenant-96", 1)}
@@ -298,7 +295,7 @@ def test_a_tenant_has_one_answer_a_second_whichever_worker_it_comes_from(house: 
     """Sessions and workers multiply nobody's voice."""
     for number in range(3):
         call = a_call(user=f"u{number}")
-        call.worker = replace(WORKER, id=WorkerId(f"w{number}"))
+        call.attempts.worker = replace(WORKER, id=WorkerId(f"w{number}"))
         house.arms.ended(call, OK)
     assert sum(arm.answers for arm in house.second().arms) == 1
     house.arms.ended(a_call(), OK)
@@ -351,9 +348,7 @@ def test_whose_spoilt_answers_were_is_told(house: House) -> None:
     empty = replace(OK, usage=Usage(prompt_tokens=9, output_tokens=1), finish=FinishReason.STOP)
     house.arms.ended(a_call("one"), empty)
     house.arms.ended(a_copy("two"), replace(OK, finish=FinishReason.LENGTH))
-    broken = a_call("four")
-    broken.is_json = lambda: False
-    house.arms.ended(broken, replace(OK, finish=FinishReason.STOP))
+    house.arms.ended(a_call("four"), replace(OK, finish=FinishReason.STOP, is_json=lambda: False))
     house.arms.ended(a_copy("five"), Answer(outcome=Outcome.BAD_REQUEST, usage=UNKNOWN))
     whose = {one.tenant: (one.what, one.many) for one in house.arm().worse}
     assert whose == {"one": ("empty", 1), "two": ("cut", 1), "four": ("json_broken", 1), "five": ("refused", 1)}
@@ -373,9 +368,8 @@ def test_json_that_was_asked_for_is_told(
 ) -> None:
     """What was cut is counted as cut; what nobody asked for, or nobody knows, not at all."""
     call = a_call()
-    call.is_json = lambda: is_json
     assert house.arms.judges(call)
-    house.arms.ended(call, replace(OK, finish=finish))
+    house.arms.ended(call, replace(OK, finish=finish, is_json=lambda: is_json))
     arm = house.arm()
     assert (arm.json_asked, arm.json_broken) == expected
 
@@ -384,9 +378,9 @@ def test_nobody_judges_the_answers_of_one_version_alone(house: House) -> None:
     """Nor ballast: nobody reads them."""
     note = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("acme"), sticky="s", is_evidence=False)
     copy = a_call()
-    copy.copy = note
+    copy = replace(copy, copy=note)
     assert not house.arms.judges(copy)
-    copy.copy = replace(note, is_evidence=True)
+    copy = replace(copy, copy=replace(note, is_evidence=True))
     assert house.arms.judges(copy)
     assert not house.arms.judges(a_call(model="other"))
 
@@ -395,6 +389,6 @@ def test_nobody_judges_the_answers_of_one_version_alone(house: House) -> None:
 def test_company_is_the_workers_own_word_where_it_has_told(house: House, company: int | None, beside: int) -> None:
     """The table's load is old: of requests that come in lots it says that each was alone."""
     call = a_call()
-    call.company = company
+    call.attempts.company = company
     house.arms.ended(call, OK)
     assert [one.stratum for one in house.arm().ttft] == [stratum(64, beside)]

@@ -23,8 +23,8 @@ from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.tenancy.lease import Lease
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Source
 from penstock.gateway.holding import Demand, Holding, HoldSettings
 from penstock.gateway.holding.holding import Held
@@ -88,20 +88,15 @@ class Site:
         self.version = replace(VERSION, workers=workers, restart_s=restart_s, max_num_seqs=seats)
         self.holding.learn([self.version])
 
-    def call(self, tenant: str = "acme") -> Call:
-        """Return a request."""
-        made = call()
-        made.principal = principal(tenant=TenantId(tenant))
-        return made
-
-    def lease(self, seconds: float = 30.0) -> Lease:
-        """Return what it holds."""
+    def call(self, tenant: str = "acme", seconds: float = 30.0) -> Admitted:
+        """Return a request that has so many seconds."""
         now = self.clock.monotonic()
-        return Lease(opened_at=now, deadline_at=now + seconds)
+        lease = Lease(opened_at=now, deadline_at=now + seconds)
+        return replace(call(), principal=principal(tenant=TenantId(tenant)), lease=lease)
 
     def place(self, tenant: str = "acme", seconds: float = 30.0) -> Held:
         """Return the place of a request that has to wait."""
-        held = self.holding.place(self.call(tenant), self.lease(seconds))
+        held = self.holding.place(self.call(tenant, seconds))
         assert held is not None
         return held
 
@@ -150,11 +145,11 @@ def site() -> Site:
 
 async def test_where_somebody_serves_nobody_waits(site: Site) -> None:
     """No place is taken, whoever else sleeps; and a version that has nobody at all is refused as ever."""
-    assert site.holding.place(site.call(), site.lease()) is None
+    assert site.holding.place(site.call()) is None
     site.table(READY, SLEEPING)
-    assert site.holding.place(site.call(), site.lease()) is None
+    assert site.holding.place(site.call()) is None
     site.table(WorkerState.LOADING)
-    assert site.holding.place(site.call(), site.lease()) is None
+    assert site.holding.place(site.call()) is None
 
 
 @pytest.mark.parametrize("state", [SLEEPING, WAKING])
@@ -173,7 +168,7 @@ async def test_who_asks_for_a_sleeper_waits_until_it_serves(site: Site, state: W
     assert one.held.call.timings.seconds[Stage.WAKE] >= 0
     one.held.leave()
     assert (site.counted("woken"), site.holding.all) == (1, {})
-    assert site.holding.place(site.call(), site.lease()) is None
+    assert site.holding.place(site.call()) is None
 
 
 async def test_a_failed_wake_and_a_killed_waker_hold_on(site: Site) -> None:
@@ -315,17 +310,17 @@ async def test_a_version_that_is_taken_away_is_waited_for_no_more(site: Site) ->
 async def test_copies_and_spare_work_are_not_held(site: Site) -> None:
     """Nobody waits for a copy, and what runs on spare capacity alone does not make the platform wake a model."""
     site.table(SLEEPING)
-    lease = site.lease()
-    lease.over_quota = OverLimit()
-    assert site.holding.place(site.call(), lease) is None
+    call = site.call()
+    call.lease.over_quota = OverLimit()
+    assert site.holding.place(call) is None
 
 
 async def test_a_fallback_answers_and_the_sleeper_is_wanted(site: Site) -> None:
     """Where another version answers meanwhile nobody waits, and the one that was meant wakes all the same."""
     site.table(SLEEPING)
     asked = site.call()
-    asked.version, asked.fell_back_from = replace(VERSION, id=VersionId("other@1")), V
-    assert site.holding.place(asked, site.lease()) is None
+    asked = replace(asked, version=replace(VERSION, id=VersionId("other@1")), fell_back_from=V)
+    assert site.holding.place(asked) is None
     site.holding.passed_by(VERSION)
     heard: list[tuple[VersionId, int, int]] = []
 
@@ -341,8 +336,8 @@ async def test_an_adapter_waits_for_its_base(site: Site) -> None:
     """It has no workers of its own: those of its base wake for it."""
     site.table(SLEEPING)
     asked = site.call()
-    asked.version = replace(VERSION, id=VersionId("adapter@1"), base=V)
-    held = site.holding.place(asked, site.lease())
+    asked = replace(asked, version=replace(VERSION, id=VersionId("adapter@1"), base=V))
+    held = site.holding.place(asked)
     assert held is not None
     assert site.holding.wanted() == {V: (1, 5)}
     held.leave()
@@ -364,9 +359,10 @@ async def test_a_request_that_met_a_worker_on_its_way_to_sleep_waits_again(site:
 async def test_what_waits_for_the_wake_does_not_count_as_waiting_for_the_engine(site: Site) -> None:
     """The time until which it may queue moves with the wake; its deadline does not."""
     site.table(SLEEPING)
-    lease = site.lease()
+    call = site.call()
+    lease = call.lease
     lease.start_by, deadline_at = lease.deadline_at - 15.0, lease.deadline_at
-    held = site.holding.place(site.call(), lease)
+    held = site.holding.place(call)
     assert held is not None
     task = asyncio.get_running_loop().create_task(_held(held, StubRelay()))
     await asyncio.sleep(0.05)

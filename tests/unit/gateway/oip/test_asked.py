@@ -106,7 +106,7 @@ def test_what_makes_a_request_is_taken(names: list[str]) -> None:
         "image": checked(spec("image", Datatype.BYTES, 1), memoryview(joined([b"x"]))),
     }
     request = InferRequest(inputs=tuple(given[name] for name in names))
-    assert body_of(form_of(replace(TWO, optional=("mask",))), request, "m")["model"] == "m"
+    assert body_of(form_of(replace(TWO, optional=("mask",))), request, "m") == {"model": "m"}
 
 
 async def test_metadata_tell_which_inputs_make_a_request_and_what_they_hold() -> None:
@@ -121,7 +121,7 @@ async def test_an_answer_of_tensors_tells_what_was_used() -> None:
     """Items and tokens as they are billed stand beside the tensors, and what nobody counted is left out."""
 
     async def counting(call: Call, reply: Reply) -> None:
-        call.used = Used(prompt_tokens=14, prompts=2, sequences=2)
+        call.attempts.used = Used(prompt_tokens=14, prompts=2, sequences=2)
         await answer(call, reply)
 
     response, _ = await post({"inputs": [PIXELS]}, "labels", serve=counting)

@@ -100,7 +100,7 @@ async def test_trailers_of_tensors_tell_what_is_billed() -> None:
     """Items and tokens as the worker's gate counted them stand in the answer and behind it."""
 
     async def counting(call: Call, reply: Reply) -> None:
-        call.used = Used(prompt_tokens=21, prompts=3, sequences=3)
+        call.attempts.used = Used(prompt_tokens=21, prompts=3, sequences=3)
         await answer(call, reply)
 
     pixels = {"name": "pixels", "datatype": "UINT8", "shape": [3, 2, 2]}

@@ -11,7 +11,7 @@ from penstock.domain.errors import Forbidden
 from penstock.domain.tenancy.tenant import Principal, Role
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.replies import Outbox
-from penstock.gateway.pipeline import Identity
+from penstock.gateway.openai.services import Identity
 from tests.support.gateways.oip import oip_edge
 from tests.support.gateways.oip_grpc import PLAIN, message
 from tests.support.gateways.toy import SECRET, Toy

@@ -297,10 +297,10 @@ def png(width: int, height: int) -> bytes:
 async def test_a_replay_tells_what_the_first_answer_told() -> None:
     """A repeated answer of tensors had lost what was billed for the first one."""
 
-    async def counted(call: Call, reply: Reply) -> None:
-        call.used = Used(prompt_tokens=18, prompts=2)
+    async def counted(call: Call, reply: Reply) -> Outcome:
+        call.attempts.used = Used(prompt_tokens=18, prompts=2)
         await answer(call, reply)
-        call.outcome = Outcome.OK
+        return Outcome.OK
 
     app, toy = oip_edge(counted)
     app = replace(app, corridor=Once(toy, MemoryAnswers(SystemClock())))

@@ -15,7 +15,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.serving.used import Used
 from penstock.gateway.app.asgi import Edge
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.idempotent import Once, Use
@@ -49,20 +49,20 @@ class Gateway:
         transport = httpx.ASGITransport(app=self.app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://x")
 
-    async def _serve(self, call: Call, reply: Reply) -> None:
+    async def _serve(self, call: Call, reply: Reply) -> Outcome:
         self.asked += 1
         if self.fails is not None:
             raise self.fails
-        call.used = Used(prompt_tokens=18, prompts=3)
+        call.attempts.used = Used(prompt_tokens=18, prompts=3)
         reply.start(200, [(b"content-type", b"text/event-stream"), (b"x-penstock-version", b"m@1"), *self.ruled])
         reply.write(b"data: %d\n\n" % self.asked)
         await self.go_on.wait()
         reply.write(b"data: [DONE]\n\n")
         reply.finish()
-        call.outcome = Outcome.BROKEN_STREAM if self.breaks else Outcome.OK
+        return Outcome.BROKEN_STREAM if self.breaks else Outcome.OK
 
     def _note(self, call: Call, original: RequestId) -> None:
-        self.told.append(call.used)
+        self.told.append(call.attempts.used)
         self.replays.append((call.request.id, original))
 
     async def ask(self, **changes: object) -> httpx.Response:
@@ -295,7 +295,7 @@ async def test_a_follower_that_does_not_read_is_cut_off(gateway: Gateway) -> Non
     """A replay obeys its reader's pace, and ends where the reader takes nothing for too long."""
     answers = MemoryAnswers(SystemClock())
     once, reply = Once(Toy(gateway._serve), answers, stall_s=0.05), Full()
-    await once.serve(a_call(idempotency_key="k"), Full())
+    await once.serve(Progress(a_call(idempotency_key="k")), Full())
     with pytest.raises(ReaderTooSlow):
-        await once.serve(a_call(idempotency_key="k"), reply)
+        await once.serve(Progress(a_call(idempotency_key="k")), reply)
     assert (reply.gone, reply.sent, gateway.asked) == (True, b"", 1)

@@ -42,7 +42,7 @@ async def test_a_slow_message_of_grpc_is_one_too(clock: ManualClock) -> None:
         return b"\xff"
 
     exchange = UnaryExchange(replace(edge(Toy(hello), Limits()), clock=clock), HEADERS, message, None)
-    await exchange.run(hello)
+    await exchange.run(Toy(hello).serve)
     assert dict(exchange.told)[b"server-timing"].endswith(b"upload;dur=30000.000")
 
 

@@ -14,10 +14,10 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Tried
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.serving.used import Used
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer, Call
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.records import Early, Records
 from penstock.gateway.records.quota import AT_ONCE, RefusalQuota
 from tests.support.clock import ManualClock
@@ -35,16 +35,18 @@ class House:
         self.kept: list[RequestRecord] = []
         self.records = Records(self.kept.append, slos.load(), self.clock)
 
-    def ended(self, call: Call, outcome: Outcome = Outcome.OK, usage: Usage = UNKNOWN) -> RequestRecord:
-        self.records.ended(call, Answer(outcome=outcome, usage=usage))
+    def ended(
+        self, call: Call, outcome: Outcome = Outcome.OK, usage: Usage = UNKNOWN, refusal: Refusal | None = None
+    ) -> RequestRecord:
+        self.records.ended(call, Answer(outcome=outcome, usage=usage, refusal=refusal))
         return self.kept[-1]
 
 
-def a_call() -> Call:
+def a_call() -> Admitted:
     call = calls.call(body={"model": "toy", "messages": [{"role": "user", "content": SECRET}]})
-    call.lease = Lease(opened_at=0.0, deadline_at=60.0)
+    call = replace(call, lease=Lease(opened_at=0.0, deadline_at=60.0))
     call.lease.drawn, call.lease.left = (DRAW,), (12,)
-    call.trail.append(Tried("w1", 0.1, "", "0.5,0.7,,2,1"))
+    call.attempts.trail.append(Tried("w1", 0.1, "", "0.5,0.7,,2,1"))
     return call
 
 
@@ -52,8 +54,8 @@ def test_a_finished_request_leaves_everything_but_its_text() -> None:
     """Limits, workers, attempts, tokens, steps, times and prices stand in its record; no word of the prompt does."""
     house, call = House(), a_call()
     call.timings.put(Stage.QUEUE, 0.7)
-    call.used = Used(prompt_tokens=7, output_tokens=3, steps=3, beside=9)
-    call.choices.append(Choice("w1", 2, 0, 1, (Considered("w1", None, 10.0, 0, 0.0, 0.0),)))
+    call.attempts.used = Used(prompt_tokens=7, output_tokens=3, steps=3, beside=9)
+    call.attempts.choices.append(Choice("w1", 2, 0, 1, (Considered("w1", None, 10.0, 0, 0.0, 0.0),)))
     house.clock.advance(2.0)
     record = house.ended(call, usage=Usage(prompt_tokens=7, output_tokens=3, cached_tokens=2))
     assert (record.id, record.tenant, record.key, record.outcome) == ("req-1", "acme", "k", "ok")
@@ -86,7 +88,7 @@ def test_a_replay_leaves_whose_answer_it_was() -> None:
 
 def test_what_is_not_known_is_not_0() -> None:
     """A request that never asked its limits, and one whose worker did not tell, leave no figures for it."""
-    house, call = House(), calls.call()
+    house, call = House(), calls.arrived()
     record = house.ended(call, Outcome.ENGINE_ERROR)
     assert (record.drawn, record.deadline_s, record.ttft_s) == (None, None, None)
     assert (record.prompt_tokens, record.output_tokens, record.steps, record.beside) == (None, None, None, None)
@@ -95,9 +97,9 @@ def test_what_is_not_known_is_not_0() -> None:
 def test_a_refused_request_is_recorded_with_what_refused_it() -> None:
     """The limit's words and the wait stand in the record; what a meter had left too."""
     house, call = House(), a_call()
-    call.trail.clear()
-    call.failed(OverLimit("the tenant's limit is reached", retry_after_s=3.0, reason="tenant_requests"))
-    record = house.ended(call, Outcome.OVER_LIMIT)
+    call.attempts.trail.clear()
+    error = OverLimit("the tenant's limit is reached", retry_after_s=3.0, reason="tenant_requests")
+    record = house.ended(call, Outcome.OVER_LIMIT, refusal=Refusal.of(error))
     assert (record.prompt_tokens, record.output_tokens) == (None, None)
     assert record.refusal == Refusal("rate_limit_exceeded", "tenant_requests", "the tenant's limit is reached", 3.0)
 
@@ -126,7 +128,7 @@ def test_a_flood_of_refusals_leaves_others_their_place() -> None:
         house.ended(call, Outcome.OVER_LIMIT)
     assert len(house.kept) == AT_ONCE
     other = a_call()
-    other.principal = replace(other.principal, tenant=TenantId("other"))
+    other = replace(other, principal=replace(other.principal, tenant=TenantId("other")))
     house.ended(other, Outcome.OVER_LIMIT)
     house.ended(call, Outcome.CANCELLED, Usage(prompt_tokens=5, output_tokens=1))
     assert [one.tenant for one in house.kept[-2:]] == ["other", "acme"]

@@ -20,6 +20,7 @@ from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.records.requests import UNKNOWN, RequestLedger
 from penstock.gateway.records.traces import RequestTraces
 from penstock.telemetry import logs, names
@@ -50,7 +51,7 @@ def test_a_finished_stream_is_counted_once_in_every_metric(log: io.StringIO, clo
     call = calls.call(stream=True)
     call.timings.put(Stage.QUEUE, 0.5)
     clock.advance(2.0)
-    RequestLedger(metrics, clock.monotonic).record(call, None, OK)
+    RequestLedger(metrics, clock.monotonic).record(call, OK)
     told = metrics.exposition().decode()
     labels = 'api="/v1/chat/completions",model="toy"'
     assert f'penstock_requests_total{{{labels},outcome="ok",tenant="acme"}} 1.0' in told
@@ -71,8 +72,8 @@ def test_a_shadow_copy_is_nobodys_request(log: io.StringIO, clock: ManualClock) 
     ledger = RequestLedger(metrics, clock.monotonic, keep=lambda call, _: kept.append(call.request.id))
     before = metrics.exposition().decode().splitlines()
     call = calls.call(stream=True)
-    call.copy = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("acme"), sticky="acme")
-    ledger.record(call, None, replace(OK, outcome=Outcome.ENGINE_ERROR))
+    call = replace(call, copy=Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("acme"), sticky="acme"))
+    ledger.record(call, replace(OK, outcome=Outcome.ENGINE_ERROR))
     changed = [line for line in metrics.exposition().decode().splitlines() if line not in before]
     assert changed == ['penstock_gateway_shadow_copies_total{outcome="engine_error"} 1.0']
     assert (kept, json.loads(log.getvalue())["request_id"]) == (["req-1"], "req-1")
@@ -84,7 +85,7 @@ def test_a_slow_upload_is_no_latency(log: io.StringIO, clock: ManualClock) -> No
     call = calls.call()
     call.timings.put(Stage.UPLOAD, 30.0)
     clock.advance(30.5)
-    RequestLedger(metrics, clock.monotonic).record(call, None, OK)
+    RequestLedger(metrics, clock.monotonic).record(call, OK)
     told = metrics.exposition().decode()
     assert 'penstock_request_seconds_sum{api="/v1/chat/completions",model="toy",tier="chat"} 0.5' in told
     assert 'penstock_stage_seconds_sum{model="toy",stage="upload"} 30.0' in told
@@ -94,7 +95,7 @@ def test_a_slow_upload_is_no_latency(log: io.StringIO, clock: ManualClock) -> No
 def test_only_who_is_served_has_a_latency(log: io.StringIO, clock: ManualClock, outcome: Outcome) -> None:
     """A quick refusal is no quick answer: a flood of bad requests must not make slow answers look rare."""
     metrics = Metrics()
-    RequestLedger(metrics, clock.monotonic).record(calls.call(), None, replace(OK, outcome=outcome))
+    RequestLedger(metrics, clock.monotonic).record(calls.call(), replace(OK, outcome=outcome))
     told = metrics.exposition().decode()
     assert 'penstock_request_seconds_count{api="/v1/chat/completions",model="toy",tier="chat"} 0.0' in told
 
@@ -113,8 +114,7 @@ def test_a_tenants_own_queue_is_no_lack_of_capacity(
     """Who is refused for what it has waiting itself spends nobody's error budget; overload of all does."""
     metrics = Metrics()
     call = calls.call()
-    call.failed(error)
-    RequestLedger(metrics, clock.monotonic).record(call, None, Answer(outcome=error.outcome, usage=Usage()))
+    RequestLedger(metrics, clock.monotonic).record(call, Answer.refused(error, Usage()))
     told = metrics.exposition().decode()
     assert f'penstock_tier_requests_total{{outcome="{counted}",tier="chat"}} 1.0' in told
 
@@ -126,8 +126,9 @@ def test_a_callers_own_deadline_breaks_no_promise(
     """Who gives a millisecond raises no alarm and freezes no rollout: as a promise sees it, such a caller has left."""
     metrics = Metrics()
     call = calls.call(stream=True, deadline_s=0.001)
-    call.own_deadline, call.pace = own, Pace(first_s=1.0)
-    RequestLedger(metrics, clock.monotonic).record(call, None, replace(OK, outcome=Outcome.DEADLINE))
+    lease = Lease(opened_at=0.0, deadline_at=0.001)
+    call = replace(call, own_deadline=own, pace=Pace(first_s=1.0), lease=lease)
+    RequestLedger(metrics, clock.monotonic).record(call, replace(OK, outcome=Outcome.DEADLINE))
     told = metrics.exposition().decode()
     assert f'penstock_tier_requests_total{{outcome="{counted}",tier="chat"}} 1.0' in told
     assert f'penstock_tier_streams_total{{outcome="{counted}",tier="chat"}} 1.0' in told
@@ -152,11 +153,11 @@ def test_waits_are_told_by_tenant_and_first_tokens_by_zone(log: io.StringIO, clo
     ledger = RequestLedger(metrics, clock.monotonic)
     for zone in ("", "z1"):
         call = calls.call(stream=True)
-        call.worker = WorkerEntry(id=WorkerId("w"), url="http://w:1", state=WorkerState.READY, zone=zone)
+        call.attempts.worker = WorkerEntry(id=WorkerId("w"), url="http://w:1", state=WorkerState.READY, zone=zone)
         call.timings.put(Stage.QUEUE, 0.5)
-        ledger.record(call, None, OK)
+        ledger.record(call, OK)
     refused = calls.call(stream=True)
-    ledger.record(refused, None, Answer(outcome=Outcome.NO_CAPACITY, usage=Usage()))
+    ledger.record(refused, Answer(outcome=Outcome.NO_CAPACITY, usage=Usage()))
     told = metrics.exposition().decode()
     assert 'penstock_tenant_queue_seconds_count{tenant="acme"} 2.0' in told
     assert 'penstock_tenant_queue_seconds_sum{tenant="acme"} 1.0' in told
@@ -167,7 +168,7 @@ def test_waits_are_told_by_tenant_and_first_tokens_by_zone(log: io.StringIO, clo
 def test_a_line_tells_everything_but_the_text(log: io.StringIO, clock: ManualClock) -> None:
     """The log has ids, outcome, tokens and stages, and no word of the prompt."""
     body = {"model": "toy", "messages": [{"role": "user", "content": "a secret"}]}
-    RequestLedger(Metrics(), clock.monotonic).record(calls.call(body=body), None, OK)
+    RequestLedger(Metrics(), clock.monotonic).record(calls.call(body=body), OK)
     line = json.loads(log.getvalue())
     assert (line["event"], line["request_id"], line["tenant"], line["outcome"]) == ("request", "req-1", "acme", "ok")
     assert (line["prompt_tokens"], line["output_tokens"], line["version"]) == (7, 3, "toy@0123456789ab")
@@ -180,7 +181,7 @@ def test_callers_cannot_invent_labels(log: io.StringIO, clock: ManualClock) -> N
     metrics = Metrics()
     ledger = RequestLedger(metrics, clock.monotonic)
     for i in range(20):
-        ledger.record(calls.call(version=None, model=f"made-up-{i}"), None, OK)
+        ledger.record(calls.arrived(model=f"made-up-{i}"), OK)
     told = metrics.exposition().decode()
     assert "made-up" not in told
     assert f'model="{UNKNOWN}",outcome="ok",tenant="acme"}} 20.0' in told
@@ -232,9 +233,9 @@ def test_a_continued_stream_is_told_in_line_and_trace(log: io.StringIO, clock: M
     exporter = InMemorySpanExporter()
     traces = RequestTraces(exporter, clock.now, clock.monotonic)
     call = calls.call(traceparent=SAMPLED, arrived_at=clock.monotonic())
-    call.continued_at.append(clock.monotonic() + 0.25)
+    call.attempts.continued_at.append(clock.monotonic() + 0.25)
     clock.advance(0.5)
-    RequestLedger(Metrics(), clock.monotonic, traces.finished).record(call, None, OK)
+    RequestLedger(Metrics(), clock.monotonic, traces.finished).record(call, OK)
     traces.close()
     line = json.loads(log.getvalue())
     assert (line["continued"], line["trace_id"]) == (1, "a" * 32)
@@ -267,7 +268,7 @@ def test_latencies_lead_to_their_trace(log: io.StringIO, clock: ManualClock) -> 
     metrics = Metrics()
     call = calls.call(stream=True, traceparent=SAMPLED)
     call.timings.put(Stage.QUEUE, 0.5)
-    RequestLedger(metrics, clock.monotonic, lambda *_: None).record(call, None, OK)
+    RequestLedger(metrics, clock.monotonic, lambda *_: None).record(call, OK)
     assert exemplars(metrics) == {
         ("penstock_request_seconds_bucket", ""): "a" * 32,
         ("penstock_stage_seconds_bucket", "queue"): "a" * 32,
@@ -283,14 +284,14 @@ def test_what_is_not_traced_here_has_no_exemplar(
     """Without a collector, or unsampled, a latency would lead nowhere."""
     metrics = Metrics()
     context = SAMPLED if trace is None else SAMPLED[:-1] + "0"
-    RequestLedger(metrics, clock.monotonic, trace).record(calls.call(stream=True, traceparent=context), None, OK)
+    RequestLedger(metrics, clock.monotonic, trace).record(calls.call(stream=True, traceparent=context), OK)
     assert exemplars(metrics) == {}
 
 
 def test_both_formats_have_the_same_numbers(log: io.StringIO, clock: ManualClock) -> None:
     """Which format a scraper takes changes no series."""
     metrics = Metrics()
-    RequestLedger(metrics, clock.monotonic).record(calls.call(stream=True), None, OK)
+    RequestLedger(metrics, clock.monotonic).record(calls.call(stream=True), OK)
     rich = text_string_to_metric_families(metrics.openmetrics().decode())  # type: ignore[no-untyped-call]
     plain = text_fd_to_metric_families(io.StringIO(metrics.exposition().decode()))
     found = [

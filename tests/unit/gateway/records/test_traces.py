@@ -84,7 +84,7 @@ def test_a_trace_of_its_own_begins_with_the_request(house: House) -> None:
 def test_stages_follow_one_another_below_the_request_and_its_worker(house: House) -> None:
     """Queue and decode belong to the attempt that answered, the others to the request; each begins as one ends."""
     call = a_call()
-    call.trail += [Tried("w1", 0.12, "overloaded"), Tried("w2", 0.15, "", "0.500,0.100,,3,1")]
+    call.attempts.trail += [Tried("w1", 0.12, "overloaded"), Tried("w2", 0.15, "", "0.500,0.100,,3,1")]
     spans = house.spans(call)
     request, attempt = ids(spans["request"])[1], spans["attempt"]
     assert {name: ids(spans[name])[2] for name in ("auth", "route", "attempt")} == dict.fromkeys(
@@ -104,8 +104,7 @@ def test_stages_follow_one_another_below_the_request_and_its_worker(house: House
 def test_a_failure_is_the_spans_status(house: House) -> None:
     """Whoever looks for errors finds the request by its code."""
     call = a_call()
-    call.failed(Overloaded())
-    request = house.spans(call, Answer(outcome=Outcome.NO_CAPACITY, usage=Usage()))["request"]
+    request = house.spans(call, Answer.refused(Overloaded(), Usage()))["request"]
     assert (request.status.is_ok, request.status.description) == (False, "overloaded")
 
 

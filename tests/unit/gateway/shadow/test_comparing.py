@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.errors import BadRequest, ContextTooLong, NoCapacity, UnknownModel
+from penstock.domain.errors import BadRequest, ContextTooLong, NoCapacity, PenstockError, UnknownModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
@@ -17,10 +17,11 @@ from penstock.domain.serving.agreement import Counts, Pair
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.request_record import Ruled
-from penstock.domain.serving.shadow import TokenIds
+from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal
 from penstock.domain.tokens import Usage
-from penstock.gateway.calls.call import Answer, Call, no_ids
+from penstock.gateway.calls.call import Admitted, Answer, no_ids
+from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.evidence import Arms
 from penstock.gateway.shadow import Asking, Comparing, asking, comparing
@@ -36,8 +37,8 @@ SMALL = replace(BIG, id=VersionId("small@ba9876543210"), price=CHEAP)
 SHORT = Rule(name="short", to=Alias("small"), prompt_tokens=10)
 REST = Rule(name="rest", to=Alias("big"), compare="short", compare_per_s=1.0)
 PAIR = Pair(Alias("auto"), "rest", BIG.id, "short", SMALL.id)
-OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=100, output_tokens=10))
 IDS = TokenIds(prompt=[1, 2], answer=list(range(10)))
+OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=100, output_tokens=10), ids=lambda: IDS)
 JSON = {"model": "auto", "messages": [], "response_format": {"type": "json_object"}}
 
 
@@ -53,10 +54,18 @@ class House:
     """Why the small model can't be resolved."""
     asleep: bool = False
     fails: Outcome | None = None
+    errors: dict[Outcome, PenstockError] = field(
+        default_factory=lambda: {
+            Outcome.BAD_REQUEST: ContextTooLong("too long"),
+            Outcome.NO_CAPACITY: NoCapacity("nobody"),
+        }
+    )
+    busy: PenstockError | None = None
+    """The refusal of each score."""
     small: VersionEntry = SMALL
     form: bytes | None = None
     """What the small model's answer is as JSON, or as labels."""
-    seen: list[Call] = field(default_factory=list)
+    seen: list[Admitted] = field(default_factory=list)
     told: list[tuple[Pair, Counts]] = field(default_factory=list)
     answered: int = 0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -69,7 +78,7 @@ class House:
             is_awake=lambda _: not self.asleep,
             told=self.tell,
             is_plain=is_plain,
-            asking=Asking(ids=lambda: f"shadow-{len(self.seen)}", clock=self.clock, serve=self.serve),
+            asking=Asking(ids=lambda: f"shadow-{len(self.seen)}", clock=self.clock),
             apart_s=lambda: 0.0,
             spawn=self.spawn,
             metrics=self.metrics,
@@ -91,33 +100,40 @@ class House:
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         self.tasks.append(asyncio.ensure_future(work))
 
-    async def serve(self, call: Call, reply: Reply) -> None:
-        """Answer as the pipeline does: outcome first, then whoever hears of ends."""
+    async def ask(
+        self,
+        request: InferenceRequest,
+        principal: Principal,
+        *,
+        copy: Copy | None = None,
+        reply: Reply | None = None,
+    ) -> Asked:
+        """Answer as the pipeline does."""
+        version = BIG if request.model == BIG.id else self.small
+        call, is_score = calls.inside(request, principal, copy, version), "prompt_logprobs" in request.body
         self.seen.append(call)
-        is_score = "prompt_logprobs" in call.request.body
-        call.version = BIG if call.request.model == BIG.id else self.small
-        call.outcome = self.fails if self.fails is not None and not is_score else Outcome.OK
-        if call.outcome is Outcome.BAD_REQUEST:
-            raise ContextTooLong("too long")
-        if call.outcome is Outcome.NO_CAPACITY:
-            raise NoCapacity("nobody")
+        if error := self.busy if is_score else self.errors.get(self.fails or Outcome.OK):
+            return Asked(call=call, answer=Answer.refused(error, Usage()), error=error)
+        outcome = self.fails if self.fails is not None and not is_score else Outcome.OK
+        answer = Answer(outcome=outcome, usage=Usage(prompt_tokens=50, output_tokens=5))
         if self.comparing.wants_ids(call):
-            call.ids = lambda: TokenIds(prompt=[9], answer=[8])
+            answer = replace(answer, ids=lambda: TokenIds(prompt=[9], answer=[8]))
         if self.comparing.reads(call):
-            call.form = lambda: self.form
+            answer = replace(answer, form=lambda: self.form)
+        body = b""
         if is_score:
-            prompt = call.request.body["prompt"]
+            prompt = request.body["prompt"]
             assert isinstance(prompt, list)
-            away = self.differs if call.version is self.small else 0
+            away = self.differs if version is self.small else 0
             tokens = [7] * (len(prompt) - away) + [8] * away
             places = [None, *({str(token): {"rank": 1}} for token in tokens[1:])]
-            reply.write(json.dumps({"choices": [{"prompt_logprobs": places}]}).encode())
-        self.comparing.ended(call, Answer(outcome=call.outcome, usage=Usage(prompt_tokens=50, output_tokens=5)))
+            body = json.dumps({"choices": [{"prompt_logprobs": places}]}).encode()
+        return Asked(call=call, answer=answer, body=body)
 
-    async def ended(self, call: Call, answer: Answer = OK) -> list[tuple[Pair, Counts]]:
+    async def ended(self, call: Admitted, answer: Answer = OK) -> list[tuple[Pair, Counts]]:
         """Tell of an answer and return what came of it."""
         before = len(self.told)
-        self.comparing.ended(call, answer)
+        self.comparing.ended(call, answer, self.ask)
         await asyncio.gather(*self.tasks)
         self.tasks.clear()
         return self.told[before:]
@@ -131,11 +147,9 @@ def house(clock: ManualClock) -> House:
     return House(clock)
 
 
-def answered(rule: str = "rest", **changes: Any) -> Call:  # noqa: ANN401  any field of a request
-    """Return a call that this rule of ``auto`` has led to the big model, with its tokens told."""
-    call = calls.call(**changes)
-    call.ruled, call.ids = Ruled(Alias("auto"), rule, "big"), lambda: IDS
-    return call
+def answered(rule: str = "rest", **changes: Any) -> Admitted:  # noqa: ANN401  any field of a request
+    """Return a call that this rule of ``auto`` has led to the big model."""
+    return replace(calls.call(**changes), ruled=Ruled(Alias("auto"), rule, "big"))
 
 
 @pytest.mark.parametrize(("differs", "agreed"), [(0, 1), (1, 1), (2, 0), (10, 0)])
@@ -165,9 +179,8 @@ async def test_answers_with_a_form_agree_where_that_is_equal(
     house: House, own: bytes, other: bytes | None, counts: Counts
 ) -> None:
     """Nothing is scored then."""
-    house.form, call = other, answered(body=JSON)
-    call.form = lambda: own
-    ((_, found),) = await house.ended(call)
+    house.form = other
+    ((_, found),) = await house.ended(answered(body=JSON), replace(OK, form=lambda: own))
     assert found._replace(paid=0, other_paid=0) == counts
     assert len(house.seen) == 1
 
@@ -175,9 +188,8 @@ async def test_answers_with_a_form_agree_where_that_is_equal(
 async def test_json_that_the_caller_did_not_get_is_compared_with_nothing(house: House) -> None:
     """A grammar's answer without its form has neither text nor form to go by."""
     for form in (b"", None):
-        call = answered(body=JSON)
-        call.form = lambda form=form: form  # type: ignore[misc]
-        assert await house.ended(call) == []
+        told = form
+        assert await house.ended(answered(body=JSON), replace(OK, form=lambda told=told: told)) == []  # type: ignore[misc]
     assert house.seen == []
 
 
@@ -210,15 +222,7 @@ async def test_a_score_that_nobody_has_room_for_leaves_it_unknown(
 ) -> None:
     """After some tries; not a disagreement."""
     monkeypatch.setattr(asking, "AGAIN_S", 0.0)
-    serve = house.serve
-
-    async def busy(call: Call, reply: Reply) -> None:
-        if "prompt_logprobs" in call.request.body:
-            call.outcome = Outcome.NO_CAPACITY
-            raise NoCapacity("busy")
-        await serve(call, reply)
-
-    house.comparing.asking.serve = busy
+    house.busy = NoCapacity("busy")
     ((_, counts),) = await house.ended(answered())
     assert (counts.pairs, counts.untold, counts.texts) == (1, 1, 0)
 
@@ -226,7 +230,7 @@ async def test_a_score_that_nobody_has_room_for_leaves_it_unknown(
 async def test_only_what_a_comparing_rule_has_answered_well_is_asked_again(house: House) -> None:
     """Not what others have answered, no lesser answer, no failure, and nothing where both lead to one version."""
     lesser, plain = answered(), calls.call()
-    lesser.degraded = (Degradation.OUTPUT_CAPPED,)
+    lesser = replace(lesser, degraded=(Degradation.OUTPUT_CAPPED,))
     for call in (answered("short"), answered("gone"), plain, lesser):
         assert await house.ended(call) == []
     assert await house.ended(answered(), Answer(outcome=Outcome.CANCELLED, usage=Usage())) == []
@@ -244,9 +248,9 @@ async def test_tenants_that_say_no_acting_requests_and_other_tenants_models_stay
     """As with copies to candidates; and no copy wakes a model."""
     no = answered(plan=Plan(copied=False))
     acting = answered(body={"model": "auto", "messages": [], "tools": [{"type": "function"}]})
-    acting.form = lambda: b"{}"
-    for call, reason in ((no, "tenant"), (acting, "acting")):
-        assert await house.ended(call) == []
+    formed = replace(OK, form=lambda: b"{}")
+    for call, answer, reason in ((no, OK, "tenant"), (acting, formed, "acting")):
+        assert await house.ended(call, answer) == []
         assert house.left_out(reason) == 1
     house.small = replace(SMALL, tenants=(TenantId("beta"),))
     assert await house.ended(answered()) == []
@@ -273,7 +277,6 @@ async def test_nothing_is_remembered_of_what_is_over(house: House) -> None:
         house.fails = fails
         house.clock.advance(1.0)
         await house.ended(answered())
-    assert house.comparing._answers == {}
     assert [one._running for one in house.comparing._taken.values()] == [set()]
 
 
@@ -294,15 +297,14 @@ async def test_a_request_that_stands_for_many_is_left_out(house: House) -> None:
 async def test_who_can_not_be_compared_keeps_nobody_from_a_turn(house: House) -> None:
     """Neither who is cut off before its JSON is whole, nor who leaves, nor who says no, however often they come."""
     cut, quiet, leaving = answered(body=JSON), answered(), answered()
-    cut.form = lambda: b""
-    cut.ids = no_ids
-    cut.principal = calls.principal(tenant=TenantId("cut"))
-    leaving.principal = calls.principal(tenant=TenantId("leaving"))
+    broken = replace(OK, form=lambda: b"", ids=no_ids)
+    cut = replace(cut, principal=calls.principal(tenant=TenantId("cut")))
+    leaving = replace(leaving, principal=calls.principal(tenant=TenantId("leaving")))
     found = 0
     for _ in range(20):
         house.clock.advance(1.0)
         for _ in range(5):
-            await house.ended(cut)
+            await house.ended(cut, broken)
             house.comparing.wants_ids(leaving)
             await house.ended(leaving, Answer(outcome=Outcome.CANCELLED, usage=Usage()))
         found += len(await house.ended(quiet))

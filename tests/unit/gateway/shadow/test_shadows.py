@@ -12,10 +12,12 @@ from penstock.domain.errors import NoCapacity
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share, VersionEntry
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId
 from penstock.domain.outcome import Degradation, Outcome
+from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.shadow import Copy, Shadow, ShadowCaps, TokenIds
-from penstock.domain.tenancy.tenant import SHADOWS, Plan
+from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal
 from penstock.domain.tokens import Usage
-from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer
+from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.routing import sticky_key
 from penstock.gateway.shadow import Asking, Shadows, asking
@@ -28,6 +30,8 @@ from tests.support.samples import calls
 OLD, NEW = calls.VERSION, replace(calls.VERSION, id=VersionId("toy@ba9876543210"))
 OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=5))
 IDS = TokenIds(prompt=[1, 2], answer=[3, 4, 5, 6])
+TOLD = replace(OK, ids=lambda: IDS)
+"""An answer whose engine told its tokens."""
 OWN = TokenIds(prompt=[9], answer=[8, 8])
 """The candidate renders the same request otherwise, and answers otherwise."""
 
@@ -39,7 +43,7 @@ class House:
     clock: ManualClock
     shadow: Shadow | None = field(default_factory=lambda: Shadow(version=NEW.id, scores=True))
     runs: dict[VersionId, float] = field(default_factory=dict)
-    seen: list[Call] = field(default_factory=list)
+    seen: list[Admitted] = field(default_factory=list)
     differed: list[tuple[str, str, float]] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     fails: bool = False
@@ -56,7 +60,7 @@ class House:
             sticky=sticky_key,
             differed=lambda alias, version, ratio: self.differed.append((alias, version, ratio)),
             is_plain=is_plain,
-            asking=Asking(ids=self.new_id, clock=self.clock, serve=self.serve),
+            asking=Asking(ids=self.new_id, clock=self.clock),
             apart_s=lambda: 0.0,
             spawn=self.spawn,
             metrics=self.metrics,
@@ -79,31 +83,36 @@ class House:
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         self.tasks.append(asyncio.ensure_future(work))
 
-    async def serve(self, call: Call, reply: Reply) -> None:
+    async def ask(
+        self,
+        request: InferenceRequest,
+        principal: Principal,
+        *,
+        copy: Copy | None = None,
+        reply: Reply | None = None,
+    ) -> Asked:
         """Answer: a score says 7 everywhere, the candidate's 8 at each second place."""
+        call = calls.inside(request, principal, copy)
         self.seen.append(call)
-        if self.fails:
-            raise NoCapacity("nobody")
-        if self.busy and call.request.model == OLD.id:
-            self.busy -= 1
-            call.outcome = Outcome.NO_CAPACITY
-            raise NoCapacity("busy")
-        call.outcome = Outcome.OK
-        if self.shadows.wants_ids(call):
-            call.ids = lambda: self.own
-        reply.start(200, [])
-        if "prompt_logprobs" in call.request.body:
-            prompt = call.request.body["prompt"]
+        is_busy = self.busy > 0 and request.model == OLD.id
+        self.busy -= is_busy
+        if self.fails or is_busy:
+            error = NoCapacity("busy")
+            return Asked(call=call, answer=Answer.refused(error, Usage()), error=error)
+        answer = replace(OK, ids=lambda: self.own) if self.shadows.wants_ids(call) else OK
+        body = b""
+        if "prompt_logprobs" in request.body:
+            prompt = request.body["prompt"]
             assert isinstance(prompt, list)
-            tokens = [7 if call.request.model == OLD.id or at % 2 else 8 for at in range(len(prompt))]
+            tokens = [7 if request.model == OLD.id or at % 2 else 8 for at in range(len(prompt))]
             places = [None, *({str(token): {"rank": 1}} for token in tokens[1:])]
-            reply.write(json.dumps({"choices": [{"prompt_logprobs": places}]}).encode())
-        reply.finish()
+            body = json.dumps({"choices": [{"prompt_logprobs": places}]}).encode()
+        return Asked(call=call, answer=answer, body=body)
 
-    async def ended(self, call: Call, answer: Answer = OK) -> list[Call]:
+    async def ended(self, call: Admitted, answer: Answer = OK) -> list[Admitted]:
         """Tell of an answer and return what was asked for it."""
         before = len(self.seen)
-        self.shadows.ended(call, answer)
+        self.shadows.ended(call, answer, self.ask)
         await asyncio.gather(*self.tasks)
         self.tasks.clear()
         return self.seen[before:]
@@ -181,9 +190,10 @@ async def test_who_stays_out_of_a_rollout_is_not_copied(house: House) -> None:
 async def test_what_is_no_answer_of_the_incumbents_is_nothing_to_copy(house: House) -> None:
     """Failed, lesser and fallen back ones, the candidate's own, copies, other aliases, and routes without a shadow."""
     degraded, fallen, own, copy = (calls.call() for _ in range(4))
-    degraded.degraded, fallen.fell_back_from = (Degradation.OUTPUT_CAPPED,), NEW.id
-    own.version = NEW
-    copy.copy = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("t"), sticky="t")
+    degraded = replace(degraded, degraded=(Degradation.OUTPUT_CAPPED,))
+    fallen = replace(fallen, fell_back_from=NEW.id)
+    own = replace(own, version=NEW)
+    copy = replace(copy, copy=Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("t"), sticky="t"))
     for call in (degraded, fallen, own, copy, calls.call(model=OLD.id)):
         assert await house.ended(call) == []
     assert await house.ended(calls.call(), Answer(outcome=Outcome.CANCELLED, usage=Usage())) == []
@@ -206,8 +216,7 @@ async def test_ballast_is_work_and_no_evidence(house: House, less: float, copies
     """Where the incumbent is much busier, a request is copied again, under a salt of its own, and scored once."""
     house.runs = {OLD.id: less + 1.0, NEW.id: 1.0}
     call = calls.call()
-    call.ids = lambda: IDS
-    asked = [one for one in await house.ended(call) if "prompt_logprobs" not in one.request.body]
+    asked = [one for one in await house.ended(call, TOLD) if "prompt_logprobs" not in one.request.body]
     assert [one.copy is not None and one.copy.is_evidence for one in asked] == [True, *[False] * (copies - 1)]
     assert len({one.principal.cache_salt for one in asked}) == copies
     assert asked[0].principal.cache_salt == "salt"
@@ -218,7 +227,7 @@ async def test_copies_that_are_about_to_come_fill_the_candidate_too(house: House
     """Four answers that end in one step of the engine: what is lacking is sent once, not each time."""
     house.runs = {OLD.id: 3.0, NEW.id: 0.0}
     for _ in range(4):
-        house.shadows.ended(calls.call(), OK)
+        house.shadows.ended(calls.call(), OK, house.ask)
     await asyncio.gather(*house.tasks)
     assert len([one for one in house.seen if one.copy is not None]) == 4
     assert house.left_out() == {"filled": 2}
@@ -240,8 +249,7 @@ async def test_caps_hold_and_give_back_what_ended(house: House) -> None:
 async def test_both_versions_score_the_answer_and_the_difference_is_told(house: House) -> None:
     """The incumbent's own answer, behind each one's own prompt; the part of places that they hold different."""
     call = calls.call()
-    call.ids = lambda: IDS
-    asked = await house.ended(call)
+    asked = await house.ended(call, TOLD)
     assert [one.request.model for one in asked] == [NEW.id, OLD.id, NEW.id]  # its copy, and the scores
     assert [one.request.body["prompt"] for one in asked[1:]] == [[1, 2, 3, 4, 5, 6], [9, 3, 4, 5, 6]]
     for score in asked[1:]:
@@ -251,9 +259,8 @@ async def test_both_versions_score_the_answer_and_the_difference_is_told(house: 
 
 async def test_where_the_candidate_does_not_tell_its_prompt_nothing_is_scored(house: House) -> None:
     """On the incumbent's prompt its own template would not be seen; and who told no tokens asks for none."""
-    call, house.own = calls.call(), None
-    call.ids = lambda: IDS
-    assert [one.request.model for one in await house.ended(call)] == [NEW.id]
+    house.own = None
+    assert [one.request.model for one in await house.ended(calls.call(), TOLD)] == [NEW.id]
     (copy,) = await house.ended(calls.call())
     assert copy.copy is not None
     assert not copy.copy.is_scored
@@ -265,26 +272,24 @@ async def test_a_busy_version_is_asked_for_its_score_again(house: House, monkeyp
     monkeypatch.setattr(asking, "AGAIN_S", 0.0)
     house.busy = 3
     call = calls.call()
-    call.ids = lambda: IDS
-    asked = await house.ended(call)
+    asked = await house.ended(call, TOLD)
     assert [one.request.model for one in asked] == [NEW.id, *[OLD.id] * 4, NEW.id]
     assert len(house.differed) == 1
     house.busy = 100
     house.clock.advance(5.0)
-    assert [one.request.model for one in await house.ended(call)] == [NEW.id, *[OLD.id] * asking.TRIES]
+    assert [one.request.model for one in await house.ended(call, TOLD)] == [NEW.id, *[OLD.id] * asking.TRIES]
     assert len(house.differed) == 1
 
 
 async def test_no_more_is_scored_than_its_cap_allows(house: House) -> None:
     """A score costs both versions a prompt; without scores, none is asked for."""
     call = calls.call()
-    call.ids = lambda: IDS
     for _ in range(3):
-        await house.ended(call)
+        await house.ended(call, TOLD)
     assert len(house.differed) == 1
     house.clock.advance(2.0)
     house.shadow = Shadow(version=NEW.id, scores=False)
-    await house.ended(call)
+    await house.ended(call, TOLD)
     assert len(house.differed) == 1
 
 
@@ -293,9 +298,7 @@ def test_tokens_are_asked_for_only_where_they_will_be_scored(house: House) -> No
     assert house.shadows.wants_ids(calls.call())
     assert not house.shadows.wants_ids(calls.call(body={"messages": [], "n": 2}))
     assert not house.shadows.wants_ids(calls.call(model=OLD.id))
-    long = calls.call()
-    assert long.prepared is not None
-    long.prepared = replace(long.prepared, prompt_tokens=100_000)
+    long = replace(calls.call(), prepared=Prepared(prompt_tokens=100_000))
     assert not house.shadows.wants_ids(long)
     house.shadow = None
     assert not house.shadows.wants_ids(calls.call())
@@ -307,12 +310,11 @@ async def test_an_adapters_copies_run_beside_their_originals(house: House) -> No
     house.version = {OLD.id: OLD, NEW.id: beside}.get  # type: ignore[method-assign,assignment]
     house.runs = {OLD.id: 9.0, NEW.id: 0.0}
     call = calls.call()
-    call.ids = lambda: IDS
-    house.shadows.ended(call, OK)
-    asked = await house.ended(call)
+    house.shadows.ended(call, TOLD, house.ask)
+    asked = await house.ended(call, TOLD)
     assert [one.request.model for one in asked if one.request.cost.scores_prompt] == [OLD.id, NEW.id]
     assert [one.request.model for one in asked if not one.request.cost.scores_prompt] == [NEW.id, NEW.id]
     house.runs = {}
-    house.shadows.ended(call, OK)
-    await house.ended(call)
+    house.shadows.ended(call, TOLD, house.ask)
+    await house.ended(call, TOLD)
     assert "filled" not in house.left_out()

@@ -1,21 +1,22 @@
 """A candidate whose chat template was lost, with real templates and SmolLM2's own tokens."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
 from tokenizers import Tokenizer
 
-from penstock.domain.outcome import Outcome
-from penstock.domain.serving.shadow import TokenIds
-from penstock.gateway.calls.call import Call
+from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.shadow import Copy, TokenIds
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.preprocess.template import ChatTemplate
 from tests.support.clock import ManualClock
 from tests.support.models import tokenizers as real_tokenizers
 from tests.support.samples import calls
-from tests.unit.gateway.shadow.test_shadows import NEW, OLD, House
+from tests.unit.gateway.shadow.test_shadows import NEW, OK, OLD, House
 
 LOST = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 ASKED: list[dict[str, object]] = [{"role": "user", "content": "What is the capital of France?"}]
@@ -38,20 +39,26 @@ class Engines(House):
         template = ChatTemplate(source, lambda: datetime.now(UTC))
         return self.encoded(template.render(ASKED, {"add_generation_prompt": True}))
 
-    async def serve(self, call: Call, reply: Reply) -> None:
+    async def ask(
+        self,
+        request: InferenceRequest,
+        principal: Principal,
+        *,
+        copy: Copy | None = None,
+        reply: Reply | None = None,
+    ) -> Asked:
+        call, ids = calls.inside(request, principal, copy), self.encoded(ANSWER)
         self.seen.append(call)
-        call.outcome = Outcome.OK
-        answer = self.encoded(ANSWER)
-        if self.shadows.wants_ids(call):
-            call.ids = lambda: TokenIds(prompt=self.prompt(self.template), answer=answer)
-        reply.start(200, [])
-        if isinstance(prompt := call.request.body.get("prompt"), list):
-            begins = prompt[: -len(answer)]
+        told = TokenIds(prompt=self.prompt(self.template), answer=ids)
+        answer = replace(OK, ids=lambda: told) if self.shadows.wants_ids(call) else OK
+        body = b""
+        if isinstance(prompt := request.body.get("prompt"), list):
+            begins = prompt[: -len(ids)]
             is_asked = begins[-3:] == self.encoded("<|im_start|>assistant\n")[-3:]
             said = prompt if is_asked else [token + 1 for token in prompt]
             places = [None, *({str(token): {"rank": 1}} for token in said[1:])]
-            reply.write(json.dumps({"choices": [{"prompt_logprobs": places}]}).encode())
-        reply.finish()
+            body = json.dumps({"choices": [{"prompt_logprobs": places}]}).encode()
+        return Asked(call=call, answer=answer, body=body)
 
 
 @pytest.fixture(params=["small", "smollm2"])
@@ -69,8 +76,7 @@ async def test_each_version_scores_on_its_own_rendering(engines: Engines, templa
     engines.template = template
     call = calls.call(body={"model": "toy", "messages": ASKED})
     told = TokenIds(prompt=engines.prompt(real_tokenizers.SMOLLM2_TEMPLATE), answer=engines.encoded(ANSWER))
-    call.ids = lambda: told
-    asked = await engines.ended(call)
+    asked = await engines.ended(call, replace(OK, ids=lambda: told))
     prompts = [one.request.body["prompt"] for one in asked if "prompt" in one.request.body]
     assert prompts == [told.prompt + told.answer, engines.prompt(template) + told.answer]
     assert engines.differed == [("toy", NEW.id, differs)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.domain.errors import PenstockError, StoreUnavailable, StreamBroken
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.cost import Cost
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Rest
 from penstock.gateway.streaming import continuation
 from penstock.gateway.streaming.continuation import Cut, Obstacle, cut, obstacle
@@ -146,10 +146,8 @@ def continuity(asked: InferenceRequest, engine: WordEngine, counted: list[tuple[
     return Continuity(_call(asked), engine, lambda end, reason: seen.append((end, reason)))
 
 
-def _call(asked: InferenceRequest) -> Call:
-    call = calls.call()
-    call.request = asked
-    return call
+def _call(asked: InferenceRequest) -> Admitted:
+    return replace(calls.call(), request=asked)
 
 
 async def broken_and_continued(asked: InferenceRequest, engine: WordEngine, cuts: list[int]) -> bytes | Obstacle:

@@ -22,7 +22,7 @@ async def test_a_streams_count_is_taken_out(pieces: int) -> None:
         reply = FakeReply()
         answer = await way.ask(stream_request(5, include_usage=True), reply)
         assert way.call is not None
-        assert way.call.used == USED
+        assert way.call.attempts.used == USED
     assert answer.outcome is Outcome.OK
     assert answer.said is not None
     assert b"penstock-used" not in reply.body
@@ -36,7 +36,7 @@ async def test_a_whole_answers_count_is_in_its_head(api: Api) -> None:
         reply = FakeReply()
         await way.ask(unary_request(5, api), reply)
         assert way.call is not None
-        assert way.call.used == USED
+        assert way.call.attempts.used == USED
     assert b"x-penstock-used" not in reply.headers
 
 
@@ -50,7 +50,7 @@ async def test_what_an_engine_only_announced_is_no_last_word() -> None:
         reply.leave()
         answer = await asking
         assert way.call is not None
-        assert way.call.used is None, "its worker is to be asked"
+        assert way.call.attempts.used is None, "its worker is to be asked"
     assert (answer.said, answer.usage.exact) == (None, False)
     assert answer.usage.output_tokens >= 3
 
@@ -69,4 +69,4 @@ async def test_a_limit_ends_a_whole_answer(error: type[PenstockError], kind: typ
             await asking
         await until(lambda: way.stubs[0].stats.aborted == 1)
         assert way.call is not None
-        assert way.call.used is None
+        assert way.call.attempts.used is None

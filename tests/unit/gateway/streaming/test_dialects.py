@@ -7,9 +7,9 @@ import pytest
 
 from penstock.domain.outcome import FinishReason, Outcome
 from penstock.domain.serving.request import Api, Prepared
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call, Timings
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
@@ -42,13 +42,13 @@ ENGINE_ERROR = {
 async def relayed(api: Api, events: Iterable[bytes], *, ends: bool = True) -> tuple[FakeReply, Answer]:
     """Feed events to a relay, one by one."""
     request, reply = stream_request(api=api), FakeReply()
-    call = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0), version=VERSION)
-    call.prepared = Prepared(prompt_tokens=7)
+    came = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0))
+    lease = Lease(opened_at=0.0, deadline_at=time.monotonic() + 5.0)
+    call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, lease)
     frame = Frame(
         call=call,
         reply=reply,
         clock=time.monotonic,
-        lease=Lease(opened_at=0.0, deadline_at=time.monotonic() + 5.0),
         stall_s=5.0,
     )
     relay = StreamRelay(frame, Continuity(call, None, lambda end, reason: None), render, 5.0, lambda: None)

@@ -221,7 +221,7 @@ async def test_reader_that_catches_up_goes_on() -> None:
     assert paused >= 0.4, "four pauses of a tenth of a second each are counted"
     assert sum(answer.itl_s) + paused <= took_s
     assert way.call is not None
-    assert way.call.paused_s == pytest.approx(paused)
+    assert way.call.timings.paused_s == pytest.approx(paused)
 
 
 async def test_frozen_engine_ends_with_the_deadline() -> None:

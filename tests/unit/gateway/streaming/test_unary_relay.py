@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import EngineError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
-from penstock.domain.serving.request import Api
+from penstock.domain.serving.request import Api, Prepared
 from penstock.domain.serving.used import Used
-from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
 from penstock.gateway.answers import account
 from penstock.gateway.calls.call import Call, Timings
+from penstock.gateway.calls.lease import Lease
 from penstock.gateway.streaming import RelaySettings, stages
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stages import spliced
@@ -76,12 +76,13 @@ def test_a_large_object_may_come_in_pieces() -> None:
 async def test_a_large_answer_holds_up_no_stream() -> None:
     """Whole answers: 20 MiB were joined, read and copied on the loop for 170 ms; its gate has counted them already."""
     request, reply = unary_request(5, Api.CHAT), FakeReply()
-    call = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0), version=VERSION)
+    came = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0))
     lease = Lease(opened_at=0.0, deadline_at=time.monotonic() + 5.0)
-    frame = Frame(call=call, reply=reply, clock=time.monotonic, lease=lease, stall_s=5.0)
+    call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, lease)
+    frame = Frame(call=call, reply=reply, clock=time.monotonic, stall_s=5.0)
     relay = UnaryRelay(frame, 64 << 20)
     relay.on_head(200, [])
-    call.used = Used(prompt_tokens=3, output_tokens=9)
+    call.attempts.used = Used(prompt_tokens=3, output_tokens=9)
     pieces = [b'{"choices":[', *[b"0," * (32 << 10)] * 40, b"0]", b',"usage":{"prompt_tokens":1}}']
     for piece in pieces:
         relay.on_body(piece)

@@ -11,7 +11,7 @@ from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Batch, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
-from penstock.worker.batching.tenants import ABOUT_S, Tenants
+from penstock.worker.batching.tenants import ACTIVE_S, Tenants
 from tests.support.samples.batches import KEY, item
 
 IDLE = Device(0, 0.0, 0.0)
@@ -113,10 +113,10 @@ def test_seconds_count_by_weight_and_being_away_earns_nothing() -> None:
     heavy = Waiting(item("ann", weight=2.0), 0.0)
     tenants.charge([heavy, heavy], 1.0)
     tenants.charge([heavy], 1.0)
-    assert tenants.had(ANN) == pytest.approx(1.5)
-    assert tenants.had(BOB) == pytest.approx(1.0)
+    assert tenants.virtual_time(ANN) == pytest.approx(1.5)
+    assert tenants.virtual_time(BOB) == pytest.approx(1.0)
     tenants.charge([Waiting(item("bob"), 0.0)], 3.0)
-    assert tenants.had(BOB) == pytest.approx(4.0)
+    assert tenants.virtual_time(BOB) == pytest.approx(4.0)
 
 
 def test_who_has_long_been_silent_is_nobodys_neighbour() -> None:
@@ -127,5 +127,5 @@ def test_who_has_long_been_silent_is_nobodys_neighbour() -> None:
     assert not tenants.are_several(0.0)
     tenants.came(BOB, 1.0)
     assert tenants.are_several(1.0)
-    tenants.came(BOB, 2.0 + ABOUT_S)
-    assert not tenants.are_several(2.0 + ABOUT_S)
+    tenants.came(BOB, 2.0 + ACTIVE_S)
+    assert not tenants.are_several(2.0 + ACTIVE_S)

@@ -122,7 +122,7 @@ class RpcExchange(Exchange):
         assert self._found is not None  # noqa: S101  the request was read; tells mypy
         assert self._asked is not None  # noqa: S101
         try:
-            answer = with_account(self._found.form.answer(self._asked, raw), self._call)
+            answer = with_account(self._found.form.answer(self._asked, raw), self._progress)
         except PenstockError as error:
             self._refuse(error)
             return None

@@ -12,12 +12,10 @@ The bound: with ``n`` adapters that wait for ``s`` slots, each has its turn afte
 Trade-off: a longer bound swaps less and lets slots of a closed slot stand empty less often; who waits, waits longer.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.domain.ids import NO_VERSION, VersionId
 from penstock.worker.gate.queueing.residents import Residents
-from penstock.worker.gate.queueing.uses import Uses
 
 BOUND_S = 2.0
 """So long an adapter waits for a slot to come free by itself."""
@@ -41,7 +39,6 @@ class AdapterSlots:
         self.swaps = 0
         self.look_at: float | None = None
         """When to ask again though nothing has happened; None where nobody waits for a moment."""
-        self.uses: Uses = residents.uses
         self._slots: dict[VersionId, _Slot] = {}
         self._promised: dict[VersionId, VersionId] = {}
 
@@ -100,7 +97,7 @@ class AdapterSlots:
             slot = self._slots[adapter] = _Slot(now)
             self.swaps += 1
         slot.running += 1
-        self.uses.use(adapter, now)
+        self.residents.uses.use(adapter, now)
 
     def leave(self, adapter: VersionId) -> None:
         """One of its requests has left the engine; a check that was given up may end after its adapter was dropped."""
@@ -137,7 +134,7 @@ class AdapterSlots:
         if promised is not None:
             return promised if not self._slots[promised].running else None
         free = (name for name, slot in self._slots.items() if not slot.running and self._may_go(name, slot, now))
-        return self.victim(free)
+        return self.residents.uses.least(free, now)
 
     def _may_go(self, name: VersionId, slot: _Slot, now: float) -> bool:
         if slot.goes_to:
@@ -154,7 +151,7 @@ class AdapterSlots:
         if len(open_ones) <= min(1, self.size - 1):
             return False
         old = [name for name, slot in open_ones.items() if now - slot.since >= LEAST_STAY_S]
-        gives_way = self.victim(old)
+        gives_way = self.residents.uses.least(old, now)
         if gives_way is None:
             self._look(min(slot.since for slot in open_ones.values()) + LEAST_STAY_S)
             return False
@@ -162,10 +159,6 @@ class AdapterSlots:
         self._promised[adapter] = gives_way
         self.residents.waits_from(gives_way, now)
         return not self._slots[gives_way].running
-
-    def victim(self, names: Iterable[VersionId]) -> VersionId | None:
-        """Return who gives way: the one with least use lately."""
-        return min(names, key=self.uses.of, default=None)
 
     def _due_at(self, adapter: VersionId, now: float) -> float:
         since = self.residents.waits_since(adapter)

@@ -17,6 +17,7 @@ from math import inf
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
+from penstock.fairness.turns import VirtualTimes
 from penstock.worker.gate.queueing.flow import Flow
 from penstock.worker.gate.queueing.level import PriorityLevel
 from penstock.worker.gate.queueing.work import Fit, Work
@@ -57,8 +58,7 @@ class FairQueue:
         self.bounds = bounds or Bounds()
         self._levels = {one: PriorityLevel(LEVEL_WEIGHT.get(one, 1.0)) for one in sorted(Standing, reverse=True)}
         self._shared = [level for one, level in self._levels.items() if not one.is_spare]
-        self._spare = [level for one, level in self._levels.items() if one.is_spare]
-        self._now = 0.0
+        self._times: VirtualTimes[Standing] = VirtualTimes()
         self._waiting: dict[RequestId, Work] = {}
         self._apart: set[RequestId] = set()
         self._cost = 0.0
@@ -103,7 +103,7 @@ class FairQueue:
         """Let a request wait, whose tenant has this share of the slots; the caller has asked ``make_room``."""
         level = self._levels[work.standing]
         if not level.waiting:
-            level.virtual = max(level.virtual, self._now)
+            self._times.resume(work.standing)
         level.push(work, share)
         self._waiting[work.request] = work
         self._cost += work.cost
@@ -138,16 +138,17 @@ class FairQueue:
 
         ``pick`` says which of its requests a tenant would start.
         """
-        waiting, overtaken = [level for level in self._shared if level.waiting], list[PriorityLevel]()
-        for level in sorted(waiting, key=lambda level: level.virtual) or [
-            level for level in self._spare if level.waiting
-        ]:
+        shared = [one for one in self._levels if self._levels[one].waiting and not one.is_spare]
+        spare = [one for one in self._levels if self._levels[one].waiting and one.is_spare]
+        overtaken: list[PriorityLevel] = []
+        for standing in sorted(shared, key=self._times.of) or spare:
+            level = self._levels[standing]
             work = level.choose(fits, pick)
             if work is not None:
                 for other in overtaken:
                     other.overtaken()
-                self._now = max(self._now, level.virtual)
-                level.virtual += work.cost / level.weight
+                self._times.serve(self._times.of(standing))
+                self._times.charge(standing, work.cost / level.weight)
                 return self._dispatch(level, work)
             if level.held:
                 return None
@@ -184,7 +185,7 @@ class FairQueue:
         """Charge (or give back, if negative) what a dispatched request really cost beyond its expectation."""
         level = self._levels[work.standing]
         if work.request not in self._apart:
-            level.virtual += delta_cost / level.weight
+            self._times.charge(work.standing, delta_cost / level.weight)
         level.correct(work, delta_cost)
 
     def ahead_of(self, work: Work) -> float:
@@ -253,6 +254,4 @@ class FairQueue:
             return
         level.clear()
         if not any(each.waiting or each.running for each in self._levels.values()):
-            self._now = 0.0
-            for each in self._levels.values():
-                each.virtual = 0.0
+            self._times.clear()

@@ -27,10 +27,8 @@ SWEEP_AT = 256
 
 
 class PriorityLevel:
-    """``virtual`` is the level's own time among levels, and its owner's to keep."""
-
     def __init__(self, weight: float) -> None:
-        self.weight, self.virtual = weight, 0.0
+        self.weight = weight
         self.waiting, self.cost, self.running = 0, 0.0, 0
         self.held = False
         """True where the last choice ended at a head that all others now wait for."""

@@ -7,11 +7,12 @@ Trade-off: with more adapters in turns than memory holds, most requests wait for
 refused: loading without a bound would have the engine do nothing else.
 """
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.worker.gate.queueing.uses import Uses
+from penstock.fairness.fading import Fading
 
 LOADS_PER_MINUTE = 30
 FIRST_LOAD_S = 2.0
@@ -29,6 +30,30 @@ FIRST_PAUSE_S, MOST_PAUSE_S = 2.0, 60.0
 """A pin that is refused is wanted again after so long, twice as long each time; then it waits for others as long."""
 MOST_KNOWN = 256
 """Of so many adapters it is known that they are wished for, or refused."""
+
+
+USE_HALF_LIFE_S = 60.0
+"""A use of an adapter counts half as much after this time."""
+MOST_USED = 1024
+"""The uses of this many adapters are remembered."""
+
+
+class Uses:
+    """How often adapters were used lately: the least used one gives way."""
+
+    def __init__(self) -> None:
+        self._uses: OrderedDict[VersionId, Fading] = OrderedDict()
+
+    def use(self, adapter: VersionId, now: float) -> None:
+        """Note a use."""
+        self._uses[adapter] = self._uses.get(adapter, Fading()).plus(1.0, now, USE_HALF_LIFE_S)
+        self._uses.move_to_end(adapter)
+        if len(self._uses) > MOST_USED:
+            self._uses.popitem(last=False)
+
+    def least(self, adapters: Iterable[VersionId], now: float) -> VersionId | None:
+        """Return the one that was used least; None of none."""
+        return min(adapters, key=lambda one: self._uses.get(one, Fading()).now(now, USE_HALF_LIFE_S), default=None)
 
 
 @dataclass(slots=True)
@@ -177,7 +202,7 @@ class Residents:
         free = [one for one in self._at if one not in busy and one not in self.pinned]
         idle = [one for one in free if one not in self._waiting]
         old = [one for one in free if now - self._at[one] >= LEAST_KEPT_S]
-        return min(idle or old, key=self.uses.of, default=None)
+        return self.uses.least(idle or old, now)
 
     @property
     def is_full(self) -> bool:

@@ -8,6 +8,7 @@ so nothing can leak apart from the rest.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from penstock.domain.errors import OverLimit, PenstockError
 from penstock.domain.outcome import Outcome
@@ -24,11 +25,28 @@ class Settlement:
     held_s: float
 
 
+class LeaseOwner(Protocol):
+    """Keeps what leases occupy; admission implements it."""
+
+    def released(self, lease: "Lease") -> None:
+        """Give back at once what the request occupies: nothing runs any more, its usage is still to be learned."""
+        ...
+
+    def ended(self, lease: "Lease") -> None:
+        """Nothing runs any more."""
+        ...
+
+    def settled(self, lease: "Lease", settlement: Settlement) -> None:
+        """The usage is known."""
+        ...
+
+
 class Lease:
     """The right to run one request; ``settle`` works once, later calls change nothing."""
 
     __slots__ = (
         "_opened_at",
+        "_owner",
         "deadline_at",
         "delivered",
         "drawn",
@@ -37,48 +55,41 @@ class Lease:
         "headers",
         "held_s",
         "left",
-        "on_end",
-        "on_release",
-        "on_settle",
         "over_quota",
         "settlement",
         "start_by",
     )
 
     def __init__(
-        self, *, opened_at: float, deadline_at: float, on_settle: Callable[[Settlement], None] | None = None
+        self, *, opened_at: float, deadline_at: float, start_by: float = 0.0, owner: LeaseOwner | None = None
     ) -> None:
-        self._opened_at = opened_at
-        self.on_settle = on_settle
-        self.on_end: Callable[[], None] | None = None
-        """Called when nothing runs any more."""
-        self.on_release: Callable[[], None] | None = None
-        """Called where that is known before what was used: what the request occupied is to be given back at once."""
+        """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
+        self._opened_at, self._owner = opened_at, owner
         self.held_s: float | None = None
         """How long it ran; None while it does."""
         self.deadline_at = deadline_at
-        self.start_by = 0.0
-        """Monotonic second until which it may wait for the engine; 0 where its deadline alone bounds that."""
+        self.start_by = start_by
+        """Monotonic second until which it may wait for the engine; 0 if its deadline alone bounds that."""
         self.expected_output = 0
-        """Output tokens that this answer will probably have: what is reserved, and what the worker is told."""
+        """Output tokens that this answer will probably have: reserved, and told to the worker."""
         self.headers: list[tuple[bytes, bytes]] = []
-        """What the caller is told of its limits, with the reply's head."""
+        """The caller's limits, sent with the reply's head."""
         self.drawn: tuple[Draw, ...] | None = None
-        """What it draws, or what its refusal was about; None where no meter was asked."""
+        """Draws on meters, or those that a refusal was about; None if no meter was asked."""
         self.left: tuple[int, ...] = ()
-        """What each of those meters had left, in the same order."""
+        """Amount left in each of those meters, in the same order."""
         self.delivered = 0
-        """Output tokens generated so far, as far as is known: those passed on, or what the worker counts."""
+        """Output tokens generated so far, as far as known: those passed on, or those that the worker counts."""
         self.end_early: Callable[[PenstockError], None] | None = None
-        """Ends the running answer with this error; set by the relay while it runs."""
+        """Ends the running answer with this error; late bound: only the relay, made after the lease, can do it."""
         self.over_quota: OverLimit | None = None
-        """What a request that runs over its quota would have heard: it still does, where there is no spare capacity."""
+        """The refusal of a request that runs over its quota: its caller is told it if there is no spare capacity."""
         self.settlement: Settlement | None = None
 
     def release(self, now: float) -> None:
-        """Nothing runs any more, and what was used is still to be learned: free what that occupied."""
-        if self.held_s is None and self.on_release is not None:
-            self.on_release()
+        """Nothing runs any more, and the usage is still to be learned: free slots."""
+        if self.held_s is None and self._owner is not None:
+            self._owner.released(self)
         self._end(now)
 
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
@@ -87,16 +98,14 @@ class Lease:
             return False
         self._end(now)
         self.settlement = Settlement(outcome=outcome, usage=usage, held_s=self.held_s or 0.0)
-        on_settle, self.on_settle = self.on_settle, None
-        if on_settle is not None:
-            on_settle(self.settlement)
+        if self._owner is not None:
+            self._owner.settled(self, self.settlement)
         return True
 
     def _end(self, now: float) -> None:
         if self.held_s is not None:
             return
         self.held_s = now - self._opened_at
-        on_end, self.on_end = self.on_end, None  # whoever is called knows us: no cycle is to stay
-        self.on_release = self.end_early = None
-        if on_end is not None:
-            on_end()
+        self.end_early = None  # the relay knows the lease: no cycle is to stay
+        if self._owner is not None:
+            self._owner.ended(self)
