@@ -53,7 +53,7 @@ from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import ComparisonWatch, Evidence
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.runtime import Pace, Parts, Runtime
+from penstock.control.runtime import Pace, Parts, Runtime, Signals
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -134,8 +134,9 @@ def _compose(
     clock, metrics = SystemClock(), Metrics()
     metrics.tell_start()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
-    heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
-    demand = Demand(clock)
+    signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
+    heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners)
+    orders, demand = Orders(fleet.host), Demand(clock, on_news=signals.news.set)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
@@ -163,7 +164,7 @@ def _compose(
         orders=orders,
         metrics=metrics,
         pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
-        pool_bytes=settings.pooled_bytes,
+        signals=signals,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.control.fleet.heartbeats import Heartbeats
+from penstock.control.fleet.heartbeats import Heartbeats, Listeners
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
@@ -51,6 +51,22 @@ class Pace:
     """A leader whose last good tick is older isn't ready."""
 
 
+class Signals:
+    """Signals of heartbeats and of demand: they count in the metrics and call for a tick.
+
+    Made before the rooms that send them.
+    """
+
+    def __init__(self, metrics: Metrics, *, pool_bytes: int = 0) -> None:
+        self.news = asyncio.Event()
+        self.fleet = FleetMetrics(metrics)
+        self.pool = PoolMetrics(metrics, pool_bytes)
+
+    @property
+    def listeners(self) -> Listeners:
+        return Listeners(on_news=self.news.set, on_change=self.pool.heard, on_end=self.fleet.ended)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What a runtime drives."""
@@ -61,8 +77,8 @@ class Parts:
     demand: Demand
     orders: Orders
     metrics: Metrics
+    signals: Signals
     pace: Pace = Pace()
-    pool_bytes: int = 0
 
 
 class Runtime:
@@ -71,9 +87,7 @@ class Runtime:
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
         self._parts = parts
         self._on_lead = on_lead
-        self._news = asyncio.Event()
-        self._shown = FleetMetrics(parts.metrics)
-        self._pool = PoolMetrics(parts.metrics, parts.pool_bytes)
+        self._news, self._shown, self._pool = parts.signals.news, parts.signals.fleet, parts.signals.pool
         self.held_bytes = 0
         """What those held of the pool that were awake, by the last tick."""
         self.waited_for: tuple[Wanted, ...] = ()
@@ -84,9 +98,6 @@ class Runtime:
         self._good_at = 0.0
         self.failed_ticks = 0
         self.table: RoutingTable = EMPTY
-        parts.heartbeats.on_news = parts.demand.on_news = self.wake
-        parts.heartbeats.on_end = self._shown.ended
-        parts.heartbeats.on_change = self._pool.heard
 
     @property
     def is_ready(self) -> bool:

@@ -30,7 +30,7 @@ from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.runtime import Pace, Parts, Runtime
+from penstock.control.runtime import Pace, Parts, Runtime, Signals
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView, Running
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
@@ -95,8 +95,9 @@ class Room:
         self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
         self.metrics = Metrics()
-        self.heartbeats = Heartbeats(self.leases, clock)
-        self.demand = Demand(clock)
+        self.signals = Signals(self.metrics, pool_bytes=pool_bytes)
+        self.heartbeats = Heartbeats(self.leases, clock, listeners=self.signals.listeners)
+        self.demand = Demand(clock, on_news=self.signals.news.set)
         self.host = PaperHost(clock)
         self.orders = Orders(self.host)
         self.leadings = 0
@@ -113,7 +114,7 @@ class Room:
             orders=self.orders,
             metrics=self.metrics,
             pace=Pace(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
-            pool_bytes=pool_bytes,
+            signals=self.signals,
         )
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(

@@ -38,23 +38,32 @@ class Memory:
     keep_s: float = 600.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """Callbacks of heartbeats."""
+
+    on_news: Callable[[], None] = lambda: None
+    """A worker appeared, changed its state or gave its memory back: the next tick should not wait."""
+    on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
+    """A worker's state changed; the report before, and this one."""
+    on_end: Callable[[WorkerReport], None] = lambda _: None
+    """A worker said why it goes; once for each."""
+
+
 class Heartbeats:
     """Every worker's last heartbeat. Fits `control.loop.WorkerLeases`."""
 
-    def __init__(self, store: LeaseStore, clock: Clock, memory: Memory = Memory()) -> None:
+    def __init__(
+        self, store: LeaseStore, clock: Clock, memory: Memory = Memory(), listeners: Listeners = Listeners()
+    ) -> None:
         self._store = store
         self._clock = clock
         self._memory = memory
+        self._listeners = listeners
         self._seen: dict[WorkerId, Seen] = {}
         self._unsaved: set[WorkerId] = set()
         self.known: tuple[Seen, ...] = ()
         """What ``seen`` returned last; for showing, not for deciding."""
-        self.on_news: Callable[[], None] = lambda: None
-        """Called when a worker appears, changes its state or gives its memory back: the next tick should not wait."""
-        self.on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
-        """Called with a worker's report of another state than the one before, and with that one."""
-        self.on_end: Callable[[WorkerReport], None] = lambda _: None
-        """Called once for each worker that says why it goes."""
 
     def take(self, report: WorkerReport) -> None:
         """Note a heartbeat that comes now."""
@@ -62,11 +71,11 @@ class Heartbeats:
         self._seen[report.worker] = follow(before, report, self._clock.now())
         self._unsaved.add(report.worker)
         if before is None or _news(before.report) != _news(report):
-            self.on_news()
+            self._listeners.on_news()
         if before is not None and before.report.state is not report.state:
-            self.on_change(before.report, report)
+            self._listeners.on_change(before.report, report)
         if report.end is not None and (before is None or before.report.end is None):
-            self.on_end(report)
+            self._listeners.on_end(report)
 
     async def save(self) -> None:
         """Store what came since the last time, and drop what is too old; a failure keeps it for the next time."""
