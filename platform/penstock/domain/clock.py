@@ -20,9 +20,7 @@ class SystemClock:
     """The machine's own clock; the one place that reads it."""
 
     def monotonic(self) -> float:
-        """Seconds since some fixed point."""
         return time.monotonic()
 
     def now(self) -> float:
-        """Seconds since the Unix epoch."""
         return time.time()

@@ -28,9 +28,9 @@ class PenstockError(Exception):
         reason: str | None = None,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        """Take a caller-safe message (never prompt text or secrets), the field at fault, the wait in seconds.
+        """Take a caller-safe ``message`` (no prompt text, no secrets) and the field at fault.
 
-        ``reason`` names the limit that refused, in a word for programs; ``headers`` tell what is left of each.
+        ``reason`` is a code of the limit that refused; ``headers`` state what is left of each limit.
         """
         self.message = message or (type(self).__doc__ or "").strip()
         self.param = param
@@ -41,7 +41,7 @@ class PenstockError(Exception):
 
 
 def codes(kind: type[PenstockError] = PenstockError) -> frozenset[str]:
-    """Return the codes of a kind of error and of all below it."""
+    """Return the codes of a kind of error and its subclasses."""
     return frozenset({kind.code}).union(*(codes(child) for child in kind.__subclasses__()))
 
 

@@ -12,14 +12,16 @@ MICRO_PER_USD = 1_000_000
 
 
 def dollars(micro: int) -> str:
-    """Say micro-dollars exactly, with two digits at least: ``$1,250.00``, ``$0.000042``; a difference, ``-$0.01``."""
+    """Format micro-dollars exactly, with two digits at least: ``$1,250.00``, ``$0.000042``; a difference,
+    ``-$0.01``.
+    """
     whole, _, cents = f"{abs(micro) / MICRO_PER_USD:,.6f}".partition(".")
     return f"{'-' if micro < 0 else ''}${whole}.{cents.rstrip('0'):0<2}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million tokens cost, in micro-dollars. A version without a price can't be registered (B5)."""
+    """Price of a million tokens, micro-dollars. A version without a price cannot be registered (B5)."""
 
     prompt_per_mtok: MicroUsd
     cached_per_mtok: MicroUsd
@@ -27,20 +29,20 @@ class Price:
 
     @property
     def dearest(self) -> int:
-        """The highest of them: what no token costs more than."""
+        """The highest price per token kind."""
         return max(self.prompt_per_mtok, self.cached_per_mtok, self.output_per_mtok)
 
     def output_for(self, amount: int, most: int) -> int:
-        """Return how many output tokens so many micro-dollars pay, at most ``most``."""
+        """Return the output tokens that this amount (micro-dollars) pays, at most ``most``."""
         if not self.output_per_mtok:
             return most
         return min(most, max(0, amount) * TOKENS_PER_UNIT // self.output_per_mtok)
 
     def uncached(self, *, prompt: int, output: int) -> int:
-        """Return tokens times price, not yet divided, as if no prompt had been in a cache: what versions compare by."""
+        """Return tokens times price, undivided, without prefix cache discount: the basis for comparing versions."""
         return prompt * self.prompt_per_mtok + output * self.output_per_mtok
 
     def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:
-        """Return the cost of a request, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
+        """Return a request's cost, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
         total = (prompt - cached) * self.prompt_per_mtok + cached * self.cached_per_mtok + output * self.output_per_mtok
         return MicroUsd(-(-total // TOKENS_PER_UNIT))

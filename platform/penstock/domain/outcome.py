@@ -1,13 +1,13 @@
-"""How a request ended, where its time went: closed sets that are also metric labels.
+"""A request's outcome, and the stages of its time: closed sets that are metric labels.
 
-After the first byte there is no status code, so SLOs count outcomes, not statuses.
+After the first byte there is no status code, so SLOs count outcomes.
 """
 
 from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How a request ended, from the caller's point of view."""
+    """End of a request, from the caller's point of view."""
 
     OK = "ok"
     BAD_REQUEST = "bad_request"
@@ -26,12 +26,12 @@ class Outcome(StrEnum):
 
     @property
     def spends_error_budget(self) -> bool:
-        """True where the platform, not the caller, is at fault."""
+        """True if the platform is at fault."""
         return self in _OURS
 
 
 def promised(outcome: Outcome, *, is_own: bool) -> Outcome:
-    """Return how promises count an end; ``is_own``: it is the caller's own doing, as what it is counted then."""
+    """Return the outcome as SLOs count it; ``is_own``: the caller caused it."""
     return _OF_THE_CALLER.get(outcome, outcome) if is_own else outcome
 
 
@@ -54,14 +54,14 @@ _OF_THE_CALLER = {
 
 
 class Degradation(StrEnum):
-    """What an answer lacks because its tenant prefers that to a refusal (C6)."""
+    """Reduction of an answer that a tenant prefers to a refusal (C6)."""
 
     OUTPUT_CAPPED = "output-capped"
     SMALLER_MODEL = "smaller-model"
 
 
 class Stage(StrEnum):
-    """The stages of a request's life, in order; each has a latency histogram."""
+    """Stages of a request in order; each has a latency histogram."""
 
     EDGE = "edge"
     AUTH = "auth"
@@ -85,7 +85,7 @@ class Stage(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why an answer stopped, as terminal events say it (A5)."""
+    """Reason of an answer's end, as in terminal events (A5)."""
 
     STOP = "stop"
     LENGTH = "length"

@@ -1,7 +1,7 @@
-"""Token counts of one request, and what a token costs an engine.
+"""Token counts of a request, and a token's weight for an engine.
 
-A decoded token occupies the batch for a whole step, a prompt token for a share of one: outputs count double,
-as in VTC (Sheng et al., OSDI'24), whose weights are w_p = 1 and w_q = 2.
+A decoded token occupies the batch for a whole step, a prompt token a share of one: outputs count double, as in VTC
+(Sheng et al., OSDI'24) with w_p = 1 and w_q = 2.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ OUTPUT_WEIGHT = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a request consumed; ``cached_tokens`` are those of the prompt found in the prefix cache.
+    """Tokens of a request; ``cached_tokens`` are prompt tokens found in the prefix cache.
 
-    ``exact`` is False where the engine's own count never came and the stream was counted instead.
+    ``exact`` is False if the engine's count never came and the stream was counted instead.
     """
 
     prompt_tokens: int = 0
@@ -25,7 +25,6 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Prompt and output together."""
         return self.prompt_tokens + self.output_tokens
 
 

@@ -11,31 +11,31 @@ ADAPTER_LOADS = Metric(
 ADAPTER_EVICTIONS = Metric(
     name="penstock_adapter_evictions",
     kind=Kind.COUNTER,
-    help="Adapters that left an engine's memory for others.",
+    help="Adapters evicted from an engine's memory for others.",
     labels=(Label.VERSION,),
 )
 ADAPTER_LOAD_SECONDS = Metric(
     name="penstock_adapter_load_seconds",
     kind=Kind.HISTOGRAM,
-    help="From being wanted by the engine's door to ready: fetched, verified, loaded, golden prompts answered.",
+    help="Time from an adapter's first waiting request to ready: fetched, verified, loaded, golden prompts answered.",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )
 ADAPTERS_RESIDENT = Metric(
     name="penstock_adapters_resident",
     kind=Kind.GAUGE,
-    help="Adapters in an engine's memory that were found right.",
+    help="Adapters loaded in an engine that passed their golden prompts.",
     labels=(Label.VERSION,),
 )
 ADAPTER_SWAPS = Metric(
     name="penstock_adapter_swaps",
     kind=Kind.COUNTER,
-    help="Slots of the engine's batch that adapters were given.",
+    help="Adapters that got a slot of the engine's batch.",
     labels=(Label.VERSION,),
 )
 ADAPTERS_WAITING = Metric(
     name="penstock_adapters_waiting",
     kind=Kind.GAUGE,
-    help="Adapters that requests wait for at the door: to be loaded, or for a slot.",
+    help="Adapters that requests wait for in the worker's queue: to be loaded, or for a slot.",
     labels=(Label.VERSION,),
 )

@@ -8,7 +8,7 @@ _RATIOS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 BATCHES = Metric(
     name="penstock_batches",
     kind=Kind.COUNTER,
-    help="Batches by why they started: size, budget, deadline, wait, idle.",
+    help="Batches by trigger: size, budget, deadline, wait, idle.",
     labels=(Label.VERSION, Label.TRIGGER),
 )
 BATCH_ITEMS = Metric(
@@ -21,21 +21,21 @@ BATCH_ITEMS = Metric(
 BATCH_FILL_RATIO = Metric(
     name="penstock_batch_fill_ratio",
     kind=Kind.HISTOGRAM,
-    help="Items of a batch against those that it has room for.",
+    help="Items in a batch as a share of its capacity.",
     labels=(Label.VERSION,),
     buckets=_RATIOS,
 )
 BATCH_PADDING_RATIO = Metric(
     name="penstock_batch_padding_ratio",
     kind=Kind.HISTOGRAM,
-    help="The part of a batch's tokens or pixels that is padding: computed for nobody, charged to nobody.",
+    help="Share of a batch's tokens or pixels that is padding; it is charged to no tenant.",
     labels=(Label.VERSION,),
     buckets=_RATIOS,
 )
 BATCH_WAIT_SECONDS = Metric(
     name="penstock_batch_wait_seconds",
     kind=Kind.HISTOGRAM,
-    help="Time of an item from the door until its batch starts.",
+    help="Time from an item's admission until its batch starts.",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )
@@ -49,44 +49,44 @@ BATCH_COMPUTE_SECONDS = Metric(
 BATCH_WINDOW_SECONDS = Metric(
     name="penstock_batch_window_seconds",
     kind=Kind.GAUGE,
-    help="How long an item may wait for the last batch's size: the promise less the p99 of compute and a margin.",
+    help="Longest wait of an item at the last batch's size: the promise less the p99 of compute and a margin.",
     labels=(Label.VERSION,),
 )
 BATCH_PREDICTED_SECONDS = Metric(
     name="penstock_batch_predicted_seconds",
     kind=Kind.GAUGE,
-    help="The p99 of compute as it was predicted for the last batch.",
+    help="Predicted p99 of compute of the last batch.",
     labels=(Label.VERSION,),
 )
 BATCHES_BEYOND_PREDICTED = Metric(
     name="penstock_batches_beyond_predicted",
     kind=Kind.COUNTER,
-    help="Batches that took longer than the p99 that was predicted for them.",
+    help="Batches that took longer than their predicted p99.",
     labels=(Label.VERSION,),
 )
 BATCH_LEFT = Metric(
     name="penstock_batch_items_left",
     kind=Kind.COUNTER,
-    help="Items that left without a result, by why: cancelled, expired, late, poisoned, quarantined, lost and others.",
+    help="Items dropped without a result, by reason: cancelled, expired, late, poisoned, quarantined, lost and others.",
     labels=(Label.VERSION, Label.REASON),
 )
 PREPARE_WAITING = Metric(
     name="penstock_prepare_items_waiting",
     kind=Kind.GAUGE,
-    help="Inputs that wait for a thread of the CPU tier.",
+    help="Inputs waiting for a preprocessing thread (CPU tier).",
     labels=(Label.VERSION,),
 )
 PREPARE_WAIT_SECONDS = Metric(
     name="penstock_prepare_wait_seconds",
     kind=Kind.HISTOGRAM,
-    help="Time of an input until it has a thread of the CPU tier.",
+    help="Wait of an input for a preprocessing thread (CPU tier).",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )
 PREPARE_SECONDS = Metric(
     name="penstock_prepare_seconds",
     kind=Kind.HISTOGRAM,
-    help="Time that an input holds a thread of the CPU tier: decoding, scaling, tokenising.",
+    help="Preprocessing time of an input on the CPU: decoding, scaling, tokenising.",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )

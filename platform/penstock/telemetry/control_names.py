@@ -17,7 +17,7 @@ TICK_FAILURES = Metric(
 IS_LEADER = Metric(
     name="penstock_control_leader",
     kind=Kind.GAUGE,
-    help="1 in the controller that acts.",
+    help="1 in the controller that leads.",
 )
 WORKERS = Metric(
     name="penstock_workers",
@@ -28,13 +28,13 @@ WORKERS = Metric(
 WORKERS_WANTED = Metric(
     name="penstock_workers_wanted",
     kind=Kind.GAUGE,
-    help="Workers that there should be, by version: what was deployed; in a cluster the least.",
+    help="Deployed number of workers by version; in a cluster the minimum.",
     labels=(Label.VERSION,),
 )
 WORKER_ENDS = Metric(
     name="penstock_worker_ends",
     kind=Kind.COUNTER,
-    help="Workers that went, by why: drained, notice, wrong_answers, refused, gave_up, fault; lost without a word.",
+    help="Workers that ended, by reason: drained, notice, wrong_answers, refused, gave_up, fault, lost (went silent).",
     labels=(Label.VERSION, Label.REASON),
 )
 TABLES_PUBLISHED = Metric(
@@ -45,25 +45,25 @@ TABLES_PUBLISHED = Metric(
 ROLLOUTS = Metric(
     name="penstock_rollouts",
     kind=Kind.GAUGE,
-    help="1 in the state that an alias's rollout is in: running, held or frozen; nothing where there is none.",
+    help="1 for the state of an alias's rollout: running, held or frozen; absent without a rollout.",
     labels=(Label.MODEL, Label.STATE),
 )
 ROLLOUT_SHARE_RATIO = Metric(
     name="penstock_rollout_share_ratio",
     kind=Kind.GAUGE,
-    help="The candidate's share of its alias by weight, from 0 to 1; what it touches in tokens may be another part.",
+    help="The candidate's weight in its alias, from 0 to 1; its share of tokens may differ.",
     labels=(Label.MODEL,),
 )
 JUDGE_UNFIT = Metric(
     name="penstock_rollout_judge_unfit",
     kind=Kind.GAUGE,
-    help="1 where an alias's incumbent differs in itself by more than is tolerated, so that times judge nobody.",
+    help="1 if the incumbent's own workers differ by more than the tolerance, so that times are not judged.",
     labels=(Label.MODEL,),
 )
 ROLLOUT_UNDO_PROPOSED = Metric(
     name="penstock_rollout_undo_proposed",
     kind=Kind.GAUGE,
-    help="1 where the evidence speaks against a candidate that a person promoted, so that nothing is undone by itself.",
+    help="1 if automation would undo a promotion that a person made; it only proposes that.",
     labels=(Label.MODEL,),
 )
 ROLLOUT_ENDS = Metric(
@@ -83,46 +83,46 @@ BUDGET_USED_RATIO = Metric(
 CERTIFICATE_STARTS_AT = Metric(
     name="penstock_certificate_starts_timestamp_seconds",
     kind=Kind.GAUGE,
-    help="From when on the certificate of this process is valid, in Unix seconds.",
+    help="Begin of the validity of this process's certificate, in Unix seconds.",
     labels=(Label.ROLE,),
 )
 CERTIFICATE_ENDS_AT = Metric(
     name="penstock_certificate_ends_timestamp_seconds",
     kind=Kind.GAUGE,
-    help="Until when it is valid, in Unix seconds.",
+    help="End of the certificate's validity, in Unix seconds.",
     labels=(Label.ROLE,),
 )
 POOL_LIMIT_BYTES = Metric(
     name="penstock_pool_limit_bytes",
     kind=Kind.GAUGE,
-    help="Memory for engines: weights, KV cache and adapters' slots; 0 where there is no pool, or another one leads.",
+    help="Size of the memory pool for engines; 0 without a pool, and in controllers that do not lead.",
 )
 POOL_HELD_BYTES = Metric(
     name="penstock_pool_held_bytes",
     kind=Kind.GAUGE,
-    help="What workers hold of it, by their manifests, that are awake or on their way.",
+    help="Bytes of the pool held by awake and waking workers, by their manifests.",
 )
 POOL_SWAPS = Metric(
     name="penstock_pool_swaps",
     kind=Kind.COUNTER,
-    help="Workers put to sleep, by for what: requests_held, never_sleeps, workers_missing, pool_bytes.",
+    help="Workers put to sleep, by cause: requests_held, never_sleeps, workers_missing, pool_bytes.",
     labels=(Label.REASON,),
 )
 POOL_WAIT_SECONDS = Metric(
     name="penstock_pool_wait_seconds",
     kind=Kind.GAUGE,
-    help="For how long the version has been waited for that waits longest; 0 where nobody waits.",
+    help="Longest current wait for a sleeping version, in seconds; 0 if none is waited for.",
 )
 WAKE_SECONDS = Metric(
     name="penstock_wake_seconds",
     kind=Kind.HISTOGRAM,
-    help="From the order to wake to a worker that has answered its golden prompts.",
+    help="Time from the wake order to a worker that has answered its golden prompts.",
     labels=(Label.VERSION,),
     buckets=WAKE_S,
 )
 WAKE_FAILURES = Metric(
     name="penstock_wake_failures",
     kind=Kind.COUNTER,
-    help="Wakes that went wrong: failed, or slow, which is three times as long as the one before and 5 s more.",
+    help="Wakes that failed, or were slow: over three times the previous wake plus 5 s.",
     labels=(Label.VERSION, Label.REASON),
 )

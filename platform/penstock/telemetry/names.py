@@ -15,19 +15,19 @@ from penstock.telemetry.rollout_names import *  # noqa: F403
 REQUESTS = Metric(
     name="penstock_requests",
     kind=Kind.COUNTER,
-    help="Finished requests by how they ended; each outcome from a tenant's first request on.",
+    help="Finished requests by outcome; each outcome is exported from a tenant's first request on.",
     labels=(Label.API, Label.MODEL, Label.TENANT, Label.OUTCOME),
 )
 REFUSALS = Metric(
     name="penstock_refusals",
     kind=Kind.COUNTER,
-    help="Requests answered with an error, by its code in the published table; each code from the start.",
+    help="Requests answered with an error, by code; each code is exported from the start.",
     labels=(Label.CODE,),
 )
 EARLY_REFUSALS = Metric(
     name="penstock_early_refusals",
     kind=Kind.COUNTER,
-    help="Requests of a known tenant that were refused, or dropped by it, before they were read whole, by their end.",
+    help="Requests refused, or dropped by their client, before their body was read, by tenant and outcome.",
     labels=(Label.TENANT, Label.OUTCOME),
 )
 IN_FLIGHT = Metric(
@@ -46,14 +46,14 @@ STAGE_SECONDS = Metric(
 REQUEST_SECONDS = Metric(
     name="penstock_request_seconds",
     kind=Kind.HISTOGRAM,
-    help="From the arrival of the whole request, its body too, to the last byte, of those that were served.",
+    help="Time from the arrival of the whole request to the last byte, of served requests.",
     labels=(Label.API, Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
 )
 TTFT_SECONDS = Metric(
     name="penstock_ttft_seconds",
     kind=Kind.HISTOGRAM,
-    help="From the arrival of the whole request, its body too, to the first token of streams.",
+    help="Time from the arrival of the whole request to the first token, of streams.",
     labels=(Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
 )
@@ -85,13 +85,13 @@ OUTPUT_TOKENS = Metric(
 RETRIES = Metric(
     name="penstock_retries",
     kind=Kind.COUNTER,
-    help="Requests sent to another worker, by why the first one did not take them.",
+    help="Requests retried at another worker, by reason.",
     labels=(Label.REASON,),
 )
 CONTINUATIONS = Metric(
     name="penstock_stream_continuations",
     kind=Kind.COUNTER,
-    help="Streams whose worker was lost after a token: continued by another, failed to, or refused (reason: why).",
+    help="Streams whose worker was lost after a token, by outcome (continued, failed, refused) and reason.",
     labels=(Label.OUTCOME, Label.REASON),
 )
 EJECTIONS = Metric(
@@ -103,59 +103,59 @@ EJECTIONS = Metric(
 SUSPICIONS = Metric(
     name="penstock_worker_suspicions",
     kind=Kind.COUNTER,
-    help="Failed attempts by what they say of the worker, held against it, or charged to the caller (ADR 0043).",
+    help="Failed attempts by reason, and whether they count against the worker or the caller (ADR 0043).",
     labels=(Label.REASON, Label.STATE),
 )
 PROBES = Metric(
     name="penstock_worker_probes",
     kind=Kind.COUNTER,
-    help="The platform's own questions to workers, by why they were asked and what they found.",
+    help="The platform's own probes of workers, by reason and finding.",
     labels=(Label.REASON, Label.OUTCOME),
 )
 DEGRADED = Metric(
     name="penstock_degraded",
     kind=Kind.COUNTER,
-    help="Requests that were degraded instead of refused, by what their answer lacks and the model that served.",
+    help="Requests degraded instead of refused, by the kind of degradation and the model that served.",
     labels=(Label.MODEL, Label.REASON),
 )
 PRESSURE = Metric(
     name="penstock_version_pressure",
     kind=Kind.GAUGE,
-    help="1 while a gateway sees a version under pressure: opted-in tenants get degraded answers.",
+    help="1 while a gateway sees a version under pressure: tenants that opted in get degraded answers.",
     labels=(Label.VERSION,),
 )
 HELD_REQUESTS = Metric(
     name="penstock_held_requests",
     kind=Kind.GAUGE,
-    help="Requests that a gateway holds until a worker of their version, which slept, serves again.",
+    help="Requests held at a gateway for a sleeping version.",
 )
 HOLDS = Metric(
     name="penstock_holds",
     kind=Kind.COUNTER,
-    help="Requests for sleeping versions, by how it ended: woken, late, left, full, displaced, away, crowded_out.",
+    help="Held requests by their end: woken, late, left, full, displaced, away, crowded_out.",
     labels=(Label.MODEL, Label.OUTCOME),
 )
 BREAKERS_OPEN = Metric(
     name="penstock_breakers_open",
     kind=Kind.GAUGE,
-    help="Workers, zones and versions that a gateway leaves alone, by level.",
+    help="Open circuit breakers of a gateway, by level: worker, zone, version.",
     labels=(Label.LEVEL,),
 )
 BREAKER_CHANGES = Metric(
     name="penstock_breaker_changes",
     kind=Kind.COUNTER,
-    help="Circuits that opened or closed, by level.",
+    help="Circuit breakers that opened or closed, by level: worker, zone, version.",
     labels=(Label.LEVEL, Label.STATE),
 )
 HEARTBEATS = Metric(
     name="penstock_stream_heartbeats",
     kind=Kind.COUNTER,
-    help="Comments sent to waiting streams.",
+    help="Heartbeat comments sent on silent streams.",
 )
 PREFIX_ROUTED = Metric(
     name="penstock_prefix_blocks",
     kind=Kind.COUNTER,
-    help="Prompt blocks routed, by whether the chosen worker probably holds them.",
+    help="Prompt blocks routed, by whether the chosen worker probably has them in its prefix cache.",
     labels=(Label.MODEL, Label.STATE),
 )
 TABLE_NUMBER = Metric(
@@ -171,18 +171,18 @@ TABLE_AGE_SECONDS = Metric(
 TABLES_REFUSED = Metric(
     name="penstock_routing_tables_refused",
     kind=Kind.COUNTER,
-    help="Routing tables that were not valid and not used.",
+    help="Routing tables refused as invalid.",
 )
 BACKGROUND_FAILURES = Metric(
     name="penstock_background_failures",
     kind=Kind.COUNTER,
-    help="Background tasks of a gateway that failed, by name; those that run on begin again.",
+    help="Failures of a gateway's background tasks, by name; loops are restarted.",
     labels=(Label.TASK,),
 )
 LOOP_LAG_SECONDS = Metric(
     name="penstock_loop_lag_seconds",
     kind=Kind.HISTOGRAM,
-    help="How late the event loop runs its timers.",
+    help="Lag of the event loop's timers.",
     buckets=LATENCY_S,
 )
 IDEMPOTENT_REQUESTS = Metric(
@@ -194,49 +194,49 @@ IDEMPOTENT_REQUESTS = Metric(
 TIER_REQUESTS = Metric(
     name="penstock_tier_requests",
     kind=Kind.COUNTER,
-    help="Finished requests by the tier of their version and how they ended; each outcome from the start.",
+    help="Finished requests by tier and outcome; each outcome is exported from the start.",
     labels=(Label.TIER, Label.OUTCOME),
 )
 TIER_STREAMS = Metric(
     name="penstock_tier_streams",
     kind=Kind.COUNTER,
-    help="Streams that had begun, by the tier of their version and how they ended; each outcome from the start.",
+    help="Started streams by tier and outcome; each outcome is exported from the start.",
     labels=(Label.TIER, Label.OUTCOME),
 )
 TENANT_WEIGHT = Metric(
     name="penstock_tenant_weight",
     kind=Kind.GAUGE,
-    help="A tenant's weight in the fair order, as its last request had it; of several under one name, the last one's.",
+    help="A tenant's weight in fair queueing, of its last request; under a shared label the last tenant's.",
     labels=(Label.TENANT,),
 )
 BILLED_DOLLARS = Metric(
     name="penstock_billed_dollars",
     kind=Kind.COUNTER,
-    help="What settled requests cost their tenants, in US dollars.",
+    help="Cost of settled requests to their tenants, in US dollars.",
     labels=(Label.MODEL, Label.TENANT),
 )
 LOOP_SECONDS = Metric(
     name="penstock_loop_seconds",
     kind=Kind.COUNTER,
-    help="What the event loop's thread did with its time: computing, or starved: ready to compute, without a core.",
+    help="Time of the event loop's thread: computing, or starved (ready to compute, without a core).",
     labels=(Label.STATE,),
 )
 READER_PAUSED_SECONDS = Metric(
     name="penstock_reader_paused_seconds",
     kind=Kind.COUNTER,
-    help="Time that answers waited for clients who did not take what was there for them.",
+    help="Time that answers waited for clients that did not read them.",
 )
 TENANT_QUEUE_SECONDS = Metric(
     name="penstock_tenant_queue_seconds",
     kind=Kind.HISTOGRAM,
-    help="Time that a tenant's requests waited before an engine.",
+    help="Wait of a tenant's requests in workers' queues.",
     labels=(Label.TENANT,),
     buckets=WAIT_S,
 )
 ZONE_TTFT_SECONDS = Metric(
     name="penstock_zone_ttft_seconds",
     kind=Kind.HISTOGRAM,
-    help="As penstock_ttft_seconds, by the zone of the worker that answers; none where workers name no zone.",
+    help="penstock_ttft_seconds by the zone of the worker that answers; absent if workers name no zone.",
     labels=(Label.ZONE,),
     buckets=LATENCY_S,
 )
@@ -244,7 +244,7 @@ ZONE_TTFT_SECONDS = Metric(
 RECORDS_LOST = Metric(
     name="penstock_records_lost",
     kind=Kind.COUNTER,
-    help="Records of requests that the gateway's disk did not take; they can't be explained.",
+    help="Request records that could not be written to the gateway's disk; `penstock explain` lacks them.",
 )
 
 # -- worker ------------------------------------------------------------------------
@@ -289,7 +289,7 @@ ENGINE_RUNNING = Metric(
 ENGINE_WAITING = Metric(
     name="penstock_engine_waiting_requests",
     kind=Kind.GAUGE,
-    help="Requests waiting inside the engine; stays shallow.",
+    help="Requests waiting inside the engine; normally few.",
     labels=(Label.VERSION,),
 )
 KV_USED_RATIO = Metric(
@@ -313,13 +313,13 @@ PREFIX_HIT_TOKENS = Metric(
 PREEMPTIONS = Metric(
     name="penstock_engine_preemptions",
     kind=Kind.COUNTER,
-    help="Running requests that the engine put back for lack of KV blocks.",
+    help="Running requests that the engine preempted for lack of KV blocks.",
     labels=(Label.VERSION,),
 )
 ABORTS = Metric(
     name="penstock_engine_aborts",
     kind=Kind.COUNTER,
-    help="Requests aborted in the engine because nobody waits for them any more.",
+    help="Requests aborted in the engine because their client has left.",
     labels=(Label.VERSION,),
 )
 TOKENS_AFTER_DISCONNECT = Metric(
@@ -331,44 +331,44 @@ TOKENS_AFTER_DISCONNECT = Metric(
 GATE_REFUSALS = Metric(
     name="penstock_gate_refusals",
     kind=Kind.COUNTER,
-    help="Requests that the worker's gate sent back: draining, forged ticket, late.",
+    help="Requests refused by the worker's gate, by reason: draining, forged ticket, late.",
     labels=(Label.VERSION, Label.REASON),
 )
 DOOR_WAITING = Metric(
     name="penstock_door_waiting_requests",
     kind=Kind.GAUGE,
-    help="Requests waiting at the worker's door for a place in the engine.",
+    help="Requests in the worker's queue, waiting for a slot in the engine.",
     labels=(Label.VERSION,),
 )
 DOOR_SHED = Metric(
     name="penstock_door_shed",
     kind=Kind.COUNTER,
-    help="Sent away by the door, by standing: late, overloaded, tenant_queue, evicted, draining, adapter(_loading).",
+    help="Requests refused by a worker's queue: late, overloaded, tenant_queue, evicted, draining, adapter.",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(
     name="penstock_door_saturation",
     kind=Kind.GAUGE,
-    help="How full the engine is by the door's count, slots or KV blocks; 1 means full.",
+    help="Saturation of the engine by the queue's count of slots or KV blocks; 1 means full.",
     labels=(Label.VERSION,),
 )
 DOOR_STANDING_BACK = Metric(
     name="penstock_door_standing_back",
     kind=Kind.GAUGE,
-    help="1 while a flood's next prompt waits for a tenant that is expected any moment; on average the share of time.",
+    help="1 while a flooding tenant's next prompt is delayed for a tenant expected back; averaged, the share of time.",
     labels=(Label.VERSION,),
 )
 GATE_SECONDS = Metric(
     name="penstock_gate_seconds",
     kind=Kind.HISTOGRAM,
-    help="Time of a request at the worker: queue at its door, prefill until its first bytes, decode after them.",
+    help="Time of a request at the worker: in its queue, in prefill until the first bytes, in decode after them.",
     labels=(Label.VERSION, Label.STAGE),
     buckets=LATENCY_S,
 )
 WORKER_INFO = Metric(
     name="penstock_worker_info",
     kind=Kind.GAUGE,
-    help="1: which worker this page is of, and where it runs; other figures of the page are its.",
+    help="1, with the worker, version and zone of this metrics page.",
     labels=(Label.VERSION, Label.WORKER, Label.ZONE),
 )
 WORKER_DEVICES = Metric(
@@ -380,7 +380,7 @@ WORKER_DEVICES = Metric(
 ENGINE_SLOTS = Metric(
     name="penstock_engine_slots",
     kind=Kind.GAUGE,
-    help="Sequences that the engine's batch has room for.",
+    help="Size of the engine's batch, in sequences.",
     labels=(Label.VERSION,),
 )
 ENGINE_STEPS = Metric(

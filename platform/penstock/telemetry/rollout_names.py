@@ -5,7 +5,7 @@ from penstock.telemetry.definitions import Kind, Label, Metric
 FALLBACKS = Metric(
     name="penstock_gateway_fallbacks",
     kind=Kind.COUNTER,
-    help="Requests whose version could take none and that its alias's fallback had instead, by the model that served.",
+    help="Requests served by an alias's fallback, by the model that served.",
     labels=(Label.MODEL,),
 )
 SHADOW_COPIES = Metric(
@@ -17,12 +17,12 @@ SHADOW_COPIES = Metric(
 SHADOW_LEFT_OUT = Metric(
     name="penstock_gateway_shadow_left_out",
     kind=Kind.COUNTER,
-    help="Answered requests that were not copied to a rollout's candidate, or another rule's model, by reason.",
+    help="Answered requests not copied to a rollout's candidate or a compared rule's model, by reason.",
     labels=(Label.REASON,),
 )
 AUTO_CHOICES = Metric(
     name="penstock_gateway_auto_choices",
     kind=Kind.COUNTER,
-    help="Requests for an auto alias by the rule that fits, as alias/rule, or alias/_none; operators name both.",
+    help="Requests for an auto alias by the rule that fits, as alias/rule, or alias/_none.",
     labels=(Label.RULE,),
 )

@@ -78,21 +78,21 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
     workers: int = Field(default=1, ge=0, le=64)
     """Workers per demo model."""
     start_within_s: float = Field(default=1800.0, gt=0)
-    """How long `penstock up` waits for workers that make progress; it gives up sooner where nothing is new."""
+    """Seconds that `penstock up` waits for workers that make progress; four minutes for workers that make none."""
     observe: bool = False
     """Run a Prometheus and an Alertmanager beside the platform."""
     prometheus_port: Port = 0
-    """Where that Prometheus listens, on loopback; 0 takes 9090, or any free one where that is in use."""
+    """Port of that Prometheus, on loopback; 0 takes 9090, or any free one if that is in use."""
     alertmanager_port: Port = 0
-    """Where that Alertmanager listens, on loopback; 0 takes 9093, or any free one where that is in use."""
+    """Port of that Alertmanager, on loopback; 0 takes 9093, or any free one if that is in use."""
     scrape_s: float = Field(default=5.0, gt=0)
-    """How often that Prometheus reads every process's metrics, and judges its rules."""
+    """Seconds between two scrapes of that Prometheus, and between evaluations of its rules."""
     key: str = Field(default="", repr=False)
-    """Whose key commands show to the controller; empty is the operators' of this home."""
+    """The API key that commands use; empty is the operators' of this home."""
     url: str = ""
-    """Where commands find the controller; empty is that of this home."""
+    """The controller's address for commands; empty is that of this home."""
     prometheus_url: str = Field(default="", repr=False)
-    """Where commands find a Prometheus that scrapes the platform; empty is the one of `penstock up --observe`."""
+    """Address of a Prometheus that scrapes the platform, for commands; empty is the one of `penstock up --observe`."""
 
     @property
     def demo_models(self) -> tuple[str, ...]:

@@ -11,4 +11,4 @@ class PeerSettings(Told):
     tls_key_file: KeyFile = ""
     """The key of that certificate, PEM."""
     tls_ca_file: File = ""
-    """The authorities that certificates of this platform are of, PEM; all in it are trusted."""
+    """The authorities of this platform's certificates, PEM; all in the file are trusted."""

@@ -36,15 +36,15 @@ class ReachedSettings(ListeningSettings):
     """What others reach a process by."""
 
     advertise: str = ""
-    """The host name or IP address that others reach this process by, such as the pod's IP; empty means ``host``. Where
-    that is all addresses, the controller takes a worker to be where its reports come from."""
+    """The host name or IP address that other processes reach this one by, such as the pod's IP; empty means ``host``.
+    If that is all addresses, the controller takes the address that a worker's reports come from."""
 
 
 class DrainSettings(Told):
     """How a process ends."""
 
     drain_grace_s: float = Field(default=30.0, ge=0)
-    """How long running answers may take to their end after SIGTERM."""
+    """Seconds that running answers may take to finish after SIGTERM."""
 
 
 class GatewaySettings(
@@ -60,65 +60,66 @@ class GatewaySettings(
     """All that a gateway is told."""
 
     port: Port = 8080
-    """Where clients come in; 0 takes a free port."""
+    """Port of the public HTTP listener; 0 takes a free one."""
     grpc_port: Port = 0
-    """Where clients of the Open Inference Protocol come in over gRPC; 0 takes the one behind ``port``, or any free one
-    where that is in use."""
+    """Port of the public gRPC listener (Open Inference Protocol); 0 takes ``port`` + 1, or any free one if that is in
+    use."""
     gateways: int = Field(default=1, ge=1, le=32)
-    """How many gateways there are: `penstock up` starts so many, and each gives its part while the limits' store is
-    away."""
+    """Number of gateways. `penstock up` starts them; each gives its part of the limits while their store is away."""
     limits_when_away: str = ""
-    """What holds while that store is away, per limit: ``spend=share,tokens=open``. Silent are ``spend=closed`` and
-    ``share`` for requests, tokens, concurrency and streams: each gateway gives its part."""
+    """Policy of each limit while the limits' store is away: ``closed``, ``share`` (each gateway gives its part) or
+    ``open``, as ``spend=share,tokens=open``. By default ``closed`` for spend and ``share`` for all others."""
     answers_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
-    """Redis or Valkey for answers under idempotency keys, another one than the limits'; empty keeps them in the
-    process, where one gateway's keys mean nothing to another."""
+    """Redis or Valkey for answers under idempotency keys, another one than the limits'. Empty keeps them in the
+    gateway's memory: they are lost at a restart and not shared between gateways."""
     answers_password_file: KeyFile = ""
-    """The password for it, read at each new connection."""
+    """File with the password of the answers' store, read at each new connection."""
     answers_ca_file: File = ""
-    """The authority that its certificate must be of, PEM; empty takes the machine's own."""
+    """The authority of the answers' store, PEM; empty takes the machine's authorities."""
     answers_tenant_bytes: int = Field(default=64 << 20, gt=0)
-    """What a tenant's kept answers take at most."""
+    """The most bytes of one tenant's kept answers."""
     answers_tenant_records: int = Field(default=50_000, gt=0)
-    """How many answers are kept for a tenant at most."""
+    """The most answers kept for one tenant."""
     max_body_bytes: int = Field(default=0, ge=0)
-    """Of one request; 0 derives it from the largest context that is served: 16 bytes a token, 1 MiB at least."""
+    """The most bytes of one request's body; 0 derives it from the largest context served: 16 bytes a token, at least
+    1 MiB."""
     max_held_bytes: int = Field(default=256 << 20, gt=0)
-    """Of large requests that are being received or read, in one gateway; one tenant may fill a half of it."""
+    """The most bytes of large requests that one gateway receives or parses at a time; one tenant may use half."""
     read_processes: int = Field(default=2, ge=1, le=16)
-    """Child processes of each gateway that read large requests, so that they hold up nobody's stream."""
+    """Child processes of each gateway that parse large requests, so that streams don't wait for them."""
     max_header_bytes: int = Field(default=32 << 10, gt=0)
-    """Of one request's head."""
+    """The most bytes of one request's headers."""
     max_connections: int = Field(default=4096, gt=0)
-    """How many connections of clients there may be."""
+    """The most client connections of one gateway."""
     header_timeout_s: float = Field(default=10.0, gt=0)
-    """How long a request's head may take to arrive."""
+    """Seconds that a request's headers may take to arrive."""
     body_timeout_s: float = Field(default=30.0, gt=0)
-    """How long a request's body may take to arrive."""
+    """Seconds that a request's body may take to arrive."""
     keep_alive_s: float = Field(default=75.0, gt=0)
-    """How long a connection may stay without a request; longer than the load balancer's."""
+    """Seconds that a connection may be idle; set it longer than the load balancer's."""
     stream_heartbeat_s: float = Field(default=20.0, gt=0)
-    """How often a silent stream shows that it lives. Above the tiers' queue timeouts: whom one refuses hears a 503."""
+    """Seconds between comments on a silent stream. Above the tiers' queue timeouts, so that a refusal can still be a
+    503."""
     stream_stall_s: float = Field(default=30.0, gt=0)
-    """A reader that takes nothing for so long is cut off."""
+    """Seconds after which a client that reads nothing is cut off."""
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
-    """What waits in the gateway for one slow reader at most."""
+    """The most bytes buffered for one slow reader."""
     hold_requests: int = Field(default=256, ge=0)
-    """How many requests wait in each gateway for one version that sleeps; one tenant has half of the places."""
+    """The most requests that each gateway holds for one sleeping version; one tenant may have half of them."""
     hold_tokens: int = Field(default=1_000_000, ge=0)
-    """How many tokens they may be together, prompts and expected answers."""
+    """The most tokens of held requests of one version, prompts and expected answers."""
     hold_s: float = Field(default=60.0, ge=0)
-    """How long a request waits for a version to wake at most, within its deadline."""
+    """The most seconds that a request waits for a version to wake, within its deadline."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
-    """How many attempts may be repetitions."""
+    """The part of attempts that may be retries."""
     records_bytes: int = Field(default=256 << 20, ge=1 << 20)
-    """What records of ended requests take in this home at most, for `penstock explain`."""
+    """The most bytes of records of ended requests in this home, for `penstock explain`."""
     records_days: float = Field(default=7.0, gt=0)
-    """How old a record may become."""
+    """Days that a record is kept."""
     otlp_endpoint: str = ""
-    """OpenTelemetry collector (HTTP); empty turns tracing off."""
+    """Address of an OpenTelemetry collector (HTTP); empty turns tracing off."""
     trace_ratio: float = Field(default=0.01, ge=0, le=1)
-    """How many requests are traced whose callers don't say."""
+    """The part of requests that is traced if the caller's ``traceparent`` does not say."""
 
     @property
     def answers_address(self) -> str:
@@ -139,26 +140,26 @@ class ControllerSettings(
     """All that a controller is told."""
 
     controller_port: Port = 0
-    """Where operators and workers come in; 0 takes 8079, or any free one where that is in use."""
+    """Port of the controller for operators and workers; 0 takes 8079, or any free one if that is in use."""
     worker_addresses: str = ""
     """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
-    address that a report comes from; empty where nothing between worker and controller changes that one."""
+    address that a report comes from; empty if nothing between worker and controller changes that address."""
     lease_s: float = Field(default=5.0, gt=0)
-    """A worker silent for so long leaves the table."""
+    """Seconds without a heartbeat after which a worker leaves the routing table."""
     tick_s: float = Field(default=0.5, gt=0)
-    """How often the controller looks at everything."""
+    """Seconds between two ticks of the controller."""
     budgets_url: Secret = ""
-    """A Prometheus that records the promises: its error budgets count for rollouts, too; empty is the one of
-    `penstock up --observe`, and where there is none, availability by the ledger alone counts."""
+    """A Prometheus that records the promises: its error budgets count for rollouts, too. Empty is the one of
+    `penstock up --observe`; without any, only availability by the ledger counts."""
     fleet: FleetKind = FleetKind.LOCAL
-    """Who runs the workers: ``local``, this machine; ``kubernetes``, the cluster that this controller is in."""
+    """Where workers run: ``local``, on this machine; ``kubernetes``, in the cluster that this controller is in."""
     pool_bytes: int = Field(default=0, ge=0)
     """Memory of this machine for engines: weights, KV cache and adapters' slots of all workers that are awake. More may
-    be deployed than fits: who is not used sleeps. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
+    be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
     pools_file: str = ""
-    """The pools that the infrastructure ships, as JSON: where workers may run in a cluster, and what their pods are."""
+    """File with the pools that the infrastructure ships, as JSON: nodes for workers in a cluster, and pod templates."""
     kubeconfig: str = ""
-    """Where the cluster is; empty means the one that this pod is in."""
+    """A kubeconfig file; empty means the cluster that this pod is in."""
 
     @property
     def pooled_bytes(self) -> int:
@@ -170,16 +171,16 @@ class ControllerAddress(Told):
     """Where the controller is."""
 
     controller_url: str = ""
-    """Where workers and the command line find the controller; empty reads the address file in the home."""
+    """Address of the controller for workers and the command line; empty reads the address file in the home."""
 
 
 class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, ControllerAddress, PeerSettings):
     """All that a worker is told; its version and name are arguments."""
 
     worker_port: Port = 0
-    """Where gateways reach the engine's gate; 0 takes a free port."""
+    """Port of the engine's gate, for gateways; 0 takes a free one."""
     status_port: Port = 0
-    """Where the agent shows health and metrics, on the same address; 0 takes a free port."""
+    """Port of the agent's health and metrics, on the same address; 0 takes a free one."""
     worker_key_file: KeyFile = ""
     """The worker's own secret (`penstock worker-key`); empty looks in the home."""
     signing_key_file: File = ""
@@ -187,23 +188,24 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     node_cache: Folder = ""
     """Folder of verified copies of versions, which workers of one machine share; empty keeps it in the home."""
     node_cache_bytes: int = Field(default=20 << 30, gt=0)
-    """How much of that folder versions may take; the oldest go first."""
+    """The most bytes of versions in that folder; the least recently used go first."""
     compile_cache: Folder = ""
-    """Folder of what engines compile, which several homes may share; empty keeps it in this home."""
+    """Folder of compiled kernels, which several homes may share; empty keeps it in this home."""
     heartbeat_s: float = Field(default=1.0, gt=0)
-    """How often a worker reports; one that sleeps, or has a pool, four times a second at least."""
+    """Seconds between heartbeats; at most a quarter of a second for a worker that sleeps or has a pool."""
     pool_bytes: int = Field(default=0, ge=0)
     """The memory of the pool that the engines of this machine share; 0 where there is none."""
     probe_every_s: float = Field(default=2.0, gt=0)
-    """How often a worker asks its engine."""
+    """Seconds between the agent's probes of its engine."""
     probe_timeout_s: float = Field(default=10.0, gt=0)
-    """An engine that does nothing for so long while it has work is replaced; one that computes gets six times as long,
-    one that compiles thirty times."""
+    """Seconds without progress after which an engine with work is replaced; six times as long for one that computes,
+    thirty times for one that compiles."""
     device: Device = Device.AUTO
-    """Where the engine runs: ``cuda``, ``cpu``, or ``auto``, the GPU that is there; a GPU that was given and is not
-    there is an error."""
+    """Device of the engine: ``cuda``, ``cpu``, or ``auto``: the GPU if there is one. A GPU that was given to the
+    container and is missing is an error."""
     notice_s: float = Field(default=0.0, ge=0)
-    """How long before it is taken away the machine is told (spot: 120); a drain takes no longer. 0 where it is not."""
+    """Seconds between the notice and the end of this machine (spot: 120); a drain takes no longer. 0 if there is no
+    notice."""
     engine_zygote: str = "auto"
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
@@ -235,4 +237,4 @@ class InitSettings(DatabaseSettings, KeySettings):
     controller_database_password_file: KeyFile = ""
     """The password that the role of controllers gets, ``penstock_controller``."""
     admin_key_file: str = ""
-    """Where the first operator's API key is written to; empty means ``admin.key`` in the home."""
+    """File that the first operator's API key is written to; empty means ``admin.key`` in the home."""

@@ -14,13 +14,13 @@ class DatabaseSettings(Told):
     """Where Postgres is."""
 
     database_url: Annotated[Secret, AfterValidator(forms.ported)] = ""
-    """Postgres; empty means the embedded one of this home, which `penstock up` starts."""
+    """Address of Postgres; empty means the embedded one of this home, which `penstock up` starts."""
     database_password_file: KeyFile = ""
-    """The password for it, read at each new connection, so that it can be changed without a restart."""
+    """File with the database's password, read at each new connection, so that it can change without a restart."""
     database_ca_file: File = ""
-    """The authority that its certificate must be of, PEM: with it nobody else is taken for it (``verify-full``)."""
+    """The authority of the database's certificate, PEM; with it the server is verified (``verify-full``)."""
     database_user: str = ""
-    """The role to come in as, in place of the one in the address."""
+    """The database role, in place of the one in the address."""
 
     @property
     def database_address(self) -> str:
@@ -34,10 +34,10 @@ class KeySettings(Told):
     """The platform's secrets; each file may have another beside it, named ``<file>.previous``, which is valid too."""
 
     platform_key_file: KeyFile = ""
-    """The platform's key: 32 random bytes as hex; empty means ``platform.key`` in the home."""
+    """File with the platform's key: 32 random bytes as hex; empty means ``platform.key`` in the home."""
     pepper_file: KeyFile = ""
-    """What API keys are hashed with, as hex; empty derives it from the platform's key, which then can't be exchanged
-    without new API keys."""
+    """File with the pepper of API keys' hashes, as hex; empty derives it from the platform's key, which then can't be
+    exchanged without new API keys."""
 
 
 class ArtifactSettings(Told):
@@ -46,7 +46,7 @@ class ArtifactSettings(Told):
     artifact_store: Annotated[str, AfterValidator(forms.bucket)] = ""
     """``s3://bucket/prefix``; empty means the folder ``artifacts`` in the home."""
     artifact_endpoint: str = ""
-    """The S3 endpoint where it is not AWS's."""
+    """The S3 endpoint if it is not AWS's."""
 
 
 class LimitsSettings(Told):
@@ -55,9 +55,9 @@ class LimitsSettings(Told):
     limits_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
     """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
     limits_password_file: KeyFile = ""
-    """The password for it, read at each new connection."""
+    """File with the password of the limits' store, read at each new connection."""
     limits_ca_file: File = ""
-    """The authority that its certificate must be of, PEM; empty takes the machine's own."""
+    """The authority of the limits' store, PEM; empty takes the machine's authorities."""
 
     @property
     def limits_address(self) -> str:
@@ -71,11 +71,12 @@ class MetricsSettings(Told):
     metrics_host: str = "127.0.0.1"
     """The address of the private listener."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    """Its port; `penstock up` gives gateway n ``port + n - 1``, then the controller; 0 takes free ones."""
+    """Port of the private listener; `penstock up` gives gateway n ``port + n - 1``, then the controller; 0 takes free
+    ones."""
     metrics_tenants: TenantNames = TenantNames.NAMED
     """Tenants in metrics: ``named``, ``hashed``, or ``off``."""
     metrics_most_tenants: int = Field(default=50, ge=0)
-    """How many tenants metrics tell apart; all others are ``other``."""
+    """The most tenants with labels of their own in metrics; all others are ``other``."""
 
     @property
     def tenant_names(self) -> tuple[TenantNames, int]:

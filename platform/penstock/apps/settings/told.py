@@ -53,17 +53,17 @@ class Told(BaseSettings):
     )
 
     home: Annotated[Path, Kind.FOLDER] = Path(".penstock")
-    """The folder that the process writes to: what it keeps, and what it tells others on this machine."""
+    """The data folder of the platform on this machine."""
     log_level: Annotated[str, AfterValidator(forms.level)] = "info"
-    """How much is logged: ``debug``, ``info``, ``warning`` or ``error``."""
+    """The least level that is logged: ``debug``, ``info``, ``warning`` or ``error``."""
     region: str = "local"
-    """Where this platform runs, as its logs call it."""
+    """The region's name in logs."""
     zone: str = "local"
-    """The fault domain that this process is in: workers of a zone that is lost are left alone together."""
+    """The fault domain of this process: gateways avoid all workers of a lost zone together."""
 
     tls: Tls = Tls.AUTO
-    """Mutual TLS between processes, and stores that are verified: ``on`` with the home's certificates where no others
-    are named, ``off``, or ``auto``: where certificates are named, and wherever keys are mounted as files."""
+    """Mutual TLS between processes, and verified stores: ``on`` (with the home's certificates if no others are named),
+    ``off``, or ``auto``: on if certificates are named, or if keys are mounted as files."""
 
     @classmethod
     def settings_customise_sources(

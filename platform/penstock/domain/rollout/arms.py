@@ -1,8 +1,8 @@
-"""What a gateway saw of each arm in one second: the evidence that rollouts and experiments are judged by.
+"""Evidence of one gateway per arm and second, from which rollouts and experiments are judged.
 
-An arm is a version behind an alias, at one worker. Counts and histograms only, never a request and never a text; who
-named a version instead of an alias is no evidence. Times go into buckets of 10 % growth, in strata of requests that are
-alike: prompt tokens that the engine had to compute, and how many ran beside it there.
+An arm is a version behind an alias, at one worker. Counts and histograms only, no request and no text; requests that
+name a version are no evidence. Times go into buckets of 10 % growth, in strata of similar requests: prompt tokens to
+compute, and requests running beside.
 """
 
 import math
@@ -39,28 +39,28 @@ ASKED_KEPT_S = 8 * 86_400.0
 
 
 class Stratum(NamedTuple):
-    """Requests that are alike: log2 of the uncached prompt tokens, half of a log2 of the running requests."""
+    """A stratum of requests: log2 of uncached prompt tokens, half of a log2 of running requests."""
 
     prompt: int
     running: int
 
 
 class Times(NamedTuple):
-    """How many requests of a stratum took how long: pairs of bucket and count, by bucket."""
+    """Histogram of a stratum's times: pairs of bucket and count, by bucket."""
 
     stratum: Stratum
     counts: tuple[tuple[int, int], ...]
 
 
 class Exposed(NamedTuple):
-    """Tokens of a tenant's prompts and answers that an arm dealt with."""
+    """A tenant's prompt and answer tokens at an arm."""
 
     tenant: TenantId
     tokens: int
 
 
 class Worse(NamedTuple):
-    """A tenant's part of a count that its prompts may make: refused, empty, cut or json_broken."""
+    """A tenant's part of a count that prompts can influence: refused, empty, cut or json_broken."""
 
     tenant: TenantId
     what: str
@@ -68,7 +68,7 @@ class Worse(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """A tenant's part of what answers cost, and of how dear copies were beside their originals."""
+    """A tenant's part of the answers' prices, and of copies' prices relative to their originals."""
 
     tenant: TenantId
     price: tuple[Times, ...] = ()
@@ -79,8 +79,9 @@ class Priced(NamedTuple):
 class ArmCounts:
     """One arm's requests that ended in one second.
 
-    ``good`` and ``bad`` count each sticky key once in 10 s, so that one caller's retries are one event; ``bad`` is what
-    spends the error budget. The other counts are of requests. What can't be known is left out of both counts of a pair.
+    ``good`` and ``bad`` count a sticky key once in 10 s, so that one caller's retries are one event; ``bad`` spends the
+    error
+    budget. The other counts are requests. An unknown is left out of both counts of a pair.
     """
 
     alias: Alias
@@ -134,13 +135,13 @@ class ArmSecond:
 
     @property
     def is_evidence(self) -> bool:
-        """True where judges read it: also where it holds nothing, which tells that the gateway lives."""
+        """True if judges read it; an empty second counts too, since it shows that the gateway lives."""
         return bool(self.arms) or not (self.asked or self.agreements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How many requests an alias had in so many seconds before now; fewer than were asked for where nobody counted."""
+    """An alias's requests in the last seconds; shorter than requested if no gateway counted before."""
 
     requests: int
     over_s: float
@@ -148,7 +149,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A second as a store has it: its number there, when it was told (Unix seconds); None where it can't be read."""
+    """A stored second: its number, time of arrival (Unix seconds); None if it cannot be decoded."""
 
     id: int
     at: float
@@ -156,7 +157,7 @@ class Told:
 
 
 def fault(second: ArmSecond) -> str:
-    """Say what can't be in a second that somebody told; empty where it is sound."""
+    """Return the inconsistency in a gateway's second; empty if it is sound."""
     is_then = 1 <= second.number <= MOST_SECONDS and 0 <= second.at <= MOST_SECONDS
     if not is_then or not 0 <= second.left_out <= MOST_COUNTED:
         return "its number, time or count is none that there can be"
@@ -188,7 +189,7 @@ def _is_part(worse: Worse, arm: ArmCounts) -> bool:
 
 
 def _are_priced(arm: ArmCounts) -> bool:
-    """Tell whether no price is somebody's that is not among all; what is among them is looked at there."""
+    """Return whether each tenant's prices are contained in the total."""
     if not arm.priced:
         return True
     named, copies = Counter[tuple[Stratum, int]](), Counter[int]()
@@ -203,14 +204,14 @@ def _are_priced(arm: ArmCounts) -> bool:
 
 
 def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
-    """Tell whether each bucket of a stratum, and each step, is there once: the rest is that of unnamed tenants."""
+    """Return whether each stratum and step appears once."""
     places = [(times.stratum, place) for times in price for place, _ in times.counts]
     steps = [step for step, _ in paired]
     return len(set(places)) == len(places) and len(set(steps)) == len(steps)
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:
-    """Return requests from a minute on; ``first`` is the first minute that anybody counted, None for nobody."""
+    """Return requests since a minute; ``first`` is the first counted minute, None if no gateway counted."""
     begin = MINUTE_S * max(since, since if first is None else first)
     return Asked(requests=requests, over_s=max(MINUTE_S, now - begin))
 
@@ -235,19 +236,21 @@ def bucket(seconds: float) -> int:
 
 
 def price_bucket(tokens_times_price: int) -> int:
-    """Return the bucket of an answer's price: tokens times micro-dollars per million of them, not yet rounded."""
+    """Return the bucket of an answer's price: tokens times micro-dollars per million, unrounded."""
     return min(PRICE_BUCKETS - 1, int(math.log(tokens_times_price) / _LOG_GROWTH)) if tokens_times_price > 1 else 0
 
 
 def dearness(own: int, other: int) -> int:
-    """Return how dear an answer is beside another one to the same request: 0 much cheaper, 2 alike, 4 much dearer."""
+    """Return an answer's price class relative to another answer to the request: 0 much cheaper, 2 alike, 4 much
+    dearer.
+    """
     if not other:
         return _ALIKE if not own else len(DEARER)
     return sum(own / other > ratio for ratio in DEARER)
 
 
 def stratum(uncached_tokens: int, running: int) -> Stratum:
-    """Return the stratum of a request: what its prompt took to compute, and how many ran beside it there."""
+    """Return a request's stratum by its uncached prompt tokens and the requests running beside it."""
     return Stratum(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
 
 

@@ -1,4 +1,4 @@
-"""What a judge says of a candidate, and from what: the words that go into a rollout's history."""
+"""A judge's verdict on a candidate and its findings, as recorded in a rollout's history."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from penstock.domain.ids import VersionId
 
 
 class Verdict(StrEnum):
-    """What the evidence allows, from the mildest on. Missing evidence is ``wait``: it neither promotes nor triggers."""
+    """Verdicts, mildest first. Missing evidence is ``wait``: it neither promotes nor aborts."""
 
     PROMOTE = "promote"
     """Proven no worse everywhere, on the minimum sample and after the minimum time."""
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 class Metric(StrEnum):
-    """What is compared; each is a key of the gates in ``slo/rollout.yaml``."""
+    """Compared metrics; each is a key of the gates in ``slo/rollout.yaml``."""
 
     TTFT = "ttft"
     ITL = "itl"
@@ -35,7 +35,7 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One metric's evidence. ``strength`` of 1.0 or more decides; None where there is no evidence at all."""
+    """One metric's evidence. A ``strength`` of 1.0 or more decides; None without evidence."""
 
     metric: Metric
     verdict: Verdict
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict on a candidate at a moment (Unix seconds), with every finding, the deciding ones first."""
+    """The verdict at a moment (Unix seconds), with all findings, the deciding ones first."""
 
     version: VersionId
     at: float

@@ -1,4 +1,4 @@
-"""A rollout: how a candidate takes an alias over from an incumbent, stage by stage, and how that may end."""
+"""A rollout: stages by which a candidate takes an alias over from an incumbent."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from penstock.domain.serving.shadow import CAPS, Shadow, ShadowCaps
 
 
 class Kind(StrEnum):
-    """What the candidate is to the incumbent."""
+    """Relation of candidate to incumbent."""
 
     EQUIVALENT = "equivalent"
     """The same model by other means (engine, precision, template): it is to answer as the incumbent does."""
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """Where a rollout is in its life."""
+    """State of a rollout."""
 
     RUNNING = "running"
     HELD = "held"
@@ -31,7 +31,7 @@ class State(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """True where nothing changes any more."""
+        """True for final states."""
         return self in _OVER
 
 
@@ -40,9 +40,9 @@ _OVER = frozenset({State.ABORTED, State.DONE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One step: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. A watched one is the last.
+    """One stage: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. A watched stage is the last.
 
-    The first one may have no share at all: the candidate gets copies alone, and no caller sees its answers.
+    The first may have share 0: the candidate gets shadow copies only, and no caller sees its answers.
     """
 
     name: str
@@ -69,7 +69,7 @@ STAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blast:
-    """How much a candidate may touch before it has everything, and whom."""
+    """Bounds on a candidate's traffic before it has everything: share of tokens, tenants."""
 
     tokens_ratio: float = 1.0
     """Its part of both versions' tokens of late; with more it is held. A share by user or tenant is not that part."""
@@ -81,7 +81,7 @@ class Blast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """One rollout as it stands. Times are Unix seconds; ``stage`` is an index into ``stages``."""
+    """One rollout. Times are Unix seconds; ``stage`` is an index into ``stages``."""
 
     id: str
     alias: Alias
@@ -110,16 +110,16 @@ class Rollout:
 
     @property
     def weight(self) -> int:
-        """The candidate's share now, in parts of ``WEIGHT_TOTAL``."""
+        """The candidate's present share, in parts of ``WEIGHT_TOTAL``."""
         if self.state is State.ABORTED:
             return 0
         return WEIGHT_TOTAL if self.state is State.DONE else self.stages[self.stage].weight
 
 
 def shadow_of(rollout: Rollout) -> Shadow | None:
-    """Return what is copied to its candidate now; None where nothing is.
+    """Return the candidate's copying rule; None if nothing is copied.
 
-    A held one goes on being judged, so its copies go on too: else what is held in shadow could never be proven worse.
+    A held candidate is still judged and copied to: one held in shadow could otherwise never be proven worse.
     """
     if rollout.state not in (State.RUNNING, State.HELD) or rollout.weight == WEIGHT_TOTAL or not rollout.shadow.per_s:
         return None
@@ -129,10 +129,11 @@ def shadow_of(rollout: Rollout) -> Shadow | None:
 
 
 def route_of(rollout: Rollout) -> Route:
-    """Return where its alias leads now; while it lives both versions stand there, one perhaps without a share.
+    """Return the alias's route; both versions are in it while the rollout lives, one perhaps without a share.
 
-    While the candidate has one, gateways that find it dead send its requests to the incumbent by themselves. Tenants
-    that stay out, or go first, have their version whatever the share is.
+    Gateways that find the candidate dead send its requests to the incumbent. Excluded and pilot tenants get their
+    version
+    regardless of the share.
     """
     alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
     if alone is not None:
@@ -148,7 +149,7 @@ def route_of(rollout: Rollout) -> Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line of a rollout's history, append-only: what it became, who did it and from what evidence."""
+    """One line of a rollout's history, append-only: new state, author, evidence."""
 
     rollout: str
     number: int
@@ -165,7 +166,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The rollout as it is from now on, and what its history says of it."""
+    """A rollout's next state, and its history line."""
 
     rollout: Rollout
     change: Change
@@ -173,7 +174,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A rollout as it stands, and the number of its last change."""
+    """A stored rollout and the number of its last change."""
 
     rollout: Rollout
     number: int

@@ -1,4 +1,4 @@
-"""Administrative acts: who did what to what, and when. Written in the transaction of the act itself."""
+"""Administrative acts for the audit log, written in the act's own transaction."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,7 @@ NO_TENANT = TenantId("")
 class Act:
     """One act. ``who`` is a key id or ``platform``; ``what`` a word such as ``key.revoke``; ``at`` Unix seconds.
 
-    ``tenant`` is the one that it concerns and that may read it, empty where it is the platform's own affair.
-    ``detail`` is for people and holds no secret and no prompt text.
+    ``tenant`` may read it; empty for the platform's own acts. ``detail`` is for people: no secret, no prompt text.
     """
 
     who: str
@@ -25,7 +24,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which acts: ``since`` and ``until`` in Unix seconds, ``what`` a kind or its first word; empty is all."""
+    """A filter: ``since`` and ``until`` in Unix seconds, ``what`` a kind or its first word; empty selects all."""
 
     since: float = 0.0
     until: float = 0.0
@@ -33,7 +32,7 @@ class Selection:
     what: str = ""
 
     def holds(self, act: Act) -> bool:
-        """Tell whether this act is one of them."""
+        """Return whether the filter selects this act."""
         in_time = act.at >= self.since and (not self.until or act.at < self.until)
         is_kind = self.what in {"", act.what} or act.what.startswith(f"{self.what}.")
         return in_time and self.who in {"", act.who} and is_kind

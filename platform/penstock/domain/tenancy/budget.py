@@ -1,7 +1,8 @@
-"""Budgets: calendar windows in UTC, what may be spent in them, and what was.
+"""Budgets: limits on spend per calendar day or month (UTC), and the spend so far.
 
-Windows are calendar days and months, so that an invoice and a budget speak of the same time. A request counts in the
-window in which it was opened, also when it ends in the next one: the meter that it was admitted by is the one it pays.
+Calendar windows, so that invoice and budget agree. A request counts in the window of its opening, also if it ends in
+the
+next one.
 """
 
 from collections import Counter
@@ -20,8 +21,6 @@ DAY_S = 86_400
 
 
 class Period(StrEnum):
-    """How long a budget lasts."""
-
     DAY = "day"
     MONTH = "month"
 
@@ -37,7 +36,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one scope may spend in one window."""
+    """A scope's limit in one window."""
 
     scope: str
     window: Window
@@ -45,20 +44,20 @@ class Budget:
 
     @property
     def meter(self) -> str:
-        """The key of the meter that counts it."""
+        """Key of its meter."""
         return f"{self.scope}:spend:{self.window.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLine:
-    """A budget and what the ledger says was spent of it."""
+    """A budget and its spend by the ledger."""
 
     budget: Budget
     spent: MicroUsd
 
     @property
     def used_ratio(self) -> float:
-        """The share that is used; 1.0 and more means used up."""
+        """Used share; 1.0 means used up."""
         return self.spent / self.budget.cap
 
 
@@ -89,7 +88,7 @@ def _window(period: Period, name: str, begin: datetime, end: datetime) -> Window
 
 
 def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
-    """Return the budgets in force; a bound of zero is none."""
+    """Return the budgets in force; a limit of zero is none."""
     today, this_month = day(now), month(now)
     return tuple(
         Budget(scope=scope.name, window=window, cap=cap)
@@ -100,7 +99,7 @@ def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
 
 
 def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str, MicroUsd]:
-    """Return what keys spent as sums by the names of keys, tenants and organisations."""
+    """Return the keys' spend summed by key, tenant and organisation."""
     found: Counter[str] = Counter()
     for line in spent:
         found[str(ScopeId(kind=ScopeKind.KEY, id=line.key))] += line.cost
@@ -111,7 +110,7 @@ def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str,
 
 
 async def read(reader: LedgerReader, ring: KeyRing, now: float) -> tuple[BudgetLine, ...]:
-    """Return every budget in force with what the ledger says was spent; raises ``StoreUnavailable``."""
+    """Return every budget in force with its spend; raises ``StoreUnavailable``."""
     wanted = budgets(ring.scopes(), now)
     orgs = {tenant.id: tenant.org for tenant in ring.tenants}
     by_window = {

@@ -1,8 +1,8 @@
-"""What a request may cost: one noun with one owner, read by every limit, seat, charge and bill (C11).
+"""Upper bound of a request's cost: one noun, read by every limit, slot, charge and bill (C11).
 
-All its numbers are upper bounds over the whole request, all prompts and sequences together. The edge makes it from the
-body alone; what is learned on the way (the model's context, the prompt's count, the plan's bound) only lowers it. So it
-is never below the truth, and nothing unknown counts as 0.
+All numbers cover the whole request, all prompts and sequences. The API computes it from the body; later knowledge (the
+model's context, the prompt's count, the plan's bound) only lowers it. It is never below the true cost, and nothing
+unknown counts as 0.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ MOST_OF_ENGINE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The most that one request may cost. ``sequences``: prompts times ``n``, which beams are too."""
+    """Upper bounds of one request. ``sequences``: prompts times ``n``; beams count as sequences."""
 
     prompts: int = 1
     sequences: int = 1
@@ -44,43 +44,43 @@ class Cost:
 
     @property
     def names_no_output(self) -> bool:
-        """True where the caller left the length of the answer open."""
+        """True if the caller set no bound on the answer's length."""
         return self.output_tokens >= UNBOUNDED
 
     @property
     def output_each(self) -> int:
-        """The most output tokens of one sequence."""
+        """Maximum output tokens of one sequence."""
         return -(-self.output_tokens // self.sequences)
 
     @property
     def slots(self) -> int:
-        """Requests that it counts as where requests at a time are limited: vectors need no decoding, and are one."""
+        """Number of concurrent requests that it counts as; a pooling request, without decoding, is one."""
         return self.sequences if self.output_tokens else 1
 
     @property
     def work_tokens(self) -> int:
-        """What it makes CPUs do beside reading its prompt, as prompt tokens: grammar, template, scores, images."""
+        """CPU work beside prefill, as prompt tokens: grammar, template, scores, images."""
         unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
         scored = SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0
         return min(MOST_WORK_TOKENS, unread + scored + self.decode_tokens)
 
     def with_output(self, each: int) -> "Cost":
-        """Return the cost where each sequence has at most so many tokens."""
+        """Return the cost with this bound on each sequence's tokens."""
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":
-        """Return the cost with the tokens of all prompts together, exact or as a lower bound than before."""
+        """Return the cost with this number of prompt tokens in all, exact or a lower bound than before."""
         return self._of(min(tokens, self.prompt_tokens), self.output_tokens, is_counted=is_counted)
 
     def within(self, context: int) -> "Cost":
-        """Return the cost on a model of this context, which holds a prompt and what is generated from it."""
+        """Return the cost on a model of this context length, which holds prompt and output."""
         prompt = min(self.prompt_tokens, self.prompts * context)
         left = self.prompts * context - (prompt if self.is_counted else 0)
         most = self.sequences // self.prompts * max(self.prompts, left)
         return self._of(prompt, min(self.output_tokens, most), is_counted=self.is_counted)
 
     def _of(self, prompt: int, output: int, *, is_counted: bool) -> "Cost":
-        """Return the same request with other tokens; ``replace`` takes three times as long."""
+        """Return a copy with other tokens; ``replace`` takes three times as long."""
         return Cost(
             prompts=self.prompts,
             sequences=self.sequences,
@@ -94,5 +94,5 @@ class Cost:
 
 
 def most_sequences(max_num_seqs: int) -> int:
-    """Return how many sequences one request may have on an engine that decodes so many at once."""
+    """Return the bound on a request's sequences, by the engine's batch size."""
     return max(1, int(max_num_seqs * MOST_OF_ENGINE))

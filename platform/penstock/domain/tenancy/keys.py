@@ -1,10 +1,10 @@
-"""Keys: what is derived from the platform's one secret, and the API keys that callers hold.
+"""Keys derived from the platform's secret, and API keys.
 
-An API key reads ``psk_<key id>_<secret><checksum>``: the prefix and the checksum let secret scanners find a leaked
-one without asking us; the id finds the stored record; only an HMAC of the whole is stored. The secret is 256 random
-bits, so a fast keyed hash is enough (a slow one protects guessable passwords, and would cost 100 ms a request).
+An API key reads ``psk_<key id>_<secret><checksum>``: prefix and checksum let secret scanners find a leaked one offline;
+the id finds the stored record; only an HMAC of the whole is stored. The secret is 256 random bits, so a fast keyed hash
+suffices (a slow one protects guessable passwords and would cost 100 ms a request).
 
-``secrets`` is the one source of chance here: a key that can be repeated is no key.
+``secrets`` is the only source of chance: a repeatable key is no key.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ KEY_CHARS = len(PREFIX) + _ID_CHARS + _SECRET_CHARS + _CHECK_CHARS + 2
 
 
 class Purpose(StrEnum):
-    """What a derived key is for; one purpose's key tells nothing about another's."""
+    """Purpose of a derived key; purposes are independent of each other."""
 
     PEPPER = "pepper"
     TICKET = "ticket"
@@ -44,41 +44,41 @@ def derive(platform_key: bytes, purpose: Purpose) -> bytes:
 
 
 def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
-    """Return what this worker shares with the gateways, and no other worker does: the key of tickets for it.
+    """Return the secret that one worker shares with the gateways: the key of its tickets.
 
-    It says nothing of the platform's key.
+    It reveals nothing of the platform's key.
     """
     return hmac.digest(derive(platform_key, Purpose.TICKET), worker.encode(), hashlib.sha256)
 
 
 def key_mark(secret: bytes) -> str:
-    """Return what a worker's secret may be called in the open: it tells one from another, and nothing else."""
+    """Return a public identifier of a worker's secret."""
     return hmac.digest(secret, b"penstock/mark", hashlib.sha256).hex()[:8]
 
 
 def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> str:
-    """Return what this worker shows with its reports: good for itself, and for the version that it was started for."""
+    """Return the worker's bearer token for its reports, valid for itself and its version."""
     name = f"{worker}\x1f{version}".encode()
     return hmac.digest(derive(platform_key, Purpose.WORKER), name, hashlib.sha256).hex()
 
 
 def hash_secret(secret: str, pepper: bytes) -> str:
-    """Return what is stored of an API key: hex HMAC-SHA-256 of all of it under the pepper."""
+    """Return the stored hash of an API key: hex HMAC-SHA-256 under the pepper."""
     return hmac.digest(pepper, secret.encode(), hashlib.sha256).hex()
 
 
 def is_hash_of(stored: str, secret: str, peppers: tuple[bytes, ...]) -> bool:
-    """Tell whether this hash is the secret's under one of the peppers; the time it takes tells at most which."""
+    """Return whether the hash is the secret's under one of the peppers; its time reveals at most which one."""
     return any(hmac.compare_digest(hash_secret(secret, pepper), stored) for pepper in peppers)
 
 
 def cache_salt(tenant: TenantId, salt_key: bytes) -> str:
-    """Return the tenant's prefix-cache salt: stable, and not to be guessed from outside (E5)."""
+    """Return the tenant's prefix-cache salt: stable and unguessable (E5)."""
     return hmac.digest(salt_key, tenant.encode(), hashlib.sha256).hex()[:32]
 
 
 def tenant_label(tenant: str, label_key: bytes) -> str:
-    """Return what metrics may call a tenant that they must not name."""
+    """Return a pseudonym of a tenant for metrics."""
     return hmac.digest(label_key, tenant.encode(), hashlib.sha256).hex()[:12]
 
 
@@ -91,7 +91,7 @@ def mint(
     models: tuple[Alias, ...] = (),
     expires_at: float = 0.0,
 ) -> tuple[str, ApiKey]:
-    """Return a new API key's secret, to be shown once, and the record to store. Times are Unix seconds."""
+    """Return a new API key's secret, shown once, and its record. Times are Unix seconds."""
     key_id = _random(_ID_CHARS)
     stem = f"{PREFIX}_{key_id}_{_random(_SECRET_CHARS)}"
     secret = stem + _checksum(stem)
@@ -108,7 +108,7 @@ def mint(
 
 
 def key_id_of(secret: str) -> KeyId | None:
-    """Return the id inside a well-formed API key, or None; says nothing about whether the key is valid."""
+    """Return the id in a well-formed API key, else None; the key may still be invalid."""
     if len(secret) != KEY_CHARS or not secret.isascii():
         return None
     prefix, _, rest = secret.partition("_")
@@ -119,7 +119,7 @@ def key_id_of(secret: str) -> KeyId | None:
 
 
 def is_well_formed(secret: str) -> bool:
-    """Tell whether prefix, shape and checksum are those of an API key (for scanners and for clear messages)."""
+    """Return whether prefix, shape and checksum are an API key's."""
     return key_id_of(secret) is not None and _checksum(secret[:-_CHECK_CHARS]) == secret[-_CHECK_CHARS:]
 
 

@@ -1,6 +1,6 @@
-"""The usage ledger's nouns: one row per request, whatever became of it (B6).
+"""The usage ledger's nouns: one row per request (B6).
 
-The ledger is append-only and the truth: counters and budgets can be rebuilt from it.
+The ledger is append-only and the source of truth: counters and budgets can be rebuilt from it.
 """
 
 import math
@@ -21,10 +21,7 @@ LEAST_GPU_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What is known when a request starts; enough to write its row if nobody lives to tell the rest.
-
-    Its tokens are the most that it may take.
-    """
+    """Facts at a request's start, enough to write its row if the process dies. Tokens are its maximum."""
 
     request: RequestId
     tenant: TenantId
@@ -45,9 +42,11 @@ class Opening:
 class LedgerRow:
     """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
 
-    ``exact`` is False where the engine's own token count never came; then the delivered tokens were counted.
-    ``gpu_s`` are the engine's seconds: its steps' time in equal parts for all that were in them, or else a guess.
-    ``continued`` is how often another worker went on with the stream.
+    ``exact`` is False if the engine's token count never came; delivered tokens were counted then. ``gpu_s`` are the
+    engine's
+    seconds, its steps divided among the sequences in them, or an estimate. ``continued`` counts the workers that went
+    on with
+    the stream.
     """
 
     request: RequestId
@@ -71,14 +70,14 @@ class LedgerRow:
 
 
 def cost_of(price: Price, usage: Usage) -> MicroUsd:
-    """Return what a row bills for what is known to have been used: of nothing, nothing."""
+    """Return the bill for known usage; 0 for none."""
     return price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
 
 
 def close(
     opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
 ) -> LedgerRow:
-    """Return the row of a request that ended; one that never reached an engine costs nothing."""
+    """Return the row of an ended request; one that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
     return LedgerRow(
         request=opening.request,
@@ -103,7 +102,7 @@ def close(
 
 
 class Cursor(NamedTuple):
-    """Where a page ended."""
+    """End of a page."""
 
     closed_at: float
     request: str
@@ -111,7 +110,7 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A half-open stretch of Unix seconds."""
+    """A half-open interval of Unix seconds."""
 
     begin: float
     end: float
@@ -119,7 +118,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What one key spent on requests that were opened in a span."""
+    """A key's spend on requests opened in a span."""
 
     tenant: TenantId
     key: KeyId
@@ -128,7 +127,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How many requests of a version ended so."""
+    """Number of a version's requests with this outcome."""
 
     version: VersionId
     outcome: Outcome
@@ -137,7 +136,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgiven:
-    """How many requests of a version ended so in a UTC hour (``hour_of``) by their callers' own doing."""
+    """Number of a version's bad outcomes in a UTC hour (``hour_of``) that callers caused."""
 
     hour: int
     version: VersionId
@@ -146,7 +145,7 @@ class Forgiven:
 
 
 def hour_of(at: float) -> int:
-    """Return the UTC hour of a moment, counted from 1970."""
+    """Return a moment's UTC hour, counted from 1970."""
     return math.floor(at / 3600.0)
 
 
@@ -174,11 +173,11 @@ class LedgerReader(Protocol):
         ...
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return what each key spent on requests that were opened in the span: that is when a budget admits them."""
+        """Return each key's spend on requests opened in the span, which is when a budget admits them."""
         ...
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
-        """Return the same for a UTC day (``2026-11-21``) or month (``2026-11``), without reading the rows."""
+        """Return the same for a UTC day (``2026-11-21``) or month (``2026-11``), without reading rows."""
         ...
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
@@ -186,30 +185,30 @@ class LedgerReader(Protocol):
         ...
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """Return how each version's requests ended since the beginning of that moment's UTC hour, from sums.
+        """Return each version's outcomes since the start of that moment's UTC hour, from sums.
 
-        Shadow copies are left out, for no caller has seen how they ended, and so is what was forgiven.
+        Without shadow copies, which no caller saw, and without forgiven outcomes.
         """
         ...
 
 
 class LedgerSink(Protocol):
-    """Where rows end up."""
+    """Stores rows."""
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store each row once (a request that has a row already keeps it), or raise ``StoreUnavailable``.
+        """Store each row once (a request that has a row keeps it); raises ``StoreUnavailable``.
 
-        A row that can't be stored for what it says (``InvalidField``, ``Conflict``) keeps all of the call from it.
+        A row refused for its content (``InvalidField``, ``Conflict``) fails the whole call.
         """
         ...
 
 
 class ForgivenSink(Protocol):
-    """Where it ends up which ends were their callers' own doing."""
+    """Stores counts of outcomes that callers caused."""
 
     async def forgive(self, ends: Sequence[Forgiven]) -> None:
-        """Leave these out of the ends that budgets read, or raise ``StoreUnavailable``; their rows stay as they are.
+        """Exclude these outcomes from error budgets; raises ``StoreUnavailable``. Rows stay as they are.
 
-        No more than there are rows in that hour: the order of rows and of this does not matter.
+        At most the hour's rows are excluded: the order of rows and exclusions does not matter.
         """
         ...

@@ -1,8 +1,8 @@
-"""Limits as values: what one lease takes from which meter, and the decision about all of them at once.
+"""Limits as values: a lease's draws on meters, and one decision about all of them.
 
-A meter is one limit of one scope (key, tenant, organisation): a bucket that refills (requests or tokens a minute),
-slots (requests or streams at a time), or a budget (micro-dollars in a window). A lease draws on several meters;
-either all of them give or none does (B2, B3, B5).
+A meter is one limit of one scope (key, tenant, organisation): a refilling bucket (requests or tokens a minute), slots
+(concurrent requests or streams), or a budget (micro-dollars in a window). A lease draws on several meters: all of them
+give or none does (B2, B3, B5).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,13 @@ SLOTS_RETRY_S = 1.0
 
 
 class MeterKind(StrEnum):
-    """How a meter counts."""
-
     BUCKET = "bucket"
     SLOTS = "slots"
     BUDGET = "budget"
 
 
 class Measure(StrEnum):
-    """What a meter counts; also the reason code of a refusal."""
+    """Unit of a meter; also the reason code of a refusal."""
 
     REQUESTS = "requests"
     TOKENS = "tokens"
@@ -36,7 +34,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What a lease takes from one meter.
+    """A lease's draw on one meter.
 
     ``key`` names the meter (scope, measure, model, and for budgets the window). ``capacity`` is the bucket's size,
     the number of slots, or the budget; ``refill_per_s`` is for buckets; ``window_ends_in_s`` for budgets.
@@ -53,10 +51,9 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Granted, or refused by the first meter that could not give. ``retry_after_s`` is 0 where waiting won't help.
+    """Granted, or refused by the first meter that could not give. ``retry_after_s`` is 0 if waiting will not help.
 
-    ``remaining`` holds what each meter has left, in the order of the draws: after them, or untouched by a refusal.
-    Below zero it is owed.
+    ``remaining`` is each meter's rest in the order of the draws, after them if granted; below zero it is owed.
     """
 
     granted: bool
@@ -77,42 +74,42 @@ class LimitStore(Protocol):
         ...
 
     async def look(self, draws: Sequence[Draw]) -> Decision:
-        """Tell what ``reserve`` would decide now, and take nothing; granted also where nobody can tell."""
+        """Return the decision that ``reserve`` would give, without drawing; granted if it cannot be known."""
         ...
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws, also where they don't fit: it was given elsewhere. ``Conflict`` where the lease is known."""
+        """Take all draws even above capacity, since another store granted them. ``Conflict`` for a known lease."""
         ...
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
-        """Keep the holds of living leases."""
+        """Extend the holds of living leases."""
         ...
 
     async def free(self, lease: RequestId) -> None:
-        """Give back a lease's slots before it is settled: it runs no more, and what it used is still to be learned."""
+        """Return a lease's slots before it is settled: it runs no more, its usage is still unknown."""
         ...
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace what was reserved by what was used; True the first time, False (and no change) after that."""
+        """Replace the reservation by the usage; True the first time, False (and no change) after that."""
         ...
 
 
 @runtime_checkable
 class ImmediateLimits(Protocol):
-    """Meters in this process: a settlement needs no waiting, so nobody finds a slot taken that is free already."""
+    """In-process meters: a settlement takes effect at once, so that a freed slot never looks taken."""
 
     def free_now(self, lease: RequestId) -> None:
-        """Do what ``free`` does."""
+        """``free``, without waiting."""
         ...
 
     def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Do what ``settle`` does."""
+        """``settle``, without waiting."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Who is there, as the store knows it. ``at_ms`` is the store's clock; another ``mark``: it has forgotten all."""
+    """Gateways alive by the store. ``at_ms`` is the store's clock; a new ``mark`` means that it lost its data."""
 
     at_ms: int
     gateways: int
@@ -122,31 +119,29 @@ class Presence:
 
 
 class SharedLimits(LimitStore, Protocol):
-    """A store that many gateways share, and that may go away and come back."""
+    """A store shared by gateways, which may be away for a time."""
 
-    async def ping(self) -> None:
-        """Answer."""
-        ...
+    async def ping(self) -> None: ...
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """Say that this gateway is there for so long and that nothing it gave is unknown here; tell who else did."""
+        """Register this gateway for a time, with all its leases known to the store; return the others."""
         ...
 
 
 class SpentStore(Protocol):
-    """What the budgets' meters count, read and corrected from the ledger; raises ``StoreUnavailable``.
+    """The budgets' meters, read and corrected from the ledger; raises ``StoreUnavailable``.
 
-    Holds of running leases are not touched. A meter that never counted has spent nothing.
+    Holds of running leases are untouched. A meter that never counted has spent nothing.
     """
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        """Return what each of these meters has counted, in micro-dollars."""
+        """Return each meter's count, micro-dollars."""
         ...
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
-        """Count at least so much. Safe at any time: a settlement whose row is still under way isn't lost."""
+        """Raise the count to at least this. Safe at any time: settlements with rows still under way are kept."""
         ...
 
     async def put_spent(self, exactly: Mapping[str, int]) -> None:
-        """Count exactly so much. For a platform at rest: settlements whose rows are under way would be lost."""
+        """Set the count to exactly this. For a platform at rest: settlements with rows under way would be lost."""
         ...

@@ -1,6 +1,6 @@
-"""Whose versions are: some are for certain tenants alone, and for nobody else there are none of that name.
+"""Tenants that own versions: a version may be restricted to some tenants and does not exist for others.
 
-An alias has no tenants of its own: it is there for whoever may have one of the versions that it leads to.
+An alias has no owners: it exists for a caller that may use one of its versions.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ MOST_OWNERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """A version that is not for everybody."""
+    """A restricted version."""
 
     version: VersionId
     tenants: tuple[TenantId, ...]
 
 
 def both(one: Owners, other: Owners) -> Owners:
-    """Return whom something is for that needs two versions, an adapter and its base: the tenants of both."""
+    """Return the tenants that may use two versions together, an adapter and its base."""
     if one is None or other is None:
         return other if one is None else one
     return tuple(tenant for tenant in one if tenant in other)
 
 
 def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) -> dict[VersionId, Owners]:
-    """Return the tenants of each version that is not for everybody; an adapter of ``bases`` is for those of both."""
+    """Return the tenants of each restricted version; an adapter is restricted by its base in ``bases`` too."""
     own: dict[VersionId, Owners] = {one.version: one.tenants for one in owned}
     if not own:
         return own
@@ -40,7 +40,7 @@ def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) ->
 
 
 def said(owners: Owners) -> str:
-    """Say it in words."""
+    """Return the owners in words."""
     if owners is None:
         return "everybody"
     return ", ".join(owners) or "nobody but operators"

@@ -1,7 +1,6 @@
-"""Who gives way for whom when there is not enough: one ladder that queue, seats, eviction and refusals all read (C5).
+"""Priority of requests when capacity is short: one order for queue, slots, eviction and refusals (C5).
 
-The gateway derives it from the tenant's plan and from whether the request ran over its quota, never from what a caller
-says; it travels in the signed ticket. Nothing here knows queues: those who shed sort by it.
+The gateway derives it from the tenant's plan and quota use, never from the request; it travels in the signed ticket.
 """
 
 from enum import IntEnum
@@ -10,7 +9,7 @@ from penstock.domain.tenancy.tenant import Plan, Priority
 
 
 class Standing(IntEnum):
-    """The rungs, whoever is shed first at the bottom."""
+    """Priorities, first to be shed at the bottom."""
 
     SHADOW = 0
     """Copies of real requests, sent to compare versions. Nobody waits for them."""
@@ -24,7 +23,7 @@ class Standing(IntEnum):
 
     @property
     def is_spare(self) -> bool:
-        """True where it runs only on what nobody else wants, and so has no share and no starvation bound."""
+        """True if it runs on idle capacity only, without share or starvation bound."""
         return self in _SPARE
 
 
@@ -32,7 +31,7 @@ _SPARE = frozenset({Standing.SHADOW, Standing.OVER_QUOTA})
 
 
 def standing_of(plan: Plan, *, over_quota: bool = False) -> Standing:
-    """Return the standing of a request under this plan; a class other than batch counts for paying tenants."""
+    """Return a request's priority under this plan; a class other than batch counts for paying tenants only."""
     if plan.priority is Priority.BATCH:
         return Standing.BATCH
     if over_quota:

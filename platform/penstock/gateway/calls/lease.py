@@ -1,9 +1,7 @@
 """One lease per request: opened once, settled exactly once, however the request ends.
 
-What it occupies (slots) is released when nothing runs any more; what it used may be known a moment later.
-
-Everything a request holds (slots, and later reservations, budget, ledger row) hangs on this one object,
-so nothing can leak apart from the rest.
+All that a request holds (slots, reservations, budget, ledger row) hangs on this object, so that nothing leaks apart.
+Slots are released when nothing runs any more; usage may be known a moment later.
 """
 
 from collections.abc import Callable
@@ -18,7 +16,7 @@ from penstock.domain.tokens import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How a lease ended: the outcome, what was consumed, the seconds until nothing ran any more."""
+    """End of a lease: outcome, usage, seconds until nothing ran any more."""
 
     outcome: Outcome
     usage: Usage
