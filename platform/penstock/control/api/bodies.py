@@ -1,6 +1,6 @@
-"""Bodies that operators send. A field that a body, or a noun inside it, does not have is refused by name.
+"""Bodies of the operators' API. Unknown fields of a body, or of an object inside it, are refused by name.
 
-Pydantic passes ``Strict``'s settings on to the domain's dataclasses, so a noun is named here and not written again.
+Pydantic passes ``Strict``'s settings on to the domain's dataclasses, so bodies use them as they are.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rooms behind the operators' API, and its callers, as FastAPI's dependencies."""
+"""The rooms behind the operators' API, and its callers, as FastAPI dependencies."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,23 +34,22 @@ from penstock.telemetry.metrics import Metrics
 
 @dataclass(slots=True, kw_only=True)
 class Secrets:
-    """What credentials are checked against, the newest first; exchanged while the controller runs, never shown."""
+    """Keys for checking credentials, the newest first; exchanged while the controller runs, never shown."""
 
     peppers: tuple[bytes, ...]
     platform_keys: tuple[bytes, ...]
 
     @property
     def pepper(self) -> bytes:
-        """What new keys are hashed with."""
+        """The key that new API keys are hashed with."""
         return self.peppers[0]
 
     def is_bearer(self, bearer: str, worker: WorkerId, version: VersionId) -> bool:
-        """Tell whether this is what a worker of this name, started for this version, shows with its reports."""
+        """Tell whether this is the credential of a worker of this name, started for this version."""
         expected = (worker_bearer(key, worker, version).encode() for key in self.platform_keys)
         return any(hmac.compare_digest(bearer.encode(), one) for one in expected)
 
     def __repr__(self) -> str:
-        """Hide everything."""
         return "Secrets(…)"
 
 
@@ -84,13 +83,13 @@ class Control:
     """Until when this controller's certificate is valid; None where it has none."""
 
     async def ring(self) -> KeyRing:
-        """Return all keys, tenants and organisations of now."""
+        """Return all keys, tenants and organisations."""
         return KeyRing(
             keys=await self.tenancy.keys(), tenants=await self.tenancy.tenants(), orgs=await self.tenancy.orgs()
         )
 
     def act(self, caller: Caller, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
-        """Return the act that this caller is about to do; ``tenant`` may read of it."""
+        """Return the caller's act, now; ``tenant`` may read of it."""
         return Act(who=caller.key.id, what=what, target=target, at=self.clock.now(), tenant=tenant)
 
 

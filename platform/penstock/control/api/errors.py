@@ -1,6 +1,6 @@
-"""What an error looks like to operators and workers: the platform's error shape over HTTP.
+"""Errors over HTTP, for operators and workers: the platform's error shape.
 
-The gateways have a table of their own for callers; here fewer things can go wrong.
+Gateways have a table of their own for callers; fewer errors occur here.
 """
 
 from dataclasses import dataclass
@@ -52,11 +52,10 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def status_of(error: PenstockError) -> int:
-    """Return the HTTP status; a class without a line of its own takes its parent's."""
+    """Return the HTTP status of the class, or of its parent."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def fields_of(error: PenstockError) -> ErrorFields:
-    """Return the body's ``error`` object."""
     status = status_of(error)
     return ErrorFields(message=error.message, code=error.code, param=error.param, retryable=status == 503)  # noqa: PLR2004

@@ -1,7 +1,6 @@
-"""Workers report here; the answer says whether to go on, to sleep, or to go.
+"""The address for workers: a heartbeat's answer orders its worker to serve, to sleep or to drain.
 
-A report is typed like an operator's body, and tolerates fields that it does not know: workers may be newer than their
-controller while a platform is upgraded.
+Reports tolerate unknown fields: workers may be newer than their controller during an upgrade.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +29,9 @@ class Report(RootModel[WorkerReport]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The order to a worker, and the adapters it loads first and holds; null if they are not known, as on standby."""
+    """The order to a worker, and the adapters that it loads first and keeps; no adapters if they are not known, as
+    on standby.
+    """
 
     desired: WorkerOrder
     pinned: tuple[VersionId, ...] | None = None
@@ -42,7 +43,7 @@ def _without_nul(raw: object) -> object:
 
 @router.get("/versions/{version}")
 async def version(control: Controlled, reporting: Reporting, version: VersionId) -> ModelVersion:
-    """Show a worker the version that it is ordered to serve, or an adapter of it: its full digest above all."""
+    """Show a worker the version that it was started for, or an adapter of it, with its full digest."""
     if not await control.registry.may_ask(reporting[1], version):
         raise Forbidden("a worker asks for the version that it was started for, or for adapters of that one")
     return await control.registry.version(version)
@@ -55,7 +56,7 @@ async def heartbeat(
     request: Request,
     body: Annotated[Sent[Report], BeforeValidator(_without_nul)],
 ) -> Desired:
-    """Take a worker's report: memory only, so it is answered at once with the database away, too."""
+    """Take a worker's report in memory: answered even if the database is unavailable."""
     report, orders = body.root, control.orders
     if (report.worker, report.version) != reporting:
         raise Forbidden("a worker reports for itself alone, and for the version that it was started for")

@@ -1,4 +1,4 @@
-"""Budgets and what is spent of them, usage, the ledger itself, and whether counters agree; tenants see their own."""
+"""Budgets and spend, usage, the ledger, and the reconciliation of meters; tenants see their own."""
 
 import csv
 import io
@@ -91,7 +91,7 @@ class LedgerPage:
 
 @router.get("/budgets")
 async def budgets(control: Controlled, caller: Reader) -> BudgetList:
-    """List the budgets in force with what the ledger says was spent of them, the fullest first."""
+    """List the budgets in force with their spend by the ledger, the fullest first."""
     lines = await budget.read(control.ledger, caller.visible(await control.ring()), control.clock.now())
     return BudgetList(budgets=tuple(_shown(line) for line in sorted(lines, key=lambda line: -line.used_ratio)))
 
@@ -119,7 +119,7 @@ async def rebuild(control: Controlled, caller: Operator) -> Reconciled:
 async def cap(control: Controlled, caller: Operator, kind: str, name: str, body: Sent[Caps]) -> Plan:
     """Set what a key, a tenant or an organisation may spend a day or a month; a cap that is not named stays.
 
-    What was already spent in the present window counts: shared meters are brought up to the ledger at once.
+    Spend in the present window counts: shared meters are raised to the ledger at once.
     """
     act = control.act(caller, f"{kind}.budget")
     if kind not in set(ScopeKind):
@@ -134,7 +134,7 @@ async def cap(control: Controlled, caller: Operator, kind: str, name: str, body:
 
 
 async def _span(control: Controlled, begin: float = 0.0, end: float = 0.0) -> Span:
-    """Return the span between two Unix seconds; 0 is the month's begin, and now."""
+    """Return the span between two Unix seconds; 0 stands for the month's begin, and for now."""
     now = control.clock.now()
     for value, param in ((begin, "begin"), (end, "end")):
         if not math.isfinite(value):

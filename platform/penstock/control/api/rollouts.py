@@ -71,7 +71,7 @@ async def listed(control: Controlled, _: Overseer, alias: str = "") -> RolloutLi
 
 @router.post("/rollout-plans")
 async def plan(control: Controlled, _: Operator, body: Sent[NewRollout], hours: float = 1.0) -> Planned:
-    """Say what a rollout would need and see, with the traffic of the last hours; nothing is started."""
+    """Plan a rollout's stages with the traffic of the last hours; nothing is started."""
     if not 0.0 < hours <= MOST_HOURS:
         raise InvalidField(f"the traffic of above 0 hours, and of {MOST_HOURS:g} at most", param="hours")
     return await control.rollouts.plan(_asked(body), control.clock.now(), hours)
@@ -102,7 +102,7 @@ async def move(control: Controlled, caller: Operator, rollout: str, move: str, b
 
 
 async def _check_tenants(control: Control, body: NewRollout) -> None:
-    """Raise ``InvalidField`` for a tenant that staying out, or going first, would do nothing for."""
+    """Raise ``InvalidField`` for a tenant that this alias's blast radius has no effect on."""
     named = {"blast.out": body.blast.out, "blast.first": body.blast.first}
     if not any(named.values()):
         return

@@ -98,8 +98,8 @@ async def change(control: Controlled, caller: Operator, tenant: TenantId, body: 
 async def move(control: Controlled, caller: Operator, tenant: TenantId, body: Sent[Membership]) -> Tenant:
     """Move a tenant to another organisation.
 
-    From then on the new one's bounds hold, and what the tenant has spent in the present day and month counts for
-    the new one's budgets. What the old one's meters have counted stays counted until their windows end.
+    Its bounds hold at once, and the tenant's spend of the present day and month counts for its budgets. The former
+    organisation's meters keep their counts until their windows end.
     """
     act, org = control.act(caller, "tenant.move", tenant=tenant), body.org
     known = await _known(control, tenant)
@@ -121,7 +121,7 @@ async def _check_org(control: Control, org: OrgId) -> None:
 
 
 async def _check_smaller(control: Control, alias: Alias, param: str) -> None:
-    """Raise ``InvalidField`` if there is no such alias: else it would be found out under pressure only."""
+    """Raise ``InvalidField`` if there is no such alias: under pressure is too late to learn it."""
     if not alias:
         return
     aliases = sorted(route.alias for route in await control.registry.routes())

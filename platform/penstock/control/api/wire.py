@@ -1,7 +1,7 @@
-"""JSON bodies in: bounded before they are read, parsed after the caller is known, strict in types and names.
+"""JSON bodies: bounded in size before they are read, parsed after the caller is known, strict in types and names.
 
-FastAPI validates what ``json.loads`` made, in which a list is no tuple and a word no enum. So the bytes go to pydantic
-as they are: its own parser is strict, bounds the depth, and knows what JSON can't say otherwise.
+FastAPI validates the result of ``json.loads``, in which a list is no tuple and a word no enum. So pydantic gets the
+bytes: its parser is strict, and bounds the depth.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _FromJson:
-    """Parse bytes of JSON; the OpenAPI document shows the type itself."""
+    """Parses bytes of JSON; the OpenAPI document shows the type itself."""
 
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.json_schema(handler(source))
@@ -38,7 +38,7 @@ Sent = Annotated[T, Body(), _FromJson()]
 
 
 class _Bounded(Request):
-    """A request whose body is read up to ``MAX_BODY_BYTES`` and left unparsed."""
+    """A request that reads at most ``MAX_BODY_BYTES`` and leaves them unparsed."""
 
     async def body(self) -> bytes:
         if not hasattr(self, "_read"):
@@ -55,7 +55,7 @@ class _Bounded(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route whose body is bounded; all routes of the controller are."""
+    """A route with a bounded body, as all of the controller's are."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
@@ -70,7 +70,7 @@ class JsonRoute(APIRoute):
 
 
 def refusal_of(error: RequestValidationError) -> PenstockError:
-    """Return the error that names the field at fault; a field that there is not comes first."""
+    """Return the error that names the field at fault, an unknown field first."""
     found: Sequence[dict[str, Any]] = error.errors()
     first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
     place, *path = first["loc"]
@@ -86,5 +86,4 @@ def _written(path: Sequence[str | int]) -> str:
 
 
 def answer(value: object, status: int = 200) -> Response:
-    """Return a value as JSON."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -1,8 +1,7 @@
-"""How alike neighbours are: the same comparison between the incumbent's own workers, which always runs.
+"""A/A check: the candidate's comparison, run all the time between the incumbent's own workers.
 
-There the truth is known: they are equal. So how far their ranks stray tells how many of the requests of a second are
-witnesses of their own, and an alarm there says that the judge is not fit to judge. With one worker nothing is known,
-and the cap is what a moderate noise would give.
+These are equal. So the variance of their mean ranks tells how many of a second's requests are independent, and a
+rejection tells that the judge is unfit. With one worker nothing is measured, and the cap assumes moderate noise.
 """
 
 from collections import deque
@@ -27,7 +26,7 @@ _VARIANCE = 1.0 / 12.0
 
 
 class AACheck:
-    """Each worker of the incumbent against the others of the last minute."""
+    """Each of the incumbent's workers against the others of the last minute."""
 
     def __init__(self) -> None:
         self._others: dict[WorkerId, Ranks] = {}
@@ -42,7 +41,7 @@ class AACheck:
         """How many requests of a second count at most."""
 
     def observe(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
-        """Take a second's times of the incumbent by worker; ``mean`` is the judge's own tolerance for a rank."""
+        """Add a second of the incumbent's times by worker; ``mean`` is the judge's tolerated mean rank."""
         given = {worker: tuple(times) for worker, times in workers.items()}
         if at // BIN_S != self._bin:
             self._close(at // BIN_S)
@@ -64,11 +63,11 @@ class AACheck:
                 sums[1] += sum(counts.values())
 
     def is_rejected(self, log_odds: float) -> bool:
-        """Tell whether the evidence against one of the incumbent's workers is as strong as that."""
+        """Tell whether the evidence against any worker reaches these odds."""
         return any(one.reaches(log_odds) for one in self._alarms.values())
 
     def _measured(self) -> float:
-        """Return how many requests of a second count at most."""
+        """Return the most requests that a second may count as."""
         if len(self._bins) < LEAST_BINS:
             return CAP
         many, spread = self._count / len(self._bins), self._spread / len(self._bins)

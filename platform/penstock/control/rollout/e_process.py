@@ -1,13 +1,13 @@
-"""Evidence that may be looked at at any moment: bets on scores in [0, 1] against a mean that would be tolerated.
+"""E-processes: anytime-valid evidence, by betting that scores in [0, 1] have a mean above a tolerated one.
 
-Whoever bets on "the mean is above m" where it is not can't expect to win: each bet's wealth is a supermartingale, and
-a wealth of 1/a is reached with a chance of at most a, ever (Ville's inequality; Waudby-Smith and Ramdas, "Estimating
-means of bounded random variables by betting", 2021). Several bets run side by side: a bold one wins soon where much is
-wrong, a timid one where little is. A watch for harm forgets what spoke against it, so that ten good minutes need not be
-paid back before a regression shows (e-CUSUM; Shin, Ramdas and Rinaldo, "E-detectors", 2022).
+If the mean is not above it, each bet's wealth is a supermartingale, and wealth 1/a is ever reached with probability at
+most a (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2021).
+Several bets run in parallel: bold ones win soon if much is wrong, timid ones if little is. A watch for harm forgets
+losses, so that ten good minutes need not be paid back before a regression shows (e-CUSUM; Shin, Ramdas and Rinaldo,
+"E-detectors", 2022).
 
-Neighbours in time are alike, and a hundred of them are not a hundred witnesses: what a slot may count is capped. A
-weight below 1 only makes the evidence more careful, since x**w is concave.
+Requests close in time are correlated, so the weight of a slot is capped. A weight below 1 only makes the evidence more
+conservative, since x**w is concave.
 """
 
 import math
@@ -23,7 +23,7 @@ _NEAR = 0.001
 
 
 class EProcess:
-    """The wealth of bets that scores have a mean above what is tolerated."""
+    """The wealth of bets that the mean score is above a tolerated one."""
 
     __slots__ = ("_evidence", "_forgets", "_fractions", "_logs")
 
@@ -33,14 +33,14 @@ class EProcess:
         self._evidence: float | None = None
 
     def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
-        """Take what came in one slot, counts by score; nothing is evidence of nothing. ``mean`` is in (0, 1)."""
+        """Add a slot's counts by score, weighted by ``cap``; ``mean`` is the tolerated one, in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions
             self.add(total_gains(counts, lambda score: _gains(score, mean, fractions)), min(1.0, cap / many))
 
     def add(self, gains: Sequence[float], weight: float) -> None:
-        """Take what each bet's log has won by one slot, with this weight."""
+        """Add a slot's log gains with a weight."""
         if self._forgets:
             self._logs = [
                 log + weight * gain if log > 0.0 else weight * gain for log, gain in zip(self._logs, gains, strict=True)
@@ -50,18 +50,18 @@ class EProcess:
         self._evidence = None
 
     def copy(self) -> "EProcess":
-        """Return the same bets with the same wealth, to go on apart."""
+        """Return an independent copy with the same wealth."""
         found = EProcess(self._fractions, forgets=self._forgets)
         found._logs = list(self._logs)
         return found
 
     @property
     def has_gained(self) -> bool:
-        """Tell whether any bet has more than it began with; else one that forgets is as at its begin."""
+        """True if any bet is above its starting wealth."""
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:
-        """Tell whether the evidence is as strong as that. The best bet alone tells mostly: no mean is above it."""
+        """Tell whether the wealth reaches these odds. The best bet bounds the mean, so it is checked first."""
         return max(self._logs) >= log_odds and self.log_wealth >= log_odds
 
     @property
@@ -74,7 +74,7 @@ class EProcess:
 
 
 class GainTable:
-    """What several sides' bets win by a score, in one row; each side has its tolerated mean, once and for all."""
+    """Log gains by score for several e-processes, each with a fixed tolerated mean."""
 
     __slots__ = ("_rows", "_sides")
 
@@ -83,7 +83,7 @@ class GainTable:
         self._rows: dict[float, Sequence[float]] = {}
 
     def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
-        """Return what each side's bets win by these counts, of which there is one at least."""
+        """Return each e-process's log gains for these counts, of which there is at least one."""
         row, width = total_gains(counts, self._row), len(FRACTIONS)
         return [row[at : at + width] for at in range(0, len(row), width)]
 
@@ -96,7 +96,7 @@ class GainTable:
 
 
 def total_gains(counts: Mapping[float, int], gains_of: Callable[[float], Sequence[float]]) -> Sequence[float]:
-    """Return what bets win by these counts together."""
+    """Return the bets' summed log gains."""
     found: Sequence[float] = ()
     for score, count in counts.items():
         if count:
@@ -107,21 +107,21 @@ def total_gains(counts: Mapping[float, int], gains_of: Callable[[float], Sequenc
 
 @lru_cache(maxsize=1 << 14)
 def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
-    """Return what each bet's log wins by a score."""
+    """Return each bet's log gain for a score."""
     return tuple([math.log1p(fraction / mean * (score - mean)) for fraction in fractions])
 
 
 def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
-    """Return scores the other way round, to prove that a mean is below what is tolerated."""
+    """Return the scores mirrored, to prove that a mean is below a tolerated one."""
     return {1.0 - score: count for score, count in counts.items()}
 
 
 def expected_s(
     per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
 ) -> float:
-    """Return the seconds until bets reach these odds, if each second brings what is expected; infinite where never.
+    """Return the expected seconds until an e-process reaches these odds; infinite if never.
 
-    ``per_s`` are requests a second by score. For plans, before anything runs: luck may double it, or halve it.
+    ``per_s`` are requests a second by score. For plans: chance may double it or halve it.
     """
     many = sum(per_s.values())
     if many <= 0.0:

@@ -1,8 +1,7 @@
-"""The reader of the gateways' evidence: each second once, and nothing that can't be, for the judges.
+"""The reader of the gateways' evidence: each sound second once, for the judges.
 
-Every controller reads it, also one that does not lead, at a pace of its own: a slow store must not hold up a tick. One
-that starts reads the last minutes. Seconds that are unreadable or impossible are left out and counted; an unavailable
-store is no evidence.
+Every controller reads it, leading or not, at its own pace: a slow store must not hold up a tick. At its start it reads
+the last minutes. Unreadable and impossible seconds are left out and counted; an unavailable store is no evidence.
 """
 
 import asyncio
@@ -25,20 +24,18 @@ FOLLOW_EVERY_S = 3.0
 
 
 class EvidenceStore(Protocol):
-    """Where gateways tell their seconds; all may raise ``StoreUnavailable``."""
+    """The store of the gateways' seconds; every method may raise ``StoreUnavailable``."""
 
     async def since(self, after: int, within_s: float) -> Sequence[Told]:
-        """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
+        """Return the seconds after id ``after`` that are at most ``within_s`` old, oldest first."""
         ...
 
-    async def forget(self, older_s: float) -> None:
-        """Remove what was told longer ago."""
-        ...
+    async def forget(self, older_s: float) -> None: ...
 
 
 @dataclass(slots=True)
 class Evidence:
-    """The reader's place, and what it left out."""
+    """The reader's position, and the number of seconds left out."""
 
     store: EvidenceStore
     take: Callable[[ArmSecond, float], bool]
@@ -48,7 +45,7 @@ class Evidence:
     _forgot_at: float = 0.0
 
     async def look(self, now: float) -> None:
-        """Take all that is new (Unix seconds)."""
+        """Read new seconds (Unix seconds)."""
         while found := await self.store.since(self._after, KEPT_S):
             for told in found:
                 self._take(told)
@@ -67,7 +64,7 @@ class Evidence:
 
 @dataclass(slots=True)
 class ComparisonWatch:
-    """Reads the evidence each second, and the routes now and then."""
+    """Reads the evidence each second, and the routes every ``FOLLOW_EVERY_S``."""
 
     clock: Clock
     catalogue: Callable[[], Awaitable[Catalogue]]
@@ -76,7 +73,7 @@ class ComparisonWatch:
     _followed_at: float = float("-inf")
 
     async def run(self) -> None:
-        """Look until cancelled; a store that is away is asked again by the next round."""
+        """Read until cancelled; an unavailable store is asked again next time."""
         while True:
             try:
                 await self.look()
@@ -87,7 +84,6 @@ class ComparisonWatch:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Look once."""
         if self.clock.monotonic() - self._followed_at >= FOLLOW_EVERY_S:
             known = await self.catalogue()
             self.comparisons.follow(known.routes, {one.id: one.manifest.tier for one in known.versions})

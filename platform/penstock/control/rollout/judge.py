@@ -1,11 +1,10 @@
-"""The judge of one candidate: seconds of evidence in, a judgement out, at any moment.
+"""The judge of one candidate: seconds of evidence in, a judgement out at any moment.
 
-It holds the candidate against the incumbent's requests that were like its own, by tolerances that are data. What is
-missing is evidence of nothing: a silent gateway, an idle candidate or a lost controller never promotes and never
-triggers. Where the incumbent's own workers differ by more than is tolerated, it is unfit to judge times, and says so:
-these wait then, and with them any promotion; bad ends go on to count.
+It compares the candidate's requests with similar ones of the incumbent, by tolerances that are data. Missing evidence
+is no evidence: a silent gateway, an idle candidate or a lost controller neither promotes nor aborts. If the A/A check
+rejects, the judge is unfit for times: these findings wait, and promotion with them; bad ends still count.
 
-Trade-off: a second is judged three seconds after it, so that what several gateways tell of it comes together.
+Trade-off: a second is judged three seconds late, so that several gateways' reports of it come together.
 """
 
 import math
@@ -37,7 +36,7 @@ TimesOf = Callable[[ArmCounts], tuple[Times, ...]]
 
 
 class Judge:
-    """What the evidence says of a candidate that shares an alias with its incumbent."""
+    """The evidence on a candidate that shares an alias with its incumbent."""
 
     def __init__(
         self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId, *, since: float = 0.0
@@ -62,7 +61,7 @@ class Judge:
         self._said_of = (False, False)
 
     def next_stage(self) -> None:
-        """Ask for new proofs: another share is another load. What speaks against the candidate is kept."""
+        """Require new proofs, as another share is another load; evidence of harm is kept."""
         self._said = None
         for ranked in self._ranked.values():
             ranked.next_stage()
@@ -70,10 +69,9 @@ class Judge:
             share.next_stage()
 
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
-        """Take a gateway's second; False where it was counted before, is too late, or has not been yet.
+        """Add a gateway's second; False if it was counted before, is too late, or lies ahead.
 
-        A gateway's seconds come in order: of one life, a number that is not above the last was counted before.
-        ``arms`` are those of this alias, where the caller knows them.
+        Within a gateway's life numbers grow. ``arms`` are those of this alias, if the caller knows them.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
@@ -86,14 +84,12 @@ class Judge:
         return True
 
     def follow_clock(self, now: float) -> None:
-        """Begin now at the latest, by the clock of those who told: its rollout's may be ahead. All was read by now."""
+        """Start no later than ``now`` by the store's clock: the rollout's own clock may be ahead."""
         if self._judged_to > now + AHEAD_S:
             self._judged_to = math.floor(now)
 
     def judgement(self, now: float) -> Judgement:
-        """Return what is to be said now (Unix seconds, by the clock of those who told): the last word, where nothing
-        has come since.
-        """
+        """Return the judgement at ``now`` (Unix seconds, the store's clock)."""
         due = [at for at in self._waiting if at <= now - LATE_S]
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))
@@ -150,7 +146,7 @@ class Judge:
         self._mine, self._both = self._mine + own, self._both + own + others
 
     def _tokens_ratio(self, now: float) -> float | None:
-        """Return the candidate's part of all tokens of late: a share by tenant or user says little about it."""
+        """Return the candidate's part of recent tokens, which shares by tenant or user don't tell."""
         while self._tokens and self._tokens[0][0] <= now - KNOWN_S:
             _, own, both = self._tokens.popleft()
             self._mine, self._both = self._mine - own, self._both - both
@@ -165,7 +161,7 @@ class Judge:
 
 
 def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
-    """Return the worst finding's verdict; promotion takes a proof in each, among them one beside the incumbent."""
+    """Return the worst finding's verdict; promotion needs a proof in each, and one compared with the incumbent."""
     worst = next((one.verdict for one in found if one.verdict in _HARM), None)
     if worst is not None:
         return worst
@@ -174,7 +170,7 @@ def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
 
 
 def _weight(finding: Finding) -> tuple[int, float]:
-    """Return what a finding is sorted by: what it decides, and how much it has of what that takes."""
+    """Sort key of findings: severity, then strength."""
     return _ORDER[finding.verdict], finding.strength or 0.0
 
 
@@ -186,7 +182,7 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """Return how many events were so, of how many, in the order of the metrics."""
+    """Return events and totals by metric, in the order of ``SHARES``."""
     good = bad = refused = empty = cut = answers = broken = asked = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
@@ -203,7 +199,7 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Return whose these events were; those without a name are one tenant's."""
+    """Return events by tenant; unnamed ones count as one tenant's."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

@@ -1,12 +1,11 @@
 """Leave-one-tenant-out evidence: no tenant alone has a version aborted.
 
 A caller sees which version answers it. It may send the candidate alone requests that end at once or never, or ask for
-long answers at one version and short ones at the other in bodies of the same size. So for each tenant an e-process goes
-on without that tenant's requests beside that of all, and an abort needs the evidence of each. Prices are ranked among
-the incumbent's answers, so those are left out too. A tenant that comes later had no part in what was before: its
-e-process begins as a copy.
-Trade-off: of a tenant's events only the bad ones are left out, which makes the rest look better than it is; of more
-tenants than are kept those with the smallest parts are not looked at; and two tenants that agree still decide.
+long answers at one version and short ones at the other in bodies of the same size. So for each tenant an e-process runs
+without that tenant's requests, and an abort needs the evidence of every one. Prices are ranked among the incumbent's
+answers, so the tenant's are left out there too. A tenant's e-process starts as a copy of that of all.
+Trade-off: of a tenant's events only bad ones are left out, which flatters the rest; of many tenants those with the
+smallest parts are not checked; and two tenants that agree still decide.
 """
 
 from collections import Counter
@@ -30,13 +29,15 @@ _CLEARLY = 2.0
 
 
 class EventLeaveOneOut:
-    """The bets without each of the tenants that had bad events since the evidence of all was last nothing."""
+    """E-processes without each tenant with bad events, since that of all was last at its start."""
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}
 
     def observe(self, before: EProcess, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:
-        """Take a slot's bad events by tenant, of so many events; ``before`` are the bets of all without this slot."""
+        """Add a slot's bad events by tenant, of ``all_`` events; ``before`` is the e-process of all without this
+        slot.
+        """
         if not before.has_gained:
             self._without.clear()
         for tenant in so:
@@ -49,13 +50,13 @@ class EventLeaveOneOut:
             del self._without[max(self._without, key=lambda one: self._without[one].log_wealth)]
 
     def holds_without_any(self, log_odds: float) -> bool:
-        """Tell whether the evidence is as strong as that without any one of them."""
+        """Tell whether the evidence reaches these odds without any one tenant."""
         return bool(self._without) and all(bets.reaches(log_odds) for bets in self._without.values())
 
 
 @dataclass(slots=True, kw_only=True)
 class _Without:
-    """The bets and the incumbent's prices without one tenant."""
+    """The e-processes and the incumbent's prices without one tenant."""
 
     ranks: Ranks
     abort: EProcess
@@ -63,12 +64,12 @@ class _Without:
 
     @property
     def log_wealth(self) -> float:
-        """What is left of both bets without it: the less, the more it had to say."""
+        """Both e-processes' wealth: the less is left, the more the tenant had contributed."""
         return self.abort.log_wealth + self.brake.log_wealth
 
 
 class _Parts:
-    """What part of each side's answers of late every tenant has."""
+    """Each tenant's part of either version's recent answers."""
 
     def __init__(self) -> None:
         self._sides: tuple[Counter[TenantId], ...] = (Counter(), Counter())
@@ -76,7 +77,7 @@ class _Parts:
         self._faded_at = 0
 
     def add(self, at: int, sides: tuple[Counter[TenantId], ...]) -> None:
-        """Take a second's answers; what was before fades."""
+        """Add a second's answers; earlier ones fade."""
         if at - self._faded_at >= _FADES_S:
             self._faded_at = at
             self._sides = tuple(Counter({who: n // 2 for who, n in side.items() if n > 1}) for side in self._sides)
@@ -85,13 +86,13 @@ class _Parts:
         self._totals = tuple(side.total() for side in self._sides)
 
     def of(self, tenant: TenantId, more: int = 0) -> float:
-        """Return a tenant's parts together, as if it had some more answers at each side that has any."""
+        """Return a tenant's parts of both versions, as if it had ``more`` answers at each."""
         sides = zip(self._sides, self._totals, strict=True)
         return sum((side[tenant] + more) / total for side, total in sides if total)
 
 
 class PriceLeaveOneOut:
-    """The bets of prices without each of the tenants that have the largest parts of either side."""
+    """E-processes of prices without each tenant with a large part of either version's answers."""
 
     def __init__(self, abort: float, brake: float) -> None:
         self._gains = GainTable(((abort, False), (brake, False)))
@@ -101,9 +102,10 @@ class PriceLeaveOneOut:
     def observe(
         self, at: int, before: tuple[Ranks, EProcess, EProcess], given: Prices, caps: tuple[float, float]
     ) -> None:
-        """Take a second's prices; ``before`` are the incumbent's ranks and the bets of all without this second.
+        """Add a second's prices; ``before`` are the incumbent's ranks and the e-processes of all without this
+        second.
 
-        ``caps`` are how many requests a second counts at most, of either bet.
+        ``caps`` are the most requests that a second counts as, by e-process.
         """
         ranks, abort, brake = before
         if not abort.has_gained and not brake.has_gained:
@@ -122,14 +124,14 @@ class PriceLeaveOneOut:
                     bets.add(gains, min(1.0, cap / all_))
 
     def holds_without_any(self, abort: float, brake: float) -> bool:
-        """Tell whether without any one of them either bet has these odds (their logs)."""
+        """Tell whether either e-process reaches its odds (their logs) without any one tenant."""
         without = self._without.values()
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, sides: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Return who is to be looked at from now on; whoever has a far smaller part gives way.
+        """Return the tenants to add; each replaces one with a far smaller part.
 
-        All but the one that had most to say: what it said stays in the others' bets, and in those that begin later.
+        The tenant that contributed most is never replaced: its evidence stays in the other e-processes.
         """
         self._parts.add(at, sides)
         found = list[TenantId]()

@@ -1,8 +1,8 @@
-"""What a rollout will need, and what it will be able to see, before it starts: real traffic in, stages out. Pure.
+"""A rollout's plan before it starts: real traffic in, each stage's needs and detection times out. Pure.
 
-It asks the judge's own bets what equal and worse candidates would bring each second, so that a plan knows the gates as
-they are. It assumes that requests find company in their strata, which takes about as much load on a worker of the
-candidate as on one of the incumbent's, and times that spread as those of public traces do.
+It asks the judge's own e-processes what equal and worse candidates would gain a second. It assumes that strata have
+comparable requests, as if the candidate's workers were loaded like the incumbent's, and times spread as in public
+traces.
 """
 
 import math
@@ -36,10 +36,11 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """One stage: its candidate's requests a second, and what follows from that.
+    """A stage: the candidate's requests a second, and what follows.
 
-    ``needs_s`` is until a proof, None where the traffic is too thin for one within the rollout's patience, and then
-    ``lacks`` says why. ``finds_s`` are seconds until an abort by what is wrong, None where nothing would be seen.
+    ``needs_s`` is the time to a proof, None if the traffic is too thin for the rollout's patience; ``lacks`` then says
+    why.
+    ``finds_s`` is the time to an abort by fault, None if it would not be seen.
     """
 
     name: str
@@ -55,7 +56,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The whole: its stages, and how many seconds they take if nothing is wrong; None where one never ends."""
+    """The stages, and the seconds that they take if nothing is wrong; None if one never ends."""
 
     stages: tuple[PlannedStage, ...]
     takes_s: float | None
@@ -65,9 +66,9 @@ class Planned:
 
 
 def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
-    """Return what each stage will need and see.
+    """Return each stage's needs and detection times.
 
-    ``requests`` are the alias's in the last ``over_s``, ``incumbents`` its workers, which serve everything today.
+    ``requests`` are the alias's in the last ``over_s``; ``incumbents`` is the number of its workers.
     """
     per_s = requests / over_s
     stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)
@@ -101,7 +102,7 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
 
 
 def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
-    """Return why a stage can't be proven in time; empty where it can."""
+    """Return why a stage can't be proven in time; empty if it can."""
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:
@@ -115,7 +116,7 @@ def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gate
 
 
 def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> float:
-    """Return the seconds until an equal candidate is proven no worse, on the least sample."""
+    """Return the seconds until an equal candidate is proven no worse, with the least sample."""
     if per_s <= 0.0:
         return math.inf
     bad = gates.shares[Metric.BAD]
@@ -136,7 +137,7 @@ def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> floa
 
 
 def _scored_s(per_s: float, gates: Gates) -> float:
-    """Return the seconds until so many scored answers a second prove an equal candidate to answer alike."""
+    """Return the seconds until ``per_s`` scored answers a second prove equal answers."""
     if per_s <= 0.0:
         return math.inf
     mean = 1.0 - gates.scored[Metric.ANSWERS].promote
@@ -144,7 +145,7 @@ def _scored_s(per_s: float, gates: Gates) -> float:
 
 
 def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
-    """Return the seconds until an abort, by what is wrong."""
+    """Return the seconds to an abort, by fault."""
     found = dict[str, float]()
     gate, odds, caps = gates.ranked[Metric.TTFT], gates.odds, gates.per_second
     for times in SLOWER if stage.weight < WEIGHT_TOTAL else ():
@@ -162,7 +163,7 @@ def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
 
 @lru_cache
 def _ranks(times: float) -> dict[float, float]:
-    """Return the ranks of a candidate that takes so many times as long: parts of all by rank."""
+    """Return the distribution of ranks of a candidate slower by the factor ``times``."""
     shift = math.log(times / GROWTH**FORGIVEN) / SPREAD
 
     def below(rank: float) -> float:

@@ -1,4 +1,4 @@
-"""A second's prices by tenant: of both versions' answers, and of copies beside their originals. Pure."""
+"""A second's prices by tenant: of both versions' answers, and of copies against their originals. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """A second's prices by tenant: of both versions' answers, and of copies beside their originals as scores."""
+    """Prices of both versions' answers, and scores of copies against their originals, by tenant."""
 
     candidate: Mapping[TenantId, Sequence[Times]] = field(default_factory=dict)
     incumbent: Mapping[TenantId, Sequence[Times]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Prices:
         return found
 
     def answers(self) -> tuple[Counter[TenantId], Counter[TenantId]]:
-        """Return how many there are of each tenant at the candidate, copies too, and at the incumbent."""
+        """Return answers by tenant: the candidate's, copies included, and the incumbent's."""
         mine = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
         mine.update(_many(self.candidate))
         return mine, _many(self.incumbent)
@@ -39,7 +39,7 @@ NO_PRICES = Prices()
 
 
 def prices(candidate: Iterable[ArmCounts], incumbent: Iterable[ArmCounts]) -> Prices:
-    """Return a second's prices by tenant; those without a name are one tenant's."""
+    """Return a second's prices by tenant; unnamed ones count as one tenant's."""
     mine = tuple(candidate)
     copies: dict[TenantId, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for arm in mine:

@@ -1,4 +1,4 @@
-"""One metric's evidence: against holding, against aborting, and for going on."""
+"""One metric's sequential tests: for holding, for aborting, and for promoting."""
 
 import math
 from collections import deque
@@ -26,7 +26,7 @@ LEAST_KNOWN = 50
 
 
 class RankTest:
-    """A metric whose scores are ranks among the incumbent's."""
+    """Tests on ranks among the incumbent's requests."""
 
     def __init__(self, metric: Metric, gate: RankGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
@@ -41,7 +41,7 @@ class RankTest:
         self._unmatched = self._all = 0
 
     def next_stage(self) -> None:
-        """Ask for a new proof: another share is another load. The watch for harm goes on."""
+        """Require a new proof, as another share is another load; the watch for harm goes on."""
         self._proof, self._sample, self._sum = EProcess(forgets=False), 0, 0.0
         self._is_told = False
 
@@ -53,7 +53,7 @@ class RankTest:
         cap: float,
         prices: Prices = NO_PRICES,
     ) -> None:
-        """Take a second of both; ``cap`` is what the noise between equals lets it count; of prices, whose they are."""
+        """Add a second of both; ``cap`` is the A/A check's; ``prices`` are by tenant, if the metric is a price."""
         theirs = tuple(incumbent)
         caps = min(cap, self._caps.abort), self._caps.brake * min(1.0, cap)
         if self._leave_one_out is not None:
@@ -82,7 +82,7 @@ class RankTest:
 
     @property
     def finding(self) -> Finding | None:
-        """What it says now; None where the incumbent has nothing to compare with, so that nothing needs a proof."""
+        """The finding now; None if the incumbent has nothing to compare with, so that no proof is needed."""
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
         return self._finding
@@ -114,7 +114,7 @@ class RankTest:
         )
 
     def _harm(self, verdict: Verdict, bets: EProcess, odds: float, said: str) -> Finding:
-        """Return what speaks against the candidate; a price, which callers can make, aborts nothing by one's word."""
+        """Return the finding of harm; a price aborts only if no one tenant makes the evidence."""
         enough = math.log(self._odds.abort), math.log(self._odds.brake)
         if (
             verdict is Verdict.ABORT
@@ -130,7 +130,7 @@ class RankTest:
 
 
 class ScoreTest:
-    """A metric whose scores are told as they are, in percent: 0 where the two are equal."""
+    """Tests on scores in percent, 0 among equals."""
 
     def __init__(self, metric: Metric, gate: ScoreGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._least = metric, gate, gates.odds, gates.min_sample
@@ -138,7 +138,7 @@ class ScoreTest:
         self._sample, self._sum = 0, 0.0
 
     def observe(self, percents: Sequence[tuple[int, int]]) -> None:
-        """Take a second's: pairs of percent and count. Each is of another request, and a witness of its own."""
+        """Add a second's pairs of percent and count, each an independent request."""
         if not percents:
             return
         counts = dict[float, int]()
@@ -151,7 +151,7 @@ class ScoreTest:
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
     def finding(self, *, is_needed: bool) -> Finding | None:
-        """What it says now; None where that is nothing yet, and no proof is needed. A proof holds at every share."""
+        """The finding now; None without evidence if no proof is needed. A proof holds at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         sides = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
@@ -170,7 +170,7 @@ class ScoreTest:
 
 
 class ShareTest:
-    """A metric whose scores are 0 or 1: the part of events that are so."""
+    """Tests on the share of bad events."""
 
     def __init__(self, metric: Metric, gate: ShareGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
@@ -183,7 +183,7 @@ class ShareTest:
         self.next_stage()
 
     def next_stage(self) -> None:
-        """Ask for a new proof. The watch for harm goes on."""
+        """Require a new proof; the watch for harm goes on."""
         self._proof, self._so, self._sample = EProcess(RARE, forgets=False), 0, 0
         self._is_told = False
 
@@ -194,7 +194,7 @@ class ShareTest:
         incumbent: tuple[int, int],
         whose: Mapping[TenantId, int] = NO_TENANTS,
     ) -> None:
-        """Take a second of both: how many events were so, of how many, and whose the candidate's were."""
+        """Add a second of both as events and totals, with the candidate's events by tenant."""
         if self._remember(at, *incumbent) or candidate[1]:
             self._is_told = False
         so, all_ = candidate
@@ -211,10 +211,9 @@ class ShareTest:
 
     @property
     def finding(self) -> Finding | None:
-        """What it says now; None where neither has such events.
+        """The finding now; None if neither version has such events.
 
-        Few callers may ask for JSON, or leave the end to the model: nobody waits for a proof of it there, but what
-        speaks against the candidate counts at once.
+        Few callers may ask for JSON or leave the end to the model: no proof is awaited there, but harm counts at once.
         """
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
@@ -236,7 +235,7 @@ class ShareTest:
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
 
     def _harm(self, verdict: Verdict, bets: EProcess, said: str) -> Finding:
-        """Return what speaks against the candidate; what callers can make aborts nothing by one tenant's word alone."""
+        """Return the finding of harm; events that callers can cause abort only if no one tenant makes the evidence."""
         is_enough = self._metric is Metric.BAD or self._leave_one_out.holds_without_any(math.log(self._odds.share))
         if verdict is Verdict.ABORT and not is_enough:
             verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
@@ -247,7 +246,7 @@ class ShareTest:
         return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
 
     def _remember(self, at: int, so: int, all_: int) -> bool:
-        """Take the incumbent's of a second, and let go what is old; True where that changes anything."""
+        """Add the incumbent's second and drop expired ones; True if anything changed."""
         before = len(self._known)
         while self._known and self._known[0][0] <= at - KNOWN_S:
             _, gone, of = self._known.popleft()
@@ -263,7 +262,7 @@ class ShareTest:
 
 
 def _finding(metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str) -> Finding:
-    """Return a finding of a sample that there is, and the least one."""
+    """Return a finding; ``sample`` is the sample and the least one."""
     many, least = sample
     lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
     return Finding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
@@ -271,7 +270,7 @@ def _finding(metric: Metric, verdict: Verdict, strength: float | None, sample: t
 
 @lru_cache
 def _rows(gate: RankGate) -> GainTable:
-    """Return what the sides of a gate win by a rank: one table for all who judge by it."""
+    """Return the gate's table of gains, shared by all judges."""
     return GainTable(((gate.hold, False), (gate.abort, False), (gate.brake, False), (1.0 - gate.promote, True)))
 
 

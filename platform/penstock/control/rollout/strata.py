@@ -1,12 +1,11 @@
-"""The rank of a request among the incumbent's of late that were like it.
+"""A request's rank among similar recent requests of the incumbent.
 
 Equal shares are neither equal load nor equal prompts: an idle candidate looks fast, a tenant with long prompts makes
 its version look slow. So requests are compared within strata of prompt length and of requests running beside them
-(``domain/rollout/arms.py``): with the incumbent's of the last minute, or in a stratum with few with the last few of ten
-minutes. If these are too few as well, two adjacent strata on opposite sides help out with equal weights: one is as much
-slower as the other is faster.
-Trade-off: a request without comparable ones is no evidence, however many there are; and in thin traffic the incumbent's
-pace of minutes ago still counts.
+(``domain/rollout/arms.py``): with the incumbent's last minute, or in a thin stratum with its last few of ten minutes.
+If these are too few, two adjacent strata on opposite sides help out with equal weights, so that their bias cancels.
+Trade-off: a request without comparable ones is no evidence; and in thin traffic the incumbent's pace of minutes ago
+still counts.
 """
 
 from collections import deque
@@ -34,7 +33,7 @@ Counts = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _Known:
-    """The incumbent's of one stratum: by bucket, in all, and second by second, oldest first."""
+    """The incumbent's requests of one stratum: by bucket, in total, and by second, oldest first."""
 
     buckets: list[int]
     many: int = 0
@@ -49,11 +48,10 @@ class _Known:
         self.many += many
 
     def copy(self) -> "_Known":
-        """Return the same, to go on apart."""
         return _Known(list(self.buckets), self.many, deque(self.slots))
 
     def forget(self, now: int) -> None:
-        """Let go what is older than a minute, as long as enough stay, and what is too old in any case."""
+        """Drop what is older than a minute while enough stay, and what is too old in any case."""
         while self.slots:
             at, counts, many = self.slots[0]
             if at > now - SPAN_S or (at > now - MOST_S and self.many - many < LEAST):
@@ -66,7 +64,7 @@ class _Known:
     def rank(self, bucket: int) -> float:
         """Return the part below this bucket, with half of those in it.
 
-        Two pseudo-counts in the middle keep the first few from being the best or worst of all.
+        Two pseudo-counts in the middle keep the first few from extreme ranks.
         """
         return (sum(self.buckets[:bucket]) + 0.5 * self.buckets[bucket] + 1.0) / (self.many + 2.0)
 
@@ -76,7 +74,7 @@ _Comparators = list[tuple[_Known, float]]
 
 
 class Ranks:
-    """The incumbent's times of late by stratum. Memory is bounded by strata, buckets and seconds."""
+    """The incumbent's recent times by stratum. Memory is bounded by strata, buckets and seconds."""
 
     def __init__(self, buckets: int = BUCKETS) -> None:
         self._buckets = buckets
@@ -84,14 +82,13 @@ class Ranks:
         self._now = self._swept_at = 0
 
     def copy(self) -> "Ranks":
-        """Return the same requests, to go on apart."""
         found = Ranks(self._buckets)
         found._strata = {stratum: known.copy() for stratum, known in self._strata.items()}
         found._now, found._swept_at = self._now, self._swept_at
         return found
 
     def add(self, at: int, times: Iterable[Times]) -> None:
-        """Take the incumbent's of a second; seconds come in order."""
+        """Add a second of the incumbent's; seconds come in order."""
         self._now = at
         for stratum, counts in times:
             known = self._strata.get(stratum)
@@ -103,15 +100,15 @@ class Ranks:
             self._sweep()
 
     def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
-        """Return the ranks of these requests, counts by rank in [0, 1], and how many found nobody to compare with.
+        """Return counts by rank in [0, 1], and the number of requests without comparable ones.
 
-        ``forgiven`` buckets are taken off each: where times hardly spread, what nobody would notice has a rank too.
+        ``forgiven`` buckets are subtracted from each: with little spread, an unnoticeable difference has a rank too.
         """
         (found,), unmatched = self.scores_by(times, (forgiven,))
         return found, unmatched
 
     def scores_by(self, times: Iterable[Times], forgiven: tuple[int, ...]) -> tuple[list[dict[float, int]], int]:
-        """Return the same by what is forgiven, once for each."""
+        """Return the same for several ``forgiven``."""
         found: list[dict[float, int]] = [{} for _ in forgiven]
         by_stratum: dict[Stratum, tuple[_Comparators, dict[int, float]]] = {}
         unmatched = 0
@@ -133,7 +130,9 @@ class Ranks:
         return found, unmatched
 
     def _comparators(self, stratum: Stratum) -> _Comparators:
-        """Return the strata that a request of this one is compared with, and their weights; empty if there are none."""
+        """Return the strata that a request of this one is compared with, and their weights; empty if there are
+        none.
+        """
         own = self._known(stratum)
         comparators = [(own, float(own.many))] if own is not None else []
         if own is not None and own.many >= LEAST:
@@ -158,7 +157,7 @@ class Ranks:
 
 
 def _rank(comparators: _Comparators, place: int) -> float:
-    """Return the rank among these, each with its weight, in hundredths."""
+    """Return the weighted mean rank, in hundredths."""
     ranks = weights = 0.0
     for known, weight in comparators:
         ranks += known.rank(place) * weight
@@ -168,7 +167,7 @@ def _rank(comparators: _Comparators, place: int) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def _opposite(stratum: Stratum) -> tuple[tuple[Stratum, Stratum], tuple[Stratum, Stratum]]:
-    """Return the strata on both sides of this one, by comparators and by prompt; no comparators makes the stratum 2."""
+    """Return the pairs of adjacent strata, by running requests and by prompt length."""
     prompt, running = stratum
     fewer, more = running - (2 if running == _NO_STRATUM + 1 else 1), running + (2 if running == _NO_STRATUM - 1 else 1)
     return (Stratum(prompt, fewer), Stratum(prompt, more)), (Stratum(prompt - 1, running), Stratum(prompt + 1, running))
