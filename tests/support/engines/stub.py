@@ -23,8 +23,6 @@ __all__ = ["Behaviour", "Mode", "Stats", "StubEngine"]
 
 
 class StubEngine:
-    """A listening stub."""
-
     def __init__(self, behaviour: Behaviour | None = None, *, worker: str = "w-stub", prompt_tokens: int = 11) -> None:
         """Answer as ``behaviour`` says, with this many prompt tokens in every usage."""
         self.behaviour = behaviour or Behaviour()
@@ -38,13 +36,11 @@ class StubEngine:
         self._connections: set[_Connection] = set()
 
     async def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
-        """Listen."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Connection(self), host, port, backlog=1024)
         self.url = f"http://{host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        """Close everything."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -111,7 +107,6 @@ class _Connection(asyncio.Protocol):
 
     @property
     def name(self) -> str:
-        """The request's id."""
         return dict(self.headers).get(b"x-request-id", b"").decode()
 
     @property
@@ -221,19 +216,20 @@ class _Connection(asyncio.Protocol):
     def _whole(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
         self.timer, self.step_s = None, 0.0
         answer = self._complete(path, body)
-        used = b"x-penstock-used: %b\r\n" % self._told() if behaviour.counts else b""
-        self._unary(200, answer, behaviour, extra=used)
+        self._unary(200, answer, behaviour, b"", **({"used": self._used()} if behaviour.counts else {}))
 
-    def _told(self) -> bytes:
-        return b"%d,0,%d,1,1" % (self.stub.prompt_tokens, self.sent)
+    def _used(self) -> dict[str, object]:
+        counts = {"prompt_tokens": self.stub.prompt_tokens, "output_tokens": self.sent}
+        return {**counts, "cached_tokens": 0, "sequences": 1, "prompts": 1}
 
-    def _head(self, status: int, headers: bytes, behaviour: Behaviour) -> bytes:
-        own = b"x-penstock-load: %b\r\nx-penstock-worker: %b" % (behaviour.load.encode(), self.stub.worker.encode())
+    def _head(self, status: int, headers: bytes, behaviour: Behaviour, **parts: object) -> bytes:
+        report = msgspec.json.encode({"load": behaviour.load, **behaviour.report, **parts})
+        own = b"x-penstock-report: %b\r\nx-penstock-worker: %b" % (report, self.stub.worker.encode())
         return b"HTTP/1.1 %d Stub\r\n%b%b\r\n\r\n" % (status, headers, own)
 
-    def _unary(self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"") -> None:
+    def _unary(self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"", **parts: object) -> None:
         head = b"content-type: application/json\r\ncontent-length: %d\r\n%b" % (len(body), extra)
-        self._write(self._head(status, head, behaviour) + body)
+        self._write(self._head(status, head, behaviour, **parts) + body)
         self._over()
 
     def _complete(self, path: str, body: dict[str, Any]) -> bytes:
@@ -291,7 +287,7 @@ class _Connection(asyncio.Protocol):
             self.timer = loop.call_soon(self._step, ready, token, last, behaviour)
 
     def _fails(self, behaviour: Behaviour) -> bool:
-        """Fail in the middle, where that is the plan; True where nothing more comes."""
+        """Fail in the middle if that is the plan; True if no more events come."""
         if behaviour.mode == "ok" or self.sent < behaviour.after_tokens:
             return False
         if behaviour.mode == "die_after_token":
@@ -310,7 +306,7 @@ class _Connection(asyncio.Protocol):
         out = chunk(event)
         if self.include_usage:
             out += chunk(USAGE % (self.stub.prompt_tokens, self.stub.prompt_tokens + self.sent, self.sent))
-        told = b": penstock-used %b\n" % self._told() if self.counts else b""
+        told = b": penstock-report %b\n" % msgspec.json.encode({"used": self._used()}) if self.counts else b""
         self._write(out + chunk(told + b"data: [DONE]\n\n") + b"0\r\n\r\n")
         self._over()
 
@@ -384,7 +380,6 @@ async def _main(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run as a process."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--worker", default="w-stub")

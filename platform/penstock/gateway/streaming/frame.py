@@ -13,7 +13,7 @@ from penstock.gateway.answers import account
 from penstock.gateway.answers.account import Account, EngineTimes
 from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.streaming import batch_stages, stages
+from penstock.gateway.streaming import stages
 from penstock.gateway.streaming.watch import Watch, nobody
 
 
@@ -140,8 +140,8 @@ class Frame:
             in_engine_s = self.clock() - self._sent_at - at_gate_s - timings.seconds.get(Stage.ADAPTER, 0.0)
             for stage, seconds in stages.engine_stages(self.metrics, in_engine_s).items():
                 timings.put(stage, seconds + (at_gate_s if stage is Stage.QUEUE else 0.0))
-        elif self.call.attempts.batch:
-            batch_stages.split(timings, self.call.attempts.batch, items=self.call.cost.prompts)
+        elif (batched := self.call.attempts.report.batched) is not None:
+            stages.split_batched(timings, batched, items=self.call.cost.prompts)
 
     def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
         """Return the reply's headers: the resolved version, and where the time went so far."""

@@ -7,7 +7,7 @@ request would be exact and cost more than the request's whole way through the ga
 
 from dataclasses import dataclass
 
-from penstock.domain.fleet.worker import Load
+from penstock.domain.serving.load import Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
