@@ -1,6 +1,6 @@
-"""The routing table: an immutable, versioned snapshot; the one bridge from controller to gateway.
+"""The routing table: an immutable, numbered snapshot, the one bridge from controller to gateway.
 
-The gateway serves from the last good one when the controller and its database are away (I2, I3).
+A gateway serves from the last good one while controller and database are unavailable (I2, I3).
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ MOST_OVERRIDES = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEntry:
-    """A worker as the gateways see it; without address while it starts (its ``ready_in_s`` is what matters then)."""
+    """A worker for gateways; without an address while it starts, when ``ready_in_s`` matters."""
 
     id: WorkerId
     url: str
@@ -40,7 +40,7 @@ class WorkerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionEntry:
-    """A servable version: what preprocessing, admission and routing need to know, and its workers."""
+    """A servable version for preprocessing, admission and routing, and its workers."""
 
     id: VersionId
     digest: str
@@ -121,7 +121,7 @@ EMPTY = RoutingTable(number=0, made_at=0.0)
 
 
 def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
-    """Return the version that ``name@digest`` names by more than the digest's first digits; None where none or two."""
+    """Return the version that ``name@digest`` names by more than the short digest; None if none or several match."""
     model, _, digits = name.partition("@")
     if len(digits) <= SHORT_DIGEST:
         return None
@@ -130,7 +130,7 @@ def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | Non
 
 
 def validate(table: RoutingTable) -> RoutingTable:
-    """Return the table, or raise ``TableRefused`` naming the first thing that is wrong with it."""
+    """Return the table, or raise ``TableRefused`` naming its first fault."""
     known = {v.id for v in table.versions}
     if len(known) != len(table.versions):
         raise TableRefused("a version stands in the table twice")
@@ -172,7 +172,7 @@ def _validate_route(route: Route, known: set[VersionId]) -> None:
 
 
 def _validate_exceptions(route: Route) -> None:
-    """Check what a route says beside its weights."""
+    """Check fallback, overrides and shadow."""
     own = {share.version for share in route.shares}
     if route.fallback and route.fallback not in own:
         raise TableRefused(f"alias {route.alias} falls back to {route.fallback}, which is none of its versions")

@@ -1,4 +1,4 @@
-"""What serves: workers, their life, their load."""
+"""Workers: their states, their heartbeats, the orders to them."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,7 +31,7 @@ class WorkerState(StrEnum):
 
     @property
     def serves(self) -> bool:
-        """True where new work may be sent."""
+        """True if new work may be sent."""
         return self is WorkerState.READY
 
     @property
@@ -41,7 +41,7 @@ class WorkerState(StrEnum):
 
 
 class WorkerOrder(StrEnum):
-    """What the controller wants of a worker; each answer to a heartbeat says it."""
+    """The controller's order to a worker, in each answer to a heartbeat."""
 
     SERVE = "serve"
     """Go on; who sleeps is to wake."""
@@ -51,7 +51,7 @@ class WorkerOrder(StrEnum):
 
 
 class WorkerEnd(StrEnum):
-    """Why a worker goes."""
+    """The reason for a worker's end."""
 
     DRAINED = "drained"
     """The controller ordered it, or somebody stopped it."""
@@ -82,7 +82,7 @@ _STARTING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTiming:
-    """How long one phase of a start took."""
+    """The duration of one phase of a start."""
 
     phase: WorkerState
     seconds: float
@@ -90,7 +90,7 @@ class PhaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAdapter:
-    """An adapter that a worker could not serve when it was last asked for, why, and for how long it is refused yet."""
+    """An adapter that a worker refused when last asked, the reason, and the seconds until it may be asked again."""
 
     version: VersionId
     reason: str
@@ -100,7 +100,7 @@ class RefusedAdapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """A worker's heartbeat to the controller: its identity, state, address, load, timings of its last start."""
+    """A worker's heartbeat: identity, state, address, load, timings of its last start."""
 
     worker: WorkerId
     version: VersionId

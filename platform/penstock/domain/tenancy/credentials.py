@@ -1,8 +1,8 @@
-"""The one check of an API key, for the gateways' callers and for the operators' API. Pure.
+"""The one check of an API key, for gateways and the operators' API. Pure.
 
-A user looks the key up by the id that the credential names, in memory or in a store, and has it verified here. The
-look-up may take different times for known and unknown ids: ids are no secrets. The hash of the secret is compared in
-constant time. Before the secret is proven no refusal says what is wrong; its holder is told that the key has ended.
+Each looks the key up by the id in the credential, in memory or in a store, and verifies it here. Look-ups may differ in
+time for known and unknown ids: ids are no secrets. The secret's hash is compared in constant time. Refusals say nothing
+until the secret is proven; then its holder learns that the key has ended.
 """
 
 from penstock.domain.errors import Unauthenticated

@@ -43,10 +43,9 @@ class LedgerRow:
     """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
 
     ``exact`` is False if the engine's token count never came; delivered tokens were counted then. ``gpu_s`` are the
-    engine's
-    seconds, its steps divided among the sequences in them, or an estimate. ``continued`` counts the workers that went
-    on with
-    the stream.
+    engine's seconds, its steps divided among their sequences, or an estimate. ``continued`` counts the workers that
+    went on
+    with the stream.
     """
 
     request: RequestId
