@@ -20,9 +20,7 @@ from penstock.domain.ids import VersionId
 
 
 class RegistryReader(Protocol):
-    async def catalogue(self) -> Catalogue:
-        """Return the catalogue, or raise ``StoreUnavailable``."""
-        ...
+    async def catalogue(self) -> Catalogue: ...
 
 
 class Rollouts(Protocol):
@@ -64,9 +62,7 @@ class Fleet(Protocol):
 
 
 class TablePublisher(Protocol):
-    async def latest(self) -> RoutingTable:
-        """Return the last published table, or the empty one."""
-        ...
+    async def latest(self) -> RoutingTable: ...
 
     async def publish(self, table: RoutingTable) -> None:
         """Store and push it; refuse a number that is not newer."""

@@ -102,7 +102,6 @@ class Runtime:
         self._news.set()
 
     def wanted(self, told: Wanted) -> None:
-        """Record a gateway's report of held requests."""
         self._parts.demand.take(told)
 
     async def run(self) -> None:
@@ -175,7 +174,7 @@ class Runtime:
         self.failed_ticks += 1
         self._parts.metrics.counter(names.TICK_FAILURES).inc()
         logger().warning("tick_failed", code=code, reason=reason)
-        if not self.is_ready:  # whoever asks for readiness sends no heartbeats here
+        if not self.is_ready:  # an unready controller is sent no heartbeats
             self._parts.orders.listen_from(self._parts.loop.clock.now())
 
     def _after(self, done: Tick) -> None:

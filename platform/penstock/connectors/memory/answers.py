@@ -113,7 +113,7 @@ class MemoryAnswers:
         return room, room.records.get(key.name)
 
     def _has_room(self, room: _Room, *, more_bytes: int = 0, records: int = 0) -> bool:
-        """Drop old records until ``size`` more fits; False if what is being written takes it all."""
+        """Drop old records until ``more_bytes`` and ``records`` fit; False if what is being written takes it all."""
         quota = self._quota
         while room.size_bytes + more_bytes > quota.max_bytes or len(room.records) + records > quota.max_records:
             oldest = room.oldest()

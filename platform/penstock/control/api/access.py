@@ -41,17 +41,14 @@ class Caller:
         )
 
     def check_role(self, roles: Collection[Role]) -> None:
-        """Raise ``Forbidden`` if the key has none of these roles."""
         if self.key.role not in roles:
             raise Forbidden(f"this needs a key with one of the roles: {', '.join(sorted(roles))}")
 
     def check_operator(self) -> None:
-        """Raise ``Forbidden`` if the key is not the operators'."""
         if not self.is_operator:
             raise Forbidden(f"this needs a key of the tenant {OPERATORS}")
 
     def check_tenant(self, tenant: TenantId) -> None:
-        """Raise ``Forbidden`` if the key may not see this tenant."""
         if not self.sees(tenant):
             raise Forbidden("this key is of another tenant")
 

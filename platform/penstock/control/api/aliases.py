@@ -111,7 +111,6 @@ async def _overrides(control: Control, alias: Alias, body: NewShares) -> tuple[O
 
 
 def check_tenants(alias: Alias, named: Iterable[TenantId], ring: KeyRing, now: float, *, param: str) -> None:
-    """Raise ``InvalidField`` if one of these is no tenant, or may not use the alias."""
     tenants = {tenant.id for tenant in ring.tenants}
     keys: dict[TenantId, list[bool]] = {}
     for key in ring.keys:

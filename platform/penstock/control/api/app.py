@@ -45,7 +45,6 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
-    """Return the application."""
     app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None)
     app.state.control = control
     for router in _ROUTERS:

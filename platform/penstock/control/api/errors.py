@@ -52,7 +52,6 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def status_of(error: PenstockError) -> int:
-    """Return the HTTP status of the class, or of its parent."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 

@@ -187,7 +187,6 @@ async def _pin(control: Control, caller: Operator, version: VersionId, *, pinned
 
 
 async def _check_known(control: Control, tenants: Owners) -> None:
-    """Raise ``InvalidField`` if one of these is no tenant."""
     known = {tenant.id for tenant in (await control.ring()).tenants} if tenants else set[TenantId]()
     for one in tenants or ():
         if one not in known:

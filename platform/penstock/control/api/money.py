@@ -195,7 +195,6 @@ async def _compare(control: Control) -> tuple[Compared, ...] | None:
 
 
 def as_csv(rows: Sequence[LedgerRow]) -> str:
-    """Return rows as CSV with a line of names (RFC 4180)."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)

@@ -55,7 +55,6 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
 
 
 async def change(store: TenancyStore, whose: ScopeId, wanted: Change, act: Act) -> Plan:
-    """Change the named fields of a plan and note them in the act; raise ``InvalidField``."""
     named = wanted.named
     if not named:
         raise InvalidField(f"nothing to change: name at least one of {', '.join(type(wanted).model_fields)}")

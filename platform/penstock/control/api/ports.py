@@ -12,9 +12,7 @@ from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 class TenancyStore(Protocol):
     """Tenants and keys; a change and its act are written in one transaction."""
 
-    async def tenants(self) -> tuple[Tenant, ...]:
-        """Return every tenant, by id."""
-        ...
+    async def tenants(self) -> tuple[Tenant, ...]: ...
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
         """Store a new one; ``Conflict`` if the id is taken or the organisation does not exist."""
@@ -38,9 +36,7 @@ class TenancyStore(Protocol):
         """Change a plan under a lock and return it, None if there is no such scope; ``change`` may raise."""
         ...
 
-    async def keys(self) -> tuple[ApiKey, ...]:
-        """Return every key, oldest first."""
-        ...
+    async def keys(self) -> tuple[ApiKey, ...]: ...
 
     async def key(self, key_id: KeyId) -> ApiKey | None: ...
 
@@ -58,9 +54,7 @@ class TenancyStore(Protocol):
 
 
 class TableHistory(Protocol):
-    async def latest(self) -> RoutingTable:
-        """Return the newest, or the empty one."""
-        ...
+    async def latest(self) -> RoutingTable: ...
 
     async def publish(self, table: RoutingTable) -> None:
         """Store and push; ``Conflict`` if the number is not the newest."""

@@ -75,7 +75,6 @@ class LedgerBudgets:
     _ended: dict[Tier, tuple[Ended, ...]] = field(default_factory=dict)
 
     async def is_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
-        """Tell whether rollouts in this tier are frozen."""
         return (await self.verdict(tier, versions)).pace is Pace.FROZEN
 
     async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> Verdict:

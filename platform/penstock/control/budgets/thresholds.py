@@ -26,7 +26,6 @@ class Crossing:
 
 
 def crossed(lines: Iterable[BudgetLine]) -> Iterator[Crossing]:
-    """Yield every threshold that is reached, lower ones first."""
     for line in lines:
         for percent in PERCENTS:
             if line.spent * 100 >= line.budget.cap * percent:

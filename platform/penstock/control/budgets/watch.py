@@ -56,7 +56,6 @@ class BudgetWatch:
     """Alarms that are known to have been raised, so that the log is not asked again."""
 
     async def run(self, every_s: float = EVERY_S) -> None:
-        """Check until cancelled; an unavailable store is asked again next time."""
         while True:
             if self.acts():
                 try:

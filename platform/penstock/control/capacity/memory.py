@@ -32,7 +32,6 @@ def worker_bytes(manifest: Manifest) -> int:
 
 
 def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
-    """Return the bytes of a worker by version."""
     return {one.id: worker_bytes(one.manifest) for one in versions}
 
 

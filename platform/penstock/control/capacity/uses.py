@@ -20,7 +20,6 @@ SOON_PER_S, SOON_S = 0.02, 15.0
 
 
 def follow(before: Seen | None, report: WorkerReport, now: float) -> Seen:
-    """Return the worker's record after this report (Unix seconds)."""
     if before is None:
         is_active = is_busy(report)
         return Seen(report=report, at=now, used_at=now if is_active else 0.0, uses=float(is_active))
@@ -48,5 +47,4 @@ def worth(seen: Seen, now: float) -> float:
 
 
 def _count(seen: Seen, now: float) -> float:
-    """Return its uses, faded by age."""
     return Fading(seen.uses, seen.used_at).now(now, HALF_S)

@@ -25,9 +25,7 @@ class Host(Protocol):
 class Warmth(Protocol):
     """The one way to order a worker awake or asleep, with its next heartbeat."""
 
-    def promote(self, worker: WorkerId) -> None:
-        """Order it to wake and serve."""
-        ...
+    def promote(self, worker: WorkerId) -> None: ...
 
     def park(self, worker: WorkerId) -> None:
         """Order it to free its engine's memory once its streams have ended."""
@@ -83,7 +81,6 @@ class Orders:
         return view
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Start and drain through the host, and record the orders."""
         for worker in plan.drain:
             self._note(worker)
         for worker in plan.sleep:

@@ -58,7 +58,6 @@ class _Replica(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """True if it serves or will serve."""
         return not self.is_draining and not self.is_silent and self.state not in _GOING
 
     @property
@@ -72,7 +71,6 @@ class _Replica(NamedTuple):
 
     @property
     def is_proven(self) -> bool:
-        """True if it serves, or has served and sleeps."""
         return self.state in _PROVEN
 
 
@@ -170,7 +168,6 @@ def _is_outdated(wanted: Deployment, replica: _Replica) -> bool:
 
 
 def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
-    """Return the Unix second of the next allowed start."""
     bursts = _bursts(deaths)
     if bursts <= 1:
         return -math.inf

@@ -61,13 +61,11 @@ class FleetMetrics:
         self._alive = {worker: version for worker, version in alive.items() if worker not in leaving}
 
     def unknown(self) -> None:
-        """Remove the gauges: another controller leads."""
         self._workers.clear()
         self._wanted.clear()
         self._states, self._versions, self._alive = set(), set(), {}
 
     def ended(self, report: WorkerReport) -> None:
-        """Count a worker that gave its reason for ending."""
         if report.end is not None:
             self._ends.labels(report.version, report.end).inc()
 

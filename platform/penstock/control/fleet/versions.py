@@ -69,7 +69,6 @@ def _must_drain(running: Running, wanted: Mapping[VersionId, Deployment]) -> boo
 
 
 def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
-    """Count the version's workers that may still have a stream."""
     return sum(one.version == version and one.worker not in free for one in view.running)
 
 

@@ -8,7 +8,6 @@ from penstock.domain.ids import WorkerId
 
 
 def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:
-    """Return the reason for a start: too few workers, or a replacement."""
     return Decision(
         what="start",
         target=wanted.version,
@@ -19,7 +18,6 @@ def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:
 
 
 def wait(wanted: Deployment, deaths: Sequence[float], window_s: float) -> Decision:
-    """Return the reason for a delayed start: recent deaths."""
     return Decision(
         what="wait",
         target=wanted.version,
@@ -30,7 +28,6 @@ def wait(wanted: Deployment, deaths: Sequence[float], window_s: float) -> Decisi
 
 
 def silent(worker: WorkerId, patience_s: float) -> Decision:
-    """Return the reason for draining a silent worker."""
     return Decision(
         what="drain",
         target=worker,
@@ -41,14 +38,12 @@ def silent(worker: WorkerId, patience_s: float) -> Decision:
 
 
 def failed(worker: WorkerId, detail: str) -> Decision:
-    """Return the reason for draining a worker that reported its failure."""
     return Decision(
         what="drain", target=worker, signal="worker_state", value=f"failed: {detail}", objective="a worker serves"
     )
 
 
 def surplus(worker: WorkerId, wanted: Deployment, counted: int, *, outdated: bool) -> Decision:
-    """Return the reason for draining a working worker: too many, or its successor is ready."""
     return Decision(
         what="drain",
         target=worker,

@@ -45,7 +45,6 @@ class Demand:
             self._on_news()
 
     def wanted(self) -> tuple[Wanted, ...]:
-        """Return the versions with held requests, the longest wait first."""
         now = self._clock.now()
         self._told = {version: told for version, told in self._told.items() if now - told[1] < KEPT_S}
         return tuple(sorted((one for one, _ in self._told.values()), key=lambda one: (one.since, one.version)))

@@ -247,7 +247,6 @@ def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
 
 
 def _was_here(resident: Resident, now: float, policy: PoolPolicy) -> bool:
-    """Tell whether it is past its residency."""
     return now - resident.since >= max(policy.residency_s, policy.residency_wakes * resident.wake_s)
 
 

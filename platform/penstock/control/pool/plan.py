@@ -82,7 +82,6 @@ class _Scene:
         )
 
     def claims(self) -> Iterator[Claim]:
-        """Yield the claims of workers that sleep or fall asleep."""
         of: dict[VersionId, list[Resident]] = defaultdict(list)
         for resident in self.residents:
             of[resident.version].append(resident)
@@ -102,7 +101,6 @@ class _Scene:
                 yield _claim(sleeping[0], Rank.SECOND, "workers_busy", f"all of {len(awake)}", math.inf)
 
     def starts(self, versions: Iterable[VersionId]) -> Iterator[Claim]:
-        """Yield the claims of workers to start."""
         for version in versions:
             wanted = self.wanted.get(version)
             rank = Rank.KEPT if version in self.kept else Rank.WAITED_FOR if wanted else Rank.NEW

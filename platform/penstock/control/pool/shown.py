@@ -40,7 +40,6 @@ class PoolMetrics:
                 self._swaps.labels(one.signal).inc()
 
     def unknown(self) -> None:
-        """Reset the leader's gauges: another controller leads."""
         for gauge in (self._limit, self._held, self._wait):
             gauge.set(0.0)
 
@@ -61,7 +60,6 @@ class PoolMetrics:
 
 
 def _is_waking(report: WorkerReport) -> bool:
-    """Tell whether it is between sleep and ready."""
     if report.state is WorkerState.WAKING:
         return True
     return report.state is WorkerState.WARMING and any(one.phase is WorkerState.WAKING for one in report.phases)

@@ -32,8 +32,7 @@ def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
 
 
 def no_place(version: VersionId, signal: str, size_bytes: int, limit_bytes: int) -> Decision:
-    """Return why a claim has no memory yet, or never will."""
-    needs = f"it needs {megabytes(size_bytes)}, and nobody who may sleep now is idle"
+    needs = f"it needs {megabytes(size_bytes)}, and no worker that may sleep now is idle"
     return Decision(
         what="wait",
         target=version,
@@ -44,7 +43,6 @@ def no_place(version: VersionId, signal: str, size_bytes: int, limit_bytes: int)
 
 
 def given_up(worker: WorkerId, size_bytes: int, limit_bytes: int) -> Decision:
-    """Return the reason for ending a sleeping worker: it can never wake."""
     return Decision(
         what="drain",
         target=worker,
@@ -55,11 +53,9 @@ def given_up(worker: WorkerId, size_bytes: int, limit_bytes: int) -> Decision:
 
 
 def does_not_fit(size_bytes: int, limit_bytes: int) -> str:
-    """Say that a version is larger than the pool."""
     return f"does not fit: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)}"
 
 
 def is_crowded_out(size_bytes: int, limit_bytes: int) -> str:
-    """Say that pinned versions leave too little memory, with the remedy."""
     does = "penstock models unpin VERSION, or enlarge PENSTOCK_POOL_BYTES"
     return f"has no place beside what is pinned: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)} ({does})"

@@ -67,7 +67,6 @@ def check_scale(wanted: Deployment, known: Catalogue) -> None:
 
 
 def check_renewal(version: VersionId, known: Iterable[ModelVersion]) -> None:
-    """Raise ``Conflict`` if a version has no workers of its own."""
     base = base_of(version, known)
     if base != version:
         raise Conflict(f"an adapter has no workers of its own: penstock restart {base}")
@@ -88,7 +87,6 @@ def check_pin(version: VersionId, known: Catalogue) -> None:
 
 
 def _used_on(base: VersionId, known: Catalogue) -> list[VersionId]:
-    """Return a version's adapters that are deployed or behind an alias."""
     named = {share.version for route in known.routes for share in route.shares}
     named |= {one.version for one in known.deployments if one.replicas}
     of = adapter.bases_of(known.versions)

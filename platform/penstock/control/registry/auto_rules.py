@@ -18,7 +18,6 @@ Changes = tuple[tuple[Alias, Auto | None], ...]
 
 
 def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Route], autos: Collection[Auto]) -> Auto:
-    """Return it, or raise ``InvalidField``."""
     if not NAME.fullmatch(auto.alias):
         raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
     names = {one.alias for one in autos} | {auto.alias}
@@ -39,7 +38,6 @@ def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Ro
 
 
 def check_alias(alias: Alias, autos: Collection[Auto]) -> None:
-    """Raise ``Conflict`` if a name belongs to an auto alias."""
     if alias in {auto.alias for auto in autos}:
         raise Conflict(f"{alias} is an auto alias: remove it first, or take another name")
 
@@ -60,7 +58,6 @@ def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
 
 
 def _led(versions: Sequence[ModelVersion], routes: Sequence[Route]) -> Mapping[str, Sequence[Manifest]]:
-    """Return the manifests behind each name that a rule may lead to."""
     known: dict[VersionId, Manifest] = {version.id: version.manifest for version in versions}
     led: dict[str, Sequence[Manifest]] = {version: [manifest] for version, manifest in known.items()}
     for route in routes:
@@ -93,6 +90,5 @@ def _not_comparable(rule: Rule, other: Rule, led: Mapping[str, Sequence[Manifest
 
 
 def _embeds(rule: Rule, manifests: Sequence[Manifest]) -> bool:
-    """Tell whether this rule may match requests for embeddings."""
     is_open = not rule.apis or any(Task.EMBED in api.tasks for api in rule.apis)
     return is_open and any(manifest.task is Task.EMBED for manifest in manifests)

@@ -14,9 +14,9 @@ def checked(tenants: Owners) -> Owners:
         return None
     found = tuple(sorted({*tenants}))
     if not found:
-        raise InvalidField("name at least one tenant, or null for everybody", param="tenants")
+        raise InvalidField("name at least one tenant, or null for every tenant", param="tenants")
     if len(found) > MOST_OWNERS:
-        raise InvalidField(f"a version is for {MOST_OWNERS} tenants at most, or for everybody", param="tenants")
+        raise InvalidField(f"a version is for {MOST_OWNERS} tenants at most, or for every tenant", param="tenants")
     return found
 
 

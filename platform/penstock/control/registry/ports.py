@@ -14,9 +14,7 @@ from penstock.domain.tenancy.owners import EVERYBODY, Owned, Owners
 class RegistryStore(Protocol):
     """A change and its act are written in one transaction; every method may raise ``StoreUnavailable``."""
 
-    async def versions(self) -> tuple[ModelVersion, ...]:
-        """Return every version, oldest first."""
-        ...
+    async def versions(self) -> tuple[ModelVersion, ...]: ...
 
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
@@ -26,29 +24,21 @@ class RegistryStore(Protocol):
         """
         ...
 
-    async def routes(self) -> tuple[Route, ...]:
-        """Return the routes in force, by alias."""
-        ...
+    async def routes(self) -> tuple[Route, ...]: ...
 
     async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
         """Set (None: remove) several aliases at once."""
         ...
 
-    async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]:
-        """Return an alias's past routes, newest first."""
-        ...
+    async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]: ...
 
-    async def autos(self) -> tuple[Auto, ...]:
-        """Return the auto aliases in force, by alias."""
-        ...
+    async def autos(self) -> tuple[Auto, ...]: ...
 
     async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
         """Set (None: remove) several auto aliases at once."""
         ...
 
-    async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]:
-        """Return an auto alias's past rules, newest first."""
-        ...
+    async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]: ...
 
     async def owned(self) -> tuple[Owned, ...]:
         """Return the versions with tenants of their own, by version."""
@@ -58,9 +48,7 @@ class RegistryStore(Protocol):
         """Set a version's tenants; ``Conflict`` if there is no such version."""
         ...
 
-    async def deployments(self) -> tuple[Deployment, ...]:
-        """Return every deployment, by version."""
-        ...
+    async def deployments(self) -> tuple[Deployment, ...]: ...
 
     async def put_deployment(self, deployment: Deployment, act: Act) -> None:
         """Set a version's deployment; ``Conflict`` if there is no such version."""

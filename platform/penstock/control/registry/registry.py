@@ -53,16 +53,13 @@ class Registry:
         return (await self._store.catalogue()).owners
 
     async def of_base(self, version: VersionId) -> tuple[VersionId, ...]:
-        """Return a version and its adapters."""
         bases = bases_of(await self._store.versions())
         return version, *sorted(one for one, base in bases.items() if base == version)
 
     async def versions(self) -> tuple[ModelVersion, ...]:
-        """Return every version, oldest first."""
         return await self._store.versions()
 
     async def version(self, version_id: VersionId) -> ModelVersion:
-        """Return one version, or raise ``UnknownModel``."""
         for version in await self._store.versions():
             if version.id == version_id:
                 return version
@@ -86,7 +83,6 @@ class Registry:
         return route
 
     async def remove_alias(self, alias: Alias, act: Act) -> None:
-        """Remove an alias, or raise ``UnknownModel``."""
         if alias not in {route.alias for route in await self._store.routes()}:
             raise UnknownModel(f"there is no alias {alias}")
         auto_rules.check_unled(alias, await self._store.autos())
@@ -113,17 +109,14 @@ class Registry:
         return auto
 
     async def remove_auto(self, alias: Alias, act: Act) -> None:
-        """Remove an auto alias, or raise ``UnknownModel``."""
         if alias not in {auto.alias for auto in await self._store.autos()}:
             raise UnknownModel(f"there is no auto alias {alias}")
         await self._store.put_autos(((alias, None),), act)
 
     async def auto_history(self, alias: Alias, limit: int = 50) -> tuple[PastAuto, ...]:
-        """Return an auto alias's past rules, newest first."""
         return await self._store.auto_history(alias, limit)
 
     async def alias_history(self, alias: Alias, limit: int = 50) -> tuple[PastRoute, ...]:
-        """Return an alias's past routes, newest first."""
         return await self._store.route_history(alias, limit)
 
     async def deployments(self) -> tuple[Deployment, ...]:
@@ -158,7 +151,6 @@ class Registry:
         return await self._renew(replace(await self._existing(version), renew_before=act.at), act)
 
     async def renew_worker(self, version: VersionId, worker: WorkerId, act: Act) -> Deployment:
-        """Request that one worker be replaced."""
         deployment = await self._existing(version)
         renew = (*(one for one in deployment.renew if one != worker), worker)[-_RENEWALS_KEPT:]
         return await self._renew(replace(deployment, renew=renew), act)

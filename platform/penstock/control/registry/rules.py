@@ -26,7 +26,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
-    """Return the manifest's version, or raise ``ArtifactRefused``."""
     if not NAME.fullmatch(manifest.name):
         raise ArtifactRefused(
             "a model's name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
@@ -79,7 +78,6 @@ def _check_files(manifest: Manifest) -> None:
 
 
 def check_route(route: Route, known: frozenset[VersionId]) -> Route:
-    """Return the route, or raise ``InvalidField``."""
     if not NAME.fullmatch(route.alias):
         raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
     versions = [share.version for share in route.shares]
@@ -108,7 +106,6 @@ def _check_overrides(route: Route, versions: Collection[VersionId]) -> None:
 
 
 def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Deployment:
-    """Return the deployment, or raise ``InvalidField``."""
     if deployment.version not in known:
         raise InvalidField(f"there is no version {deployment.version}", param="version")
     if not 0 <= deployment.replicas <= MAX_REPLICAS:

@@ -39,9 +39,7 @@ class Judges(Protocol):
         """Return the judgement now; None without a judge."""
         ...
 
-    def next_stage(self, rollout: Rollout) -> None:
-        """Require new proofs."""
-        ...
+    def next_stage(self, rollout: Rollout) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +165,6 @@ def _decision(word: str, rollout: Rollout, says: str) -> Decision:
 
 
 def _word(before: Rollout, after: Rollout) -> str:
-    """Return the change's name in the audit log."""
     if after.stage != before.stage:
         return "promote"
     if after.proposes is not before.proposes:

@@ -68,7 +68,6 @@ class Comparisons:
         return judge.judgement(self._now)
 
     def next_stage(self, rollout: Rollout) -> None:
-        """Require new proofs: the share has changed."""
         judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is not None:
             judge.next_stage()
@@ -98,9 +97,8 @@ class Comparisons:
 
 
 def pairs(route: Route) -> tuple[Pair, ...]:
-    """Return the pairs to judge behind an alias."""
     shares = [share for share in route.shares if share.weight > 0]
-    if len(shares) < 2:  # noqa: PLR2004  one alone has nobody beside it
+    if len(shares) < 2:  # noqa: PLR2004  one version has no other beside it
         return ()
     incumbent = max(shares, key=lambda share: share.weight).version
     return tuple(Pair(route.alias, incumbent, one.version) for one in shares if one.version != incumbent)

@@ -50,7 +50,6 @@ class EProcess:
         self._evidence = None
 
     def copy(self) -> "EProcess":
-        """Return an independent copy with the same wealth."""
         found = EProcess(self._fractions, forgets=self._forgets)
         found._logs = list(self._logs)
         return found
@@ -66,7 +65,6 @@ class EProcess:
 
     @property
     def log_wealth(self) -> float:
-        """The natural log of the mean wealth."""
         if self._evidence is None:
             top = max(self._logs)
             self._evidence = top + math.log(sum([math.exp(one - top) for one in self._logs]) / len(self._logs))
@@ -96,7 +94,6 @@ class GainTable:
 
 
 def total_gains(counts: Mapping[float, int], gains_of: Callable[[float], Sequence[float]]) -> Sequence[float]:
-    """Return the bets' summed log gains."""
     found: Sequence[float] = ()
     for score, count in counts.items():
         if count:
@@ -107,7 +104,6 @@ def total_gains(counts: Mapping[float, int], gains_of: Callable[[float], Sequenc
 
 @lru_cache(maxsize=1 << 14)
 def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
-    """Return each bet's log gain for a score."""
     return tuple([math.log1p(fraction / mean * (score - mean)) for fraction in fractions])
 
 

@@ -45,7 +45,6 @@ class Evidence:
     _forgot_at: float = 0.0
 
     async def look(self, now: float) -> None:
-        """Read new seconds (Unix seconds)."""
         while found := await self.store.since(self._after, KEPT_S):
             for told in found:
                 self._take(told)
@@ -73,7 +72,6 @@ class ComparisonWatch:
     _followed_at: float = float("-inf")
 
     async def run(self) -> None:
-        """Read until cancelled; an unavailable store is asked again next time."""
         while True:
             try:
                 await self.look()

@@ -106,7 +106,7 @@ class Judge:
         needed = self.needs_answers and self._answers > 0
         found += [one for side in self._scored.values() if (one := side.finding(is_needed=needed))]
         unfit = self._unfit()
-        if self.has_everything:  # nobody to compare with any more: of what was compared, harm alone goes on to speak
+        if self.has_everything:  # no incumbent to compare with any more: of its comparisons harm alone still counts
             found = [one for one in found if one.metric not in RANKED or one.verdict in _HARM]
         if unfit:
             found = [replace(one, verdict=Verdict.WAIT) if one.metric in TIMED else one for one in found]

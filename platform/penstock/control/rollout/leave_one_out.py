@@ -50,7 +50,6 @@ class EventLeaveOneOut:
             del self._without[max(self._without, key=lambda one: self._without[one].log_wealth)]
 
     def holds_without_any(self, log_odds: float) -> bool:
-        """Tell whether the evidence reaches these odds without any one tenant."""
         return bool(self._without) and all(bets.reaches(log_odds) for bets in self._without.values())
 
 

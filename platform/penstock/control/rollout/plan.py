@@ -145,7 +145,6 @@ def _scored_s(per_s: float, gates: Gates) -> float:
 
 
 def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
-    """Return the seconds to an abort, by fault."""
     found = dict[str, float]()
     gate, odds, caps = gates.ranked[Metric.TTFT], gates.odds, gates.per_second
     for times in SLOWER if stage.weight < WEIGHT_TOTAL else ():

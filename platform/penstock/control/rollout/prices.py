@@ -21,7 +21,6 @@ class Prices:
     copies: Mapping[TenantId, Mapping[float, int]] = field(default_factory=dict)
 
     def told(self, but: TenantId | None = None) -> dict[float, int]:
-        """Return the scores of all copies, or of all but one tenant's."""
         found: dict[float, int] = defaultdict(int)
         for tenant, scores in self.copies.items():
             for score, many in scores.items() if tenant != but else ():

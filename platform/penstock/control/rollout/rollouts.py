@@ -143,7 +143,6 @@ class Rollouts:
                 return Stored(rollout=step.rollout, number=step.change.number)
 
     async def one(self, rollout: str) -> Stored:
-        """Return one, or raise ``UnknownRollout``."""
         stored = await self.store.one(rollout)
         if stored is None:
             raise UnknownRollout(f"there is no rollout {rollout[:80]!r}")
@@ -162,7 +161,6 @@ class Rollouts:
                 raise Conflict(f"the rollout {one.rollout.id} says where {one.rollout.alias} leads: abort it first")
 
     async def check_idle(self, version: VersionId) -> None:
-        """Raise ``Conflict`` if this version takes part in a live rollout."""
         for one in await self.store.live():
             if version in (one.rollout.incumbent, one.rollout.candidate):
                 raise Conflict(f"{version} takes part in the rollout {one.rollout.id}: end it first")

@@ -37,7 +37,7 @@ def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
     check_pair(rollout, known)
     if not any(one.version == rollout.candidate and one.replicas for one in known.deployments):
         do = f"penstock models scale {rollout.candidate} 1"
-        raise Conflict(f"{rollout.candidate} is not deployed, so nobody could answer: {do}")
+        raise Conflict(f"{rollout.candidate} is not deployed, so no worker could answer: {do}")
     for other in live:
         if rollout.candidate in (other.candidate, other.incumbent) or rollout.incumbent == other.candidate:
             raise Conflict(f"a version of these is in the rollout {other.id} of {other.alias}: end that one first")
@@ -107,7 +107,6 @@ def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -
 
 
 def _weights_of(version: ModelVersion) -> str:
-    """Return the digest of the version whose workers serve it."""
     return version.manifest.adapter.base if version.manifest.adapter is not None else version.digest
 
 

@@ -270,7 +270,6 @@ def _finding(metric: Metric, verdict: Verdict, strength: float | None, sample: t
 
 @lru_cache
 def _rows(gate: RankGate) -> GainTable:
-    """Return the gate's table of gains, shared by all judges."""
     return GainTable(((gate.hold, False), (gate.abort, False), (gate.brake, False), (1.0 - gate.promote, True)))
 
 

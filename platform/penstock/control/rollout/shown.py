@@ -45,7 +45,6 @@ class RolloutMetrics:
         self._ends.labels(rollout.alias, rollout.state).inc()
 
     def unknown(self) -> None:
-        """Remove the gauges: another controller leads."""
         for gauge in (self._states, self._share, self._unfit, self._proposed):
             gauge.clear()
         self._live = {}

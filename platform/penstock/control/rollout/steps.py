@@ -39,7 +39,6 @@ class Seen:
 
 
 def check(rollout: Rollout) -> None:
-    """Raise ``InvalidField`` if these stages can't be rolled out."""
     if rollout.incumbent == rollout.candidate:
         raise InvalidField("the candidate is the incumbent itself", param="candidate")
     if not 1 <= len(rollout.stages) <= MOST_STAGES:
@@ -90,7 +89,6 @@ def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
 
 
 def resume(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Let it go on; raises ``Conflict`` if it runs, or is over."""
     act = _Act(rollout, now, number, who)
     act.refuse(State.RUNNING, "it runs")
     return act.to(State.RUNNING, why)
@@ -106,7 +104,6 @@ def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> St
 
 
 def abort(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Return everything to the incumbent; raises ``Conflict`` if it is over."""
     act = _Act(rollout, now, number, who)
     act.refuse()
     return act.to(State.ABORTED, why)
@@ -185,7 +182,6 @@ def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str)
 
 
 def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
-    """Freeze, promote, end, or hold after its time."""
     rollout = act.rollout
     if seen.budget_spent and not rollout.by_person:
         return act.to(State.FROZEN, "the error budget is spent: nothing is promoted until it is not, or a person does")
@@ -224,9 +220,8 @@ def _may_undo(rollout: Rollout) -> bool:
 
 
 def _unproven(act: _Act, seen: Seen) -> str:
-    """Return what is missing for a proof, in words."""
     if seen.judgement is None:
-        return "nobody has told anything, so no proof"
+        return "no evidence has come, so no proof"
     silent_s = act.now - seen.judgement.at
     if silent_s > STALE_S:
         return f"nothing was told for {silent_s:.0f} s, so no proof"

@@ -108,7 +108,6 @@ class Ranks:
         return found, unmatched
 
     def scores_by(self, times: Iterable[Times], forgiven: tuple[int, ...]) -> tuple[list[dict[float, int]], int]:
-        """Return the same for several ``forgiven``."""
         found: list[dict[float, int]] = [{} for _ in forgiven]
         by_stratum: dict[Stratum, tuple[_Comparators, dict[int, float]]] = {}
         unmatched = 0
@@ -157,7 +156,6 @@ class Ranks:
 
 
 def _rank(comparators: _Comparators, place: int) -> float:
-    """Return the weighted mean rank, in hundredths."""
     ranks = weights = 0.0
     for known, weight in comparators:
         ranks += known.rank(place) * weight

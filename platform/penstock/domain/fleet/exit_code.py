@@ -7,7 +7,7 @@ from contextlib import suppress
 def how_it_ended(code: int | None) -> str:
     """Describe an exit code (negative: a signal; None: unknown)."""
     if code is None:
-        return "ended, nobody knows how"
+        return "ended, with an unknown exit code"
     if code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"
