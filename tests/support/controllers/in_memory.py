@@ -97,8 +97,7 @@ class Room:
         self.heartbeats = Heartbeats(self.leases, clock, listeners=self.signals.listeners)
         self.demand = Demand(clock, on_news=self.signals.news.set)
         self.host = PaperHost(clock)
-        self.orders = Orders(self.host)
-        self.leadings = 0
+        self.orders, self.leadings = Orders(self.host), 0
         self.decisions = Decisions(MemoryDecisions())
         self.rules, self.rollouts = Registry(self.registry, pool_bytes=pool_bytes), MemoryRollouts(self.registry)
         self.comparisons = Comparisons(slos.gates)

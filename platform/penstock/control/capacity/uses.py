@@ -38,7 +38,7 @@ def is_busy(report: WorkerReport) -> bool:
     return report.load.running + report.load.waiting > 0
 
 
-def worth(seen: Seen, now: float) -> float:
+def uses_per_s(seen: Seen, now: float) -> float:
     """Return the expected uses a second from now on; 0 if it was never used."""
     if not seen.uses:
         return 0.0

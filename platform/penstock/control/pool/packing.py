@@ -49,7 +49,7 @@ class Resident:
     since: float = 0.0
     """When it became ready; 0 where that is not known."""
     used_at: float = 0.0
-    worth: float = 0.0
+    uses_per_s: float = 0.0
     """How much it is used; 0 where it never was."""
     wake_s: float = 0.0
     """What waking it takes, by its last start; 0 where that is not known."""
@@ -243,7 +243,7 @@ def pack(
 
 def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
     """Tell whether it is idle and past its residency; a worker that was proven and never used has none."""
-    return not resident.is_busy and (not resident.worth or _was_here(resident, now, policy))
+    return not resident.is_busy and (not resident.uses_per_s or _was_here(resident, now, policy))
 
 
 def _was_here(resident: Resident, now: float, policy: PoolPolicy) -> bool:
@@ -259,7 +259,7 @@ def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
     """
     found: list[Resident] = []
     freed = 0
-    ordered = sorted(idle, key=lambda one: (one.worth / max(1, one.size_bytes), one.used_at, one.worker))
+    ordered = sorted(idle, key=lambda one: (one.uses_per_s / max(1, one.size_bytes), one.used_at, one.worker))
     for resident in ordered:
         if freed >= short:
             break
@@ -267,11 +267,11 @@ def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
         freed += resident.size_bytes
     if freed < short:
         return None
-    for resident in sorted(found, key=lambda one: (one.worth, one.used_at, one.worker), reverse=True):
+    for resident in sorted(found, key=lambda one: (one.uses_per_s, one.used_at, one.worker), reverse=True):
         if freed - resident.size_bytes >= short:
             found.remove(resident)
             freed -= resident.size_bytes
-    alone = min((one for one in ordered if one.size_bytes >= short > 0), key=lambda one: one.worth, default=None)
-    if alone is not None and alone.worth <= sum(one.worth for one in found):
+    alone = min((one for one in ordered if one.size_bytes >= short > 0), key=lambda one: one.uses_per_s, default=None)
+    if alone is not None and alone.uses_per_s <= sum(one.uses_per_s for one in found):
         return [alone]
     return found

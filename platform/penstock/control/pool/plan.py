@@ -170,7 +170,7 @@ def _resident(
         is_busy=report is not None and uses.is_busy(report),
         since=last.since if last else 0.0,
         used_at=last.used_at if last else 0.0,
-        worth=uses.worth(last, now) if last else 0.0,
+        uses_per_s=uses.uses_per_s(last, now) if last else 0.0,
         wake_s=report.restart_s if report else 0.0,
     )
 

@@ -20,7 +20,7 @@ CAP = 1.0
 """What a second counts at most; also where nothing is known."""
 LEAST_CAP = 0.05
 PER_INDEPENDENT = 2.5
-"""Requests that a second may count for each witness of its own in it: the tolerance in the null pays for the rest."""
+"""Requests that a second may count for each independent one: the tolerance in the null pays for the rest."""
 _VARIANCE = 1.0 / 12.0
 """Of a rank among equals."""
 
@@ -71,8 +71,8 @@ class AACheck:
         if len(self._bins) < LEAST_BINS:
             return CAP
         many, spread = self._count / len(self._bins), self._spread / len(self._bins)
-        witnesses_per_s = _VARIANCE / max(spread, _VARIANCE / many) / BIN_S
-        return min(CAP, max(LEAST_CAP, PER_INDEPENDENT * witnesses_per_s))
+        independent_per_s = _VARIANCE / max(spread, _VARIANCE / many) / BIN_S
+        return min(CAP, max(LEAST_CAP, PER_INDEPENDENT * independent_per_s))
 
     def _close(self, following: int) -> None:
         self._bins.extend((total / many, int(many)) for total, many in self._open.values() if many)

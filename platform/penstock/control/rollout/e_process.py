@@ -74,10 +74,10 @@ class EProcess:
 class GainTable:
     """Log gains by score for several e-processes, each with a fixed tolerated mean."""
 
-    __slots__ = ("_rows", "_sides")
+    __slots__ = ("_means", "_rows")
 
-    def __init__(self, sides: Sequence[tuple[float, bool]]) -> None:
-        self._sides = tuple(sides)
+    def __init__(self, means: Sequence[tuple[float, bool]]) -> None:
+        self._means = tuple(means)
         self._rows: dict[float, Sequence[float]] = {}
 
     def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
@@ -88,8 +88,10 @@ class GainTable:
     def _row(self, score: float) -> Sequence[float]:
         row = self._rows.get(score)
         if row is None:
-            sides = [_gains(1.0 - score if is_turned else score, mean, FRACTIONS) for mean, is_turned in self._sides]
-            row = self._rows[score] = tuple(chain.from_iterable(sides))
+            gains = [
+                _gains(1.0 - score if is_mirrored else score, mean, FRACTIONS) for mean, is_mirrored in self._means
+            ]
+            row = self._rows[score] = tuple(chain.from_iterable(gains))
         return row
 
 

@@ -102,9 +102,9 @@ class Judge:
         return self._said
 
     def _judged(self, now: float) -> Judgement:
-        found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
+        found = [one for tests in (self._ranked, self._shares) for test in tests.values() if (one := test.finding)]
         needed = self.needs_answers and self._answers > 0
-        found += [one for side in self._scored.values() if (one := side.finding(is_needed=needed))]
+        found += [one for test in self._scored.values() if (one := test.finding(is_needed=needed))]
         unfit = self._unfit()
         if self.has_everything:  # no incumbent to compare with any more: of its comparisons harm alone still counts
             found = [one for one in found if one.metric not in RANKED or one.verdict in _HARM]

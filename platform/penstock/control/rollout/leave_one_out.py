@@ -71,23 +71,23 @@ class _Parts:
     """Each tenant's part of either version's recent answers."""
 
     def __init__(self) -> None:
-        self._sides: tuple[Counter[TenantId], ...] = (Counter(), Counter())
+        self._answers: tuple[Counter[TenantId], ...] = (Counter(), Counter())
         self._totals: tuple[int, ...] = (0, 0)
         self._faded_at = 0
 
-    def add(self, at: int, sides: tuple[Counter[TenantId], ...]) -> None:
+    def add(self, at: int, answers: tuple[Counter[TenantId], ...]) -> None:
         """Add a second's answers; earlier ones fade."""
         if at - self._faded_at >= _FADES_S:
             self._faded_at = at
-            self._sides = tuple(Counter({who: n // 2 for who, n in side.items() if n > 1}) for side in self._sides)
-        for side, answers in zip(self._sides, sides, strict=True):
-            side.update(answers)
-        self._totals = tuple(side.total() for side in self._sides)
+            self._answers = tuple(Counter({who: n // 2 for who, n in one.items() if n > 1}) for one in self._answers)
+        for known, new in zip(self._answers, answers, strict=True):
+            known.update(new)
+        self._totals = tuple(one.total() for one in self._answers)
 
     def of(self, tenant: TenantId, more: int = 0) -> float:
         """Return a tenant's parts of both versions, as if it had ``more`` answers at each."""
-        sides = zip(self._sides, self._totals, strict=True)
-        return sum((side[tenant] + more) / total for side, total in sides if total)
+        answers = zip(self._answers, self._totals, strict=True)
+        return sum((one[tenant] + more) / total for one, total in answers if total)
 
 
 class PriceLeaveOneOut:
@@ -127,14 +127,14 @@ class PriceLeaveOneOut:
         without = self._without.values()
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
-    def _admitted(self, at: int, sides: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
+    def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
         """Return the tenants to add; each replaces one with a far smaller part.
 
         The tenant that contributed most is never replaced: its evidence stays in the other e-processes.
         """
-        self._parts.add(at, sides)
+        self._parts.add(at, answers)
         found = list[TenantId]()
-        for tenant in dict.fromkeys(chain(*sides)):
+        for tenant in dict.fromkeys(chain(*answers)):
             if tenant in self._without:
                 continue
             if len(self._without) + len(found) >= MOST_PRICED:
@@ -147,5 +147,5 @@ class PriceLeaveOneOut:
         return found
 
 
-def _but(side: Mapping[TenantId, Sequence[Times]], tenant: TenantId) -> list[Times]:
-    return [times for who, of in side.items() if who != tenant for times in of]
+def _but(one: Mapping[TenantId, Sequence[Times]], tenant: TenantId) -> list[Times]:
+    return [times for who, of in one.items() if who != tenant for times in of]

@@ -29,7 +29,7 @@ FEW_BAD = 0.05
 ROUNDING = 0.03
 """Of the tokens of equal versions another one is the likeliest, in another precision."""
 STRATA = 12
-"""Strata that traffic fills, about: each needs company of the incumbent's."""
+"""Strata that traffic fills, about: each needs comparable requests of the incumbent."""
 _BINS = 50
 _NORMAL = NormalDist()
 
@@ -38,8 +38,7 @@ _NORMAL = NormalDist()
 class PlannedStage:
     """A stage: the candidate's requests a second, and what follows.
 
-    ``needs_s`` is the time to a proof, None if the traffic is too thin for the rollout's patience; ``lacks`` then says
-    why.
+    ``needs_s`` is the time to a proof, None if the traffic is too thin for the rollout's patience; ``lacks`` says why.
     ``finds_s`` is the time to an abort by fault, None if it would not be seen.
     """
 
@@ -149,9 +148,9 @@ def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
     gate, odds, caps = gates.ranked[Metric.TTFT], gates.odds, gates.per_second
     for times in SLOWER if stage.weight < WEIGHT_TOTAL else ():
         slow = {score: part * per_s for score, part in _ranks(times).items()}
-        sides = ((gate.abort, caps.abort, odds.abort), (gate.brake, caps.brake, odds.brake))
+        tests = ((gate.abort, caps.abort, odds.abort), (gate.brake, caps.brake, odds.brake))
         found[f"{times:g}x slower"] = LATE_S + NEIGHBOURS * min(
-            expected_s(slow, mean, cap, bar) for mean, cap, bar in sides
+            expected_s(slow, mean, cap, bar) for mean, cap, bar in tests
         )
     floor = gates.shares[Metric.BAD].floor
     for name, bad in ((f"{FEW_BAD:.0%} bad", FEW_BAD), ("all bad", 1.0)):

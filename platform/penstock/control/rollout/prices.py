@@ -51,8 +51,8 @@ def prices(candidate: Iterable[ArmCounts], incumbent: Iterable[ArmCounts]) -> Pr
     return Prices(candidate=_by_tenant(mine), incumbent=_by_tenant(incumbent), copies=known)
 
 
-def _many(side: Mapping[TenantId, Sequence[Times]]) -> Counter[TenantId]:
-    return Counter({who: sum(many for _, counts in times for _, many in counts) for who, times in side.items()})
+def _many(by_tenant: Mapping[TenantId, Sequence[Times]]) -> Counter[TenantId]:
+    return Counter({who: sum(many for _, counts in times for _, many in counts) for who, times in by_tenant.items()})
 
 
 def _add(scores: dict[float, int], steps: Iterable[tuple[int, int]]) -> None:

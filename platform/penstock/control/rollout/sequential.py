@@ -95,12 +95,12 @@ class RankTest:
         said = f"mean rank {mean:.2f} among the incumbent's{forgiven}, " if mean is not None else ""
         said = f"{self._metric}: {said}{self._sample} comparable requests"
         said += f", {self._unmatched} without any to compare with" if self._unmatched else ""
-        sides = (
+        tests = (
             (Verdict.ABORT, self._abort, self._odds.abort, self._gate.abort),
             (Verdict.ABORT, self._brake, self._odds.brake, self._gate.brake),
             (Verdict.HOLD, self._hold, self._odds.hold, self._gate.hold),
         )
-        for verdict, bets, odds, tolerated in sides:
+        for verdict, bets, odds, tolerated in tests:
             if bets.reaches(math.log(odds)):
                 return self._harm(verdict, bets, odds, f"{said}; more than {tolerated:.2f} is tolerated")
         strength = _strength(self._proof, self._odds.promote)
@@ -154,8 +154,8 @@ class ScoreTest:
         """The finding now; None without evidence if no proof is needed. A proof holds at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
-        sides = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
-        for verdict, bets, tolerated in sides:
+        tests = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
+        for verdict, bets, tolerated in tests:
             if bets.reaches(math.log(self._odds.share)):
                 return self._told(verdict, bets, self._odds.share, f"{said}; more than {tolerated:.0%} is tolerated")
         proven = _strength(self._proof, self._odds.promote) >= 1.0 and self._sample >= self._least
