@@ -112,7 +112,7 @@ def test_a_flood_waits_for_a_neighbour_that_is_expected_back(
     flood = Habit(tenant=FLOOD, per_s=9.0, prompts=(33, 166), output=60, patience_s=20.0)
     alone = read_beside(None).reader.ttft_quantile(0.99)
     fair = read_beside(flood)
-    monkeypatch.setattr(anticipation, "WAIT_PART", 0.0)
+    monkeypatch.setattr(anticipation, "ANTICIPATION_PART", 0.0)
     hasty = read_beside(flood)
     p99 = {"alone": alone, "fair": fair.reader.ttft_quantile(0.99), "hasty": hasty.reader.ttft_quantile(0.99)}
     record_property("p99_ttft_s", p99)

@@ -11,7 +11,7 @@ from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Record, run
 from penstock.worker.engines.stepping import Stepping
 from penstock.worker.gate.queueing import compared
-from penstock.worker.gate.queueing.may_enter import OVERBOOKED_PART
+from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder
 

@@ -16,7 +16,7 @@ from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Refused, Worker
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
-from penstock.worker.gate.queueing.forecast import LEAST_RETRY_S
+from penstock.worker.gate.queueing.constants import LEAST_RETRY_S
 from penstock.worker.gate.queueing.retries import Retries
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder

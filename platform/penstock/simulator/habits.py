@@ -16,7 +16,7 @@ from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
 from penstock.simulator.worker import Arrival, Record, run
 from penstock.worker.engines.stepping import Stepping, prompt_bound
 from penstock.worker.gate.queueing import compared
-from penstock.worker.gate.queueing.may_enter import OVERBOOKED_PART
+from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder

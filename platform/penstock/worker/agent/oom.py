@@ -1,11 +1,11 @@
-"""What the kernel says of processes that it killed for want of memory."""
+"""The kernel's count of OOM kills."""
 
 from contextlib import suppress
 from pathlib import Path
 
 
 def oom_kills() -> int | None:
-    """Return how many processes this kernel has killed for want of memory, None where it does not say."""
+    """Return this kernel's number of OOM kills, None if unknown."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

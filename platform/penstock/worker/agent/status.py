@@ -1,6 +1,6 @@
-"""What a worker shows: its metrics, and the pages of its own small server.
+"""A worker's metrics, and the pages of its small server.
 
-The page of metrics is put together of three: the agent's own, the gate's, and the engine's in the platform's names.
+The metrics page joins the agent's, the gate's, and the engine's in the platform's names.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class WorkerMetrics:
-    """The agent's own metrics, bound to its version."""
+    """The agent's metrics, bound to its version."""
 
     def __init__(self, version: VersionId, worker: WorkerId, zone: str) -> None:
         self.metrics = Metrics(CATALOGUE)
@@ -44,30 +44,23 @@ class WorkerMetrics:
         self._probe = self.metrics.histogram(names.PROBE_SECONDS).labels(version)
 
     def state(self, state: WorkerState) -> None:
-        """Show the state."""
         for each, gauge in self._states.items():
             gauge.set(each is state)
 
     def devices(self, kind: str, number: int) -> None:
-        """Show what the engine computes on."""
         self.metrics.gauge(names.WORKER_DEVICES).labels(version=self._version, device=kind).set(number)
 
     def phase(self, timing: PhaseTiming) -> None:
-        """Count a phase of a start."""
         self.metrics.histogram(names.PHASE_SECONDS).labels(self._version, timing.phase).observe(timing.seconds)
 
     def restart(self, cause: Cause) -> None:
-        """Count an engine that had to be started again."""
         self._restarts[cause].inc()
 
     def probed(self, seconds: float) -> None:
-        """Count a probe that was answered."""
         self._probe.observe(seconds)
 
 
 def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: GateClient) -> Mapping[str, Page]:
-    """Return what the status server serves."""
-
     async def health() -> tuple[int, str, bytes]:
         return 200, "text/plain", b"ok\n"
 
@@ -84,7 +77,7 @@ def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: Ga
 
 
 async def _or(reading: Awaitable[T], default: T) -> T:
-    """Return the reading, or the default while the engine is not there."""
+    """Return the reading, or the default without an engine."""
     try:
         return await reading
     except OSError:

@@ -1,7 +1,7 @@
-"""Seconds of a batch by its size, at the device's usual pace: never less for more items. Pure.
+"""Compute time of a batch by size at the device's usual pace, never falling. Pure.
 
-Measurements are kept at a few sizes (knots) and drawn as straight lines between them; beyond them the belief's shape
-goes on. What noise turned round is pooled (pool adjacent violators: the nearest curve that never falls).
+Measurements are kept at a few sizes (knots), linear between them; beyond them the prior's shape continues. Noise that
+would make it fall is pooled (pool adjacent violators: the nearest curve that never falls).
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ LEAST_S = 1e-6
 
 
 class Curve:
-    """Of one bucket."""
+    """Curve of one bucket."""
 
     __slots__ = ("_at", "_count", "_knots", "_prior", "_read", "_sizes")
 
@@ -30,7 +30,6 @@ class Curve:
         self._read: list[float] = []
 
     def seconds(self, size: int) -> float:
-        """Return how long a batch of this size takes."""
         sizes, read = self._sizes, self._read
         if not sizes:
             return self._prior.seconds(size)
@@ -44,7 +43,7 @@ class Curve:
         return read[i - 1] + (read[i] - read[i - 1]) * (size - left) / (right - left)
 
     def learn(self, size: int, seconds: float) -> None:
-        """A batch of this size took so long, at the usual pace."""
+        """Add a measured batch, at the usual pace."""
         knot = self._nearest(size)
         found = max(LEAST_S, seconds)
         if knot != size:

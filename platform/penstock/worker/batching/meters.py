@@ -1,4 +1,4 @@
-"""What the batches of one version add up to, in the platform's metrics. Labels are bound once."""
+"""Metrics of one version's batches. Labels are bound once."""
 
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.batched import Trigger
@@ -21,7 +21,7 @@ CATALOGUE = (
 
 
 class BatchMeters:
-    """Hears what a batcher notes: ``Batcher(..., meters.fired, meters.left)``; ``exposition`` is its page."""
+    """Callbacks of a batcher: ``Batcher(..., meters.fired, meters.left)``; ``exposition`` is the page."""
 
     def __init__(self, version: VersionId) -> None:
         metrics = self.metrics = Metrics(CATALOGUE)
@@ -36,7 +36,6 @@ class BatchMeters:
         self._version = version
 
     def fired(self, fired: Fired) -> None:
-        """A batch has ended."""
         self._batches[fired.trigger].inc()
         self._items.observe(fired.size)
         self._fill.observe(fired.fill_ratio)
@@ -49,9 +48,8 @@ class BatchMeters:
             self._beyond.inc(fired.compute_s > fired.predicted_s)
 
     def left(self, why: Left) -> None:
-        """An item has left without a result."""
+        """Count an item that left without a result."""
         self._left[why].inc()
 
     def exposition(self) -> bytes:
-        """Return them as Prometheus reads them."""
         return self.metrics.exposition()

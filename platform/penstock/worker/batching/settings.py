@@ -1,11 +1,11 @@
-"""How one version is batched: bounds of a batch, the promise that makes the window, what is believed at first."""
+"""Batching settings of one version: bounds, the SLO behind the window, prior compute times."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """Bounds of one class: its items in a batch (0: as many as there may be at all), seconds that one may wait."""
+    """Bounds of one class: items in a batch (0: no bound of its own), longest wait in seconds."""
 
     max_items: int = 0
     max_wait_s: float = 0.05
@@ -13,19 +13,18 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Seconds that a batch is believed to take before anything was measured."""
+    """Assumed compute time before any measurement."""
 
     fixed_s: float = 0.005
     per_item_s: float = 0.002
 
     def seconds(self, size: int) -> float:
-        """Return them for a batch of this size."""
         return self.fixed_s + self.per_item_s * size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
-    """``slo_s`` is what the tier promises for an answer, 0 where it promises nothing."""
+    """``slo_s`` is the tier's promised response time, 0 without one."""
 
     max_items: int = 32
     max_cost: int = 0
@@ -41,5 +40,4 @@ class BatchSettings:
     prior: Prior = field(default_factory=Prior)
 
     def caps(self, *, offline: bool) -> Caps:
-        """Return the bounds of a class."""
         return self.offline if offline else self.interactive

@@ -13,14 +13,13 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import VersionId
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from penstock.worker.gate.asgi import ASGIApp, Scope, call
+from penstock.worker.gate.asgi import OK, ASGIApp, Scope, call
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.constants import LOOK_S
 
 MOST_WAIT_S = 30.0
 """A long poll is answered after so long, with nothing."""
-FULL_S = 0.25
-"""So often it is looked whether one may give way, where memory is full of adapters that are waited for."""
 CATALOGUE = (
     names.ADAPTER_LOADS,
     names.ADAPTER_EVICTIONS,
@@ -29,7 +28,6 @@ CATALOGUE = (
     names.ADAPTER_SWAPS,
     names.ADAPTERS_WAITING,
 )
-_OK = 200
 READY, REFUSED, GAVE_UP = "ready", "refused", "gave_up"
 Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
 
@@ -89,19 +87,19 @@ class Adapters:
             adapter = self._residents.wanted(now)
             if adapter is not None and self._has_room(now):
                 self._residents.begin(adapter, now)
-                return _OK, {"adapter": adapter}
-            look_at = now + FULL_S if adapter is not None else self._residents.look_at(now) or until
+                return OK, {"adapter": adapter}
+            look_at = now + LOOK_S if adapter is not None else self._residents.look_at(now) or until
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(FULL_S / 10, min(look_at, until) - now)):
+                async with asyncio.timeout(max(LOOK_S / 10, min(look_at, until) - now)):
                     await self._news.wait()
-        return _OK, {}
+        return OK, {}
 
     async def pin(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
         """Hold these adapters for good, and want those that are not here; one slot always is for the others."""
         named = tuple(VersionId(one) for one in json.loads(body)["adapters"])
         self._residents.pinned = frozenset(named[: self._slots.size - 1])
         self._news.set()
-        return _OK, {"pinned": sorted(self._residents.pinned)}
+        return OK, {"pinned": sorted(self._residents.pinned)}
 
     async def load(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
         """Put an adapter's weights into the engine's memory, in the place of others if need be."""
@@ -111,11 +109,11 @@ class Adapters:
             self._residents.begin(adapter, now)
         evicted = await self._make_room(scope, now)
         if evicted is None:
-            return _OK, {"evicted": [], "full": True}
+            return OK, {"evicted": [], "full": True}
         status, said = await self._ask(scope, "load", {"lora_name": adapter, "lora_path": raw["path"]})
-        if status == _OK:
+        if status == OK:
             self._residents.loaded(adapter, self._clock.monotonic())
-        return status, {"evicted": evicted, "full": False, **({} if status == _OK else {"error": said})}
+        return status, {"evicted": evicted, "full": False, **({} if status == OK else {"error": said})}
 
     async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
         """Take the agent's word for how a load ended: it answers as it should, or why it is not served here."""
@@ -133,7 +131,7 @@ class Adapters:
                 self._queue.turn_away(adapter, now, float(raw["for_s"]))
             self._residents.gave_up(adapter)
         self._news.set()
-        return _OK, {"resident": self._residents.names}
+        return OK, {"resident": self._residents.names}
 
     def _has_room(self, now: float) -> bool:
         return not self._residents.is_full or self._residents.gives_way(self._slots.busy, now) is not None

@@ -30,7 +30,6 @@ from penstock.worker.gate.refusals import OF_QUEUE, Refusal, Refusals, Refused
 from penstock.worker.gate.tally import Tally
 from penstock.worker.gate.work import excess, work_of
 from penstock.worker.gate_config import TICKET, GateConfig
-from penstock.worker.meter import are_filled
 from penstock.worker.share import Share
 
 
@@ -136,26 +135,15 @@ class Gate:
 
     async def _engine(self, visit: Visit, admitted: Admitted, scope: Scope, send: Send) -> None:
         """Have the engine answer, and settle what the request held, however it ends."""
-        work, prefill = admitted.work, None
+        work = admitted.work
         if work is not None and work.part < 1.0:
             visit.meter.share = Share(work.sequences)
-        if work is not None and not are_filled():
-            prefill = self._presume_prefilled(work)
         connection = Connection(scope["path"], admitted.receive, send, self.clock.monotonic, admitted.report)
         in_flight = InFlight(visit, connection, self.tally)
         try:
             await self._app({**scope, TICKET: visit.ticket}, in_flight.receive, in_flight.send)
         finally:
             in_flight.close()
-            if prefill is not None:
-                prefill.cancel()
-
-    def _presume_prefilled(self, work: Work) -> asyncio.TimerHandle:
-        """Have the prompt count as read after a while: beside an engine without meters no whole answer shows it."""
-        queue, clock = self.queue, self.clock
-        return asyncio.get_running_loop().call_later(
-            queue.prefill.of(work.prompt_tokens), lambda: queue.presume_prefilled(work.request, clock.monotonic())
-        )
 
     def _look_later(self, seconds: float) -> None:
         asyncio.get_running_loop().call_later(seconds, lambda: self.queue.look(self.clock.monotonic()))

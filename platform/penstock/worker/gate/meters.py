@@ -16,10 +16,10 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.serving.used import Used
+from penstock.worker.gate.queueing.constants import MINUTE_S
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current
 
-KEEP_S = 60.0
 MOST_ENDED = 16_384
 COMING_S = 0.2
 """How long a request may still be on its way here when a gateway asks for it: both came to one event loop."""
@@ -59,7 +59,7 @@ class Meters:
         """The request is over, however it ended; whoever waits for that goes on."""
         meter.close()
         self._ended.append((now, request, meter))
-        while self._ended[0][0] < now - KEEP_S or len(self._ended) > MOST_ENDED:
+        while self._ended[0][0] < now - MINUTE_S or len(self._ended) > MOST_ENDED:
             _, name, old = self._ended.popleft()
             if self._meters.get(name) is old:
                 del self._meters[name]

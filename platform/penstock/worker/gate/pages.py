@@ -14,7 +14,7 @@ from penstock.domain.clock import Clock
 from penstock.telemetry.metrics import CONTENT_TYPE
 from penstock.worker.gate import usage
 from penstock.worker.gate.adapters import Adapters
-from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send, answer, call
+from penstock.worker.gate.asgi import OK, ASGIApp, Receive, Scope, Send, answer, call
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.load import Observed
 from penstock.worker.gate.meters import Meters
@@ -26,7 +26,6 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
 SLEEP, WAKE = "/penstock/sleep", "/penstock/wake"
 _OF_ENGINE = {SLEEP: ("/sleep", b"level=1"), WAKE: ("/wake_up", b"")}
 """VLLM's own: level 1 keeps the weights in the host's memory, so a wake reads no file."""
-_OK = 200
 
 Answer = tuple[int, bytes]
 Order = Callable[[Scope, bytes], Awaitable[Answer]]
@@ -95,10 +94,10 @@ class Pages:
     async def _load(self, _: Scope, __: Receive, send: Send) -> None:
         still_s = self.tally.book.still_s(self.clock.monotonic())
         said = {**self._load_fields(), "still_s": still_s, "draining": self.entry.is_draining}
-        await answer(send, _OK, json.dumps(said).encode())
+        await answer(send, OK, json.dumps(said).encode())
 
     async def _metrics(self, _: Scope, __: Receive, send: Send) -> None:
-        await answer(send, _OK, self.tally.exposition(), kind=CONTENT_TYPE)
+        await answer(send, OK, self.tally.exposition(), kind=CONTENT_TYPE)
 
     async def _drain(self, _: Scope, __: bytes) -> Answer:
         self.entry.is_draining = True
@@ -136,11 +135,11 @@ class Pages:
         if not are_filled():
             return 404, b"{}"
         try:
-            return _OK, await usage.answer(self.meters, body)
+            return OK, await usage.answer(self.meters, body)
         except msgspec.MsgspecError:
             return 400, b"{}"
 
-    def _state(self, status: int = _OK) -> Answer:
+    def _state(self, status: int = OK) -> Answer:
         """Return the gate's state, the answer to most orders."""
         state = {
             "load": self._load_fields(),

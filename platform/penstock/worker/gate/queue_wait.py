@@ -19,10 +19,8 @@ from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, TENANT_QUEU
 from penstock.worker.gate.asgi import Message, Receive
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
+from penstock.worker.gate.queueing.constants import LOOK_S
 from penstock.worker.gate.queueing.work import Work
-
-LOOK_S = 0.25
-"""So often it is looked whether an adapter has been loaded, for whom its time is over once it was."""
 
 WORD_S = 0.05
 """So long before its deadline a request that still waits is sent away: its gateway is told why."""
@@ -33,7 +31,7 @@ class Rejection:
     """The request does not enter: why (None where its client left), and how long it would have waited."""
 
     why: Shed | None
-    wait_s: float
+    wait_s: float = 0.0
     reason: str | None = None
     """What was in its way, where that is no lack of capacity: its own tenant's requests, or its adapter's load."""
 
@@ -43,7 +41,7 @@ class Rejection:
         return {"retry_after_s": round(self.wait_s, 3), "reason": self.reason}
 
 
-FOR_GOOD = Rejection(None, 0.0)
+FOR_GOOD = Rejection(None)
 """Nothing is known of when it could enter."""
 
 

@@ -4,8 +4,8 @@ import msgspec
 
 from penstock.domain.ids import RequestId
 from penstock.worker.gate.meters import Meters
+from penstock.worker.gate.queueing.constants import MOST_KNOWN
 
-MOST_ASKED = 1024
 MOST_WAIT_S = 5.0
 
 
@@ -19,5 +19,5 @@ class Asked(msgspec.Struct):
 async def answer(meters: Meters, body: bytes) -> bytes:
     """Return the counts by request as JSON, unknown ones left out; ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=Asked)
-    names = [RequestId(name) for name in asked.requests[:MOST_ASKED]]
+    names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

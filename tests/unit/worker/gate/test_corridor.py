@@ -276,19 +276,6 @@ async def waiting(gate: Gate, client: Client) -> Awaitable[None]:
     return call
 
 
-async def test_whole_answers_do_not_keep_others_out_while_they_are_made(engine: Engine, clock: ManualClock) -> None:
-    """Nobody sees the first token of a unary answer: its prompt counts as through after a while all the same."""
-    gate = Gate(engine, replace(CONFIG, max_num_batched_tokens=10), clock)
-    calls: list[Awaitable[None]] = []
-    first, second = Client(gate), Client(gate)
-    calls.append(asyncio.ensure_future(first.call()))
-    await settle(lambda: len(engine.paths) == 1)
-    calls.append(await waiting(gate, second))
-    await settle(lambda: len(engine.paths) == 2)
-    assert len(first.sent) == 1, "but for its head, the first answer gave no sign that its prompt is through"
-    await cancelled(calls)
-
-
 async def cancelled(calls: list[Awaitable[None]]) -> None:
     for call in calls:
         assert isinstance(call, asyncio.Task)

@@ -3,7 +3,8 @@
 import asyncio
 
 from penstock.domain.ids import RequestId
-from penstock.worker.gate.meters import KEEP_S, MOST_ENDED, Meters
+from penstock.worker.gate.meters import MOST_ENDED, Meters
+from penstock.worker.gate.queueing.constants import MINUTE_S
 
 A, B = RequestId("a"), RequestId("b")
 
@@ -14,9 +15,9 @@ async def test_who_ended_is_known_for_a_minute() -> None:
     meter = meters.open(A)
     meter.made(3)
     meters.close(A, meter, 0.0)
-    meters.close(B, meters.open(B), KEEP_S - 1)
+    meters.close(B, meters.open(B), MINUTE_S - 1)
     assert (await meters.used([A]))[A].output_tokens == 3
-    meters.close(RequestId("c"), meters.open(RequestId("c")), KEEP_S + 1)
+    meters.close(RequestId("c"), meters.open(RequestId("c")), MINUTE_S + 1)
     assert set(await meters.used([A, B])) == {B}
 
 
@@ -35,7 +36,7 @@ async def test_a_running_request_is_not_forgotten_with_its_namesake() -> None:
     meters.close(A, meters.open(A), 0.0)
     again = meters.open(A)
     again.made(2)
-    meters.close(B, meters.open(B), KEEP_S + 1)
+    meters.close(B, meters.open(B), MINUTE_S + 1)
     assert (await meters.used([A]))[A].output_tokens == 2
 
 

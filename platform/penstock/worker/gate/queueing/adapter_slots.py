@@ -7,7 +7,7 @@ it takes nobody in, and is the other's as soon as what runs in it has ended. Who
 order, so tenants get their turns as they get anything else.
 
 The bound: with ``n`` adapters that wait for ``s`` slots, each has its turn after ``n / s`` turns at most, of
-``max(BOUND_S, LEAST_STAY_S)`` and the longest answer that runs in a slot when it is closed.
+``max(BOUND_S, BOUND_S / 2)`` and the longest answer that runs in a slot when it is closed.
 
 Trade-off: a longer bound swaps less and lets slots of a closed slot stand empty less often; who waits, waits longer.
 """
@@ -15,12 +15,8 @@ Trade-off: a longer bound swaps less and lets slots of a closed slot stand empty
 from dataclasses import dataclass
 
 from penstock.domain.ids import NO_VERSION, VersionId
+from penstock.worker.gate.queueing.constants import BOUND_S
 from penstock.worker.gate.queueing.residents import Residents
-
-BOUND_S = 2.0
-"""So long an adapter waits for a slot to come free by itself."""
-LEAST_STAY_S = 1.0
-"""An adapter that has a slot keeps it for so long, where anything of it waits."""
 
 
 @dataclass(slots=True)
@@ -139,7 +135,7 @@ class AdapterSlots:
     def _may_go(self, name: VersionId, slot: _Slot, now: float) -> bool:
         if slot.goes_to:
             return False
-        return now - slot.since >= LEAST_STAY_S or not self.residents.waits(name)
+        return now - slot.since >= BOUND_S / 2 or not self.residents.waits(name)
 
     def _promise(self, adapter: VersionId, now: float) -> bool:
         """Close a slot for it, where it has waited long enough; one at least stays open, where there are several."""
@@ -150,10 +146,10 @@ class AdapterSlots:
         open_ones = {name: slot for name, slot in self._slots.items() if not slot.goes_to}
         if len(open_ones) <= min(1, self.size - 1):
             return False
-        old = [name for name, slot in open_ones.items() if now - slot.since >= LEAST_STAY_S]
+        old = [name for name, slot in open_ones.items() if now - slot.since >= BOUND_S / 2]
         gives_way = self.residents.uses.least(old, now)
         if gives_way is None:
-            self._look(min(slot.since for slot in open_ones.values()) + LEAST_STAY_S)
+            self._look(min(slot.since for slot in open_ones.values()) + BOUND_S / 2)
             return False
         self._slots[gives_way].goes_to = adapter
         self._promised[adapter] = gives_way

@@ -15,17 +15,15 @@ from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.anticipation import Anticipation
+from penstock.worker.gate.queueing.constants import FIRST_PACE, LEAST_LOOK_S, LEAST_RETRY_S
 from penstock.worker.gate.queueing.entered import Entered
-from penstock.worker.gate.queueing.estimates import FIRST_PACE, Pace, Prefill
+from penstock.worker.gate.queueing.estimates import Pace
 from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue, oldest
 from penstock.worker.gate.queueing.flow import Flow
-from penstock.worker.gate.queueing.forecast import LEAST_LOOK_S, LEAST_RETRY_S, Forecast
+from penstock.worker.gate.queueing.forecast import Forecast
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.slots import EngineSize, Slots
 from penstock.worker.gate.queueing.work import Fit, Work
-
-FIRST_TOKENS = 2
-"""With so many tokens or less, a first report tells when the prompt was done; with more it is a whole answer."""
 
 
 class Shed(StrEnum):
@@ -71,7 +69,7 @@ class AdmissionQueue:
         self.slots, self.adapters = Slots(size), adapters
         self.fair, self.rules = FairQueue(bounds), MayEnter(self.slots)
         self.forecast = Forecast(self.fair, self.rules, Pace(initial=pace), adapters)
-        self.prefill, self.entered = Prefill(), Entered()
+        self.entered = Entered()
         self.look_at: float | None = None
         """The second at which the next choice may differ though nothing has happened; None if it won't."""
         self.look_later: Callable[[float], None] = lambda _: None
@@ -176,10 +174,9 @@ class AdmissionQueue:
             self.fair.correct(entry.work, OUTPUT_WEIGHT * min(over, tokens))
             self.slots.grow(entry.work, entry.output_tokens)
         if entry.prompt_left and entry.entered_at is not None:
-            read = min(entry.prompt_left, entry.work.prompt_at_once)
-            self.prefill.learn(read, now - entry.entered_at, exact=tokens <= FIRST_TOKENS)
             entry.prompt_left = 0
-            self.presume_prefilled(request, now)
+            self.slots.prefilled(request)
+            self._open(now)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:
         """The engine has read the prompt: an estimate that was too high is given back, charge and blocks."""
@@ -190,13 +187,6 @@ class AdmissionQueue:
         entry.work = replace(entry.work, prompt_tokens=prompt_tokens)
         entry.prompt_left = min(entry.prompt_left, prompt_tokens)
         self.slots.recount(entry.work, entry.output_tokens)
-
-    def presume_prefilled(self, request: RequestId, now: float) -> None:
-        """The request's prompt is read, or probably is: an answer in one piece shows no first token."""
-        entry = self._entries.get(request)
-        if entry is not None and entry.entered_at is not None:
-            self.slots.prefilled(request)
-            self._open(now)
 
     def look(self, now: float) -> None:
         """Nothing has happened, but the time has come to ask again which may enter."""

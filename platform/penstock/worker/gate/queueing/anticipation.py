@@ -14,28 +14,15 @@ from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.constants import (
+    ANTICIPATION_PART,
+    LEARNING,
+    MOST_ANTICIPATION_S,
+    MOST_AWAY,
+    MOST_KNOWN,
+)
 from penstock.worker.gate.queueing.fair_queue import FairQueue
 from penstock.worker.gate.queueing.work import Work
-
-MOST_WAIT_S = 4.0
-"""Nobody is waited for longer, and a longer pause counts as one of these: a lunch must not outweigh fifty questions."""
-
-USUAL_PART = 0.5
-"""Who usually pauses longer than this part of the wait that is allowed isn't waited for: it may not come in time."""
-
-PAUSE_SHARE = 0.1
-"""Weight of the newest pause among a tenant's."""
-
-MOST_KNOWN = 1024
-"""Of so many tenants the pauses are remembered."""
-
-MOST_AWAY = 16
-"""So many are expected at most, the latest to leave: with more, somebody nearly always would be."""
-
-
-WAIT_PART = 0.5
-"""The part of the time its answer takes that a flood's next prompt waits for somebody else at most: by then about half
-of what runs has ended, and the engine would begin to run dry."""
 
 
 @dataclass(slots=True)
@@ -68,7 +55,7 @@ class Expected:
         if len(self._habits) > MOST_KNOWN:
             self._habits.popitem(last=False)
         habit.left_at = now
-        if habit.pause_s is not None and habit.pause_s <= USUAL_PART * MOST_WAIT_S:
+        if habit.pause_s is not None and habit.pause_s <= ANTICIPATION_PART * MOST_ANTICIPATION_S:
             self._away[tenant] = Absent(tenant, standing, now, habit.pause_s)
             if len(self._away) > MOST_AWAY:
                 self._away.popitem(last=False)
@@ -79,14 +66,14 @@ class Expected:
         habit = self._habits.get(tenant)
         if habit is None or habit.left_at is None:
             return
-        pause_s, habit.left_at = min(MOST_WAIT_S, now - habit.left_at), None
+        pause_s, habit.left_at = min(MOST_ANTICIPATION_S, now - habit.left_at), None
         usual_s = pause_s if habit.pause_s is None else habit.pause_s
-        habit.pause_s = usual_s + PAUSE_SHARE * (pause_s - usual_s)
+        habit.pause_s = usual_s + LEARNING * (pause_s - usual_s)
 
     def soon(self, most_s: float, now: float) -> Iterator[Absent]:
         """Yield whom to wait for, where ``most_s`` after it left is the longest that anybody is waited for."""
         for one in self._away.values():
-            if now < one.left_at + most_s and one.pause_s <= USUAL_PART * most_s:
+            if now < one.left_at + most_s and one.pause_s <= ANTICIPATION_PART * most_s:
                 yield one
 
 
@@ -134,7 +121,7 @@ class Anticipation:
         """Return when to ask again for a flood's prompt that stands back; None if it may go."""
         if not fair.is_flood(head):
             return None
-        most_s = min(MOST_WAIT_S, WAIT_PART * stay_s)
+        most_s = min(MOST_ANTICIPATION_S, ANTICIPATION_PART * stay_s)
         soon = self._expected.soon(most_s, now)
         first = next((one for one in soon if fair.would_go_first(one.tenant, one.standing, head)), None)
         lasts_until = self._patience.lasts_until(most_s, now) if first is not None else None

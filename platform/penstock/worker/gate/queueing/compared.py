@@ -10,7 +10,7 @@ from penstock.domain.ids import NO_VERSION, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Admit, Reject
-from penstock.worker.gate.queueing.estimates import FIRST_PACE
+from penstock.worker.gate.queueing.constants import FIRST_PACE
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize

@@ -6,17 +6,7 @@ times may show that it is faster than believed, never that it is slower.
 
 import math
 
-FOLD_S = 0.25
-"""Shortest span that makes a sample."""
-
-REMEMBERED = 0.98
-"""What a request's stay counts for after the next one: the last fifty make the average."""
-
-FIRST_PACE = 500.0
-"""Tokens of service, or of prompts, per second that an engine is believed to do before it was seen at work."""
-
-MOST_PREFILL_S = 2.0
-"""A prompt whose first token nobody sees is in others' way no longer than this."""
+from penstock.worker.gate.queueing.constants import FOLD_S, REMEMBERED
 
 
 class Pace:
@@ -75,25 +65,3 @@ class Stay:
     def of(self, cost: float) -> float:
         """Return how long a request of this expected cost will probably be in the engine."""
         return cost * self._seconds / self._cost if self._cost else 0.0
-
-
-class Prefill:
-    """Seconds until an engine that took a prompt has been through it: what tells, where no first token does.
-
-    Streams show it exactly, and so does an answer that comes as a whole and says how long it was decoded. One that says
-    nothing shows only that its prompt took no longer than all of it.
-    """
-
-    def __init__(self) -> None:
-        self._tokens, self._seconds = FIRST_PACE, 1.0
-
-    def learn(self, tokens: int, seconds: float, *, exact: bool) -> None:
-        """A prompt of so many tokens was through after so long; ``exact`` where its first token said so."""
-        if seconds <= 0.0 or not (exact or tokens / seconds > self._tokens / self._seconds):
-            return
-        self._tokens = REMEMBERED * self._tokens + tokens
-        self._seconds = REMEMBERED * self._seconds + seconds
-
-    def of(self, tokens: int) -> float:
-        """Return after how many seconds so many prompt tokens are through, probably."""
-        return min(MOST_PREFILL_S, tokens * self._seconds / max(1.0, self._tokens))

@@ -18,12 +18,10 @@ from math import inf
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.fairness.turns import VirtualTimes
+from penstock.worker.gate.queueing.constants import LEVEL_WEIGHT
 from penstock.worker.gate.queueing.flow import Flow
 from penstock.worker.gate.queueing.level import PriorityLevel
 from penstock.worker.gate.queueing.work import Fit, Work
-
-LEVEL_WEIGHT = {Standing.INTERACTIVE: 16.0, Standing.PAID: 4.0, Standing.FREE: 2.0, Standing.BATCH: 1.0}
-"""Shares of the engine between levels that are all backlogged: 70 %, 17 %, 9 %, 4 %. Spare standings have none."""
 
 
 def in_engine(standing: Standing, weight: float) -> float:

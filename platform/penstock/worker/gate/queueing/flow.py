@@ -10,11 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.worker.gate.queueing.constants import MOST_KNOWN
 from penstock.worker.gate.queueing.work import Work
-
-SLACK = 64
-"""How many outdated entries a heap may hold beyond twice what is valid, before it is made anew."""
-
 
 Place = tuple[float, int, int, TenantId]
 
@@ -128,7 +125,7 @@ class LongestFlows:
     def note(self, flow: Flow, flows: Mapping[TenantId, Flow], busy: int) -> None:
         """A flow, one of so many busy ones, has grown."""
         flow.noted = -flow.cost / flow.weight
-        if len(self._heap) > 2 * busy + SLACK:
+        if len(self._heap) > 2 * busy + MOST_KNOWN:
             self._heap = [(f.noted, -f.arrival, f.tenant) for f in flows.values() if f.queue]
             heapq.heapify(self._heap)
         else:

@@ -8,32 +8,20 @@ simulation of the queue.
 """
 
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.constants import (
+    LEAST_LOOK_S,
+    LEAST_RETRY_S,
+    MINUTE_S,
+    NEW_PART,
+    RETRY_HEADROOM,
+    STAY_HEADROOM,
+    WAIT_HEADROOM,
+)
 from penstock.worker.gate.queueing.estimates import Pace, Stay
 from penstock.worker.gate.queueing.fair_queue import FairQueue
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.retries import Retries
 from penstock.worker.gate.queueing.work import Fit, Work
-
-LEAST_RETRY_S = 1.0
-"""The least that a refused caller is asked to wait: the header counts in seconds."""
-
-MOST_RETRY_S = 60.0
-"""And the most: what is to come in a minute nobody knows."""
-
-WAIT_HEADROOM = 1.2
-"""How much longer than expected a wait may become: others may come who go before."""
-
-RETRY_HEADROOM = 1.3
-"""How much longer than expected a refused caller is asked to wait: whoever comes in vain has to come once more."""
-
-NEW_PART = 0.65
-"""The part of its time that whoever comes new may wait, while others of its tenant were told to come back."""
-
-STAY_HEADROOM = 2.0
-"""How much longer than others of its expected cost a request may run: about one of ten does, and would be in vain."""
-
-LEAST_LOOK_S = 1e-6
-"""The queue asks to be looked at no sooner: less than its owner's clock can tell would be now, again and again."""
 
 
 class Forecast:
@@ -144,9 +132,9 @@ class Forecast:
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
         """Return when to come back if what is in the way takes this long, and expect the request then."""
         retry_s = max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s)
-        if retry_s <= MOST_RETRY_S:
+        if retry_s <= MINUTE_S:
             self.retries.expect(work, now + retry_s, now)
-        return min(MOST_RETRY_S, retry_s)
+        return min(MINUTE_S, retry_s)
 
 
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:

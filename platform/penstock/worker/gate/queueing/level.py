@@ -10,20 +10,9 @@ import heapq
 from collections.abc import Callable, Iterator
 
 from penstock.domain.ids import TenantId
-from penstock.worker.gate.queueing.flow import SLACK, Flow, LongestFlows, Place
+from penstock.worker.gate.queueing.constants import LOOK_AHEAD, MAX_BYPASSES, MOST_ASIDE, MOST_KNOWN
+from penstock.worker.gate.queueing.flow import Flow, LongestFlows, Place
 from penstock.worker.gate.queueing.work import Fit, Work
-
-MAX_BYPASSES = 8
-"""How often smaller work may overtake a head that does not fit yet, before everybody waits for it."""
-
-LOOK_AHEAD = 32
-"""How many flows are asked whether their head fits, before it is left at that until something changes."""
-
-MOST_ASIDE = 256
-"""And how many whose adapters aren't in the engine's batch."""
-
-SWEEP_AT = 256
-"""Every so many known tenants, idle ones are forgotten. A power of two."""
 
 
 class PriorityLevel:
@@ -208,7 +197,7 @@ class PriorityLevel:
         """Put a waiting flow to its place; the old entry is known to be outdated by its rank."""
         if not flow.queue:
             return
-        if len(self._next) > 2 * self._busy + SLACK:
+        if len(self._next) > 2 * self._busy + MOST_KNOWN:
             self._next = [f.place for f in self.flows.values() if f.queue and f is not flow]
             heapq.heapify(self._next)
         heapq.heappush(self._next, flow.place)
@@ -226,7 +215,7 @@ class PriorityLevel:
 
     def _sweep(self) -> None:
         """Forget idle tenants that owe nothing, now and then, so that memory follows the busy ones."""
-        if len(self.flows) < SWEEP_AT or len(self.flows) & (SWEEP_AT - 1):
+        if len(self.flows) < MOST_KNOWN or len(self.flows) & (MOST_KNOWN - 1):
             return
         for flow in [f for f in self.flows.values() if not f.queue and not f.running and f.virtual <= self._now]:
             del self.flows[flow.tenant]

@@ -12,39 +12,18 @@ import math
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.constants import (
+    FIRST_PREFILL_PART,
+    KEPT_PART,
+    MOST_OVERBOOKED_PART,
+    OVERBOOKED_PART,
+    PREFILL_PART,
+    RESERVE_PART,
+    STANDING_PART,
+)
 from penstock.worker.gate.queueing.shares import Active, Reserved
 from penstock.worker.gate.queueing.slots import Room, Slots
 from penstock.worker.gate.queueing.work import Fit, Work
-
-STANDING_PART = {
-    Standing.INTERACTIVE: 1.0,
-    Standing.PAID: 0.9,
-    Standing.FREE: 0.8,
-    Standing.BATCH: 0.7,
-    Standing.OVER_QUOTA: 0.6,
-    Standing.SHADOW: 0.5,
-}
-"""The part of the engine that requests of a standing and of lower ones together may hold: the rest waits for better
-ones. For spare standings whatever anybody holds counts: they leave room for all others to come."""
-
-PREFILL_PART_BESIDE_OTHERS = 0.25
-"""The part of a step that prompts may fill while several tenants are about. Whoever comes waits for the step that runs:
-with a whole step of foreign prompts in it, that alone can double the time to a first token. Alone, a tenant may fill
-its steps."""
-FIRST_PREFILL_PART = 0.5
-"""The same for a tenant that has nothing inside: its prompt may join those of half a step, and is next."""
-
-KEPT_PART = 0.125
-"""The part of the slots, one at least, that is kept for tenants below their share, while several of a standing or
-better are about."""
-RESERVE_PART = 0.375
-"""The part of the slots that may be free though somebody waits who fits. What is not kept for those below their share,
-for better standings or by reservation, a flood leaves free while it stands back for somebody, and never more."""
-
-OVERBOOKED_PART = 0.25
-"""What may be booked beyond a full engine that can take slots back, by tenants that have nothing inside."""
-MOST_OVERBOOKED_PART = 1.0
-"""What may be booked beyond a full engine inside which tenants take turns, by tenants below their share."""
 
 _BOUND_FROM = {
     one: tuple(
@@ -97,8 +76,7 @@ class MayEnter:
         return share.takes_one_more(slots.held_by(work.tenant), need) and most.takes_one_more(slots.held, need)
 
     def _fit(self, work: Work, *, is_owed: bool) -> Fit:
-        aside = self._aside(work) if is_owed else 0
-        room = self.slots.room_for(work, prefill_part=self._prefill_part(work), aside=aside)
+        room = self.slots.room_for(work, prefill_part=self._prefill_part(work))
         if room is not Fit.YES or not len(self.slots) or self.reserved.covers(work):
             return room
         need, left, whole = self.slots.need(work), self._left(work.standing), self.slots.whole
@@ -126,13 +104,6 @@ class MayEnter:
             return False
         return any(self._is_over(one, held) for one, held in slots.holders())
 
-    def _aside(self, work: Work) -> int:
-        """Return how much of the prompts in prefill stands still in the engine for its tenant's first one."""
-        slots = self.slots
-        if not slots.size.displaces or slots.held_by(work.tenant).slots:
-            return 0
-        return sum(tokens for one, tokens in slots.prefilling() if self._is_over(one, slots.held_by(one)))
-
     def _is_over(self, tenant: TenantId, held: Room) -> bool:
         """Tell whether a tenant holds more than its part of the slots in use: such a one stands still in the engine."""
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
@@ -152,7 +123,7 @@ class MayEnter:
         is_copy = work.standing is Standing.SHADOW
         if self.active.is_alone and not (is_copy and self.active.has_company(work.tenant)):
             return 1.0
-        return PREFILL_PART_BESIDE_OTHERS if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
+        return PREFILL_PART if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
     def _left(self, standing: Standing) -> Room:
         """Return the room that a standing may still take: of all that isn't kept, and of each part that it is in."""

@@ -13,29 +13,16 @@ from dataclasses import dataclass, field
 
 from penstock.domain.ids import TenantId, VersionId
 from penstock.fairness.fading import Fading
-
-LOADS_PER_MINUTE = 30
-FIRST_LOAD_S = 2.0
-"""What a load is believed to take before one was seen."""
-LEAST_KEPT_S = 5.0
-"""An adapter that something waits for stays in memory for so long after it came."""
-LEARNING = 0.3
-"""Weight of the newest load; the first one counts whole."""
-OVERDUE_S = 1.0
-"""A load that takes longer than loads do is believed to take so much longer."""
-MINUTE_S = 60.0
-WISH_S = 10.0
-"""A request that could not wait for its adapter's load is likely to come again: the adapter is wanted for so long."""
-FIRST_PAUSE_S, MOST_PAUSE_S = 2.0, 60.0
-"""A pin that is refused is wanted again after so long, twice as long each time; then it waits for others as long."""
-MOST_KNOWN = 256
-"""Of so many adapters it is known that they are wished for, or refused."""
-
-
-USE_HALF_LIFE_S = 60.0
-"""A use of an adapter counts half as much after this time."""
-MOST_USED = 1024
-"""The uses of this many adapters are remembered."""
+from penstock.worker.gate.queueing.constants import (
+    FIRST_LOAD_S,
+    LEARNING,
+    LEAST_KEPT_S,
+    LEAST_RETRY_S,
+    LOADS_PER_MINUTE,
+    MINUTE_S,
+    MOST_KNOWN,
+    WISH_S,
+)
 
 
 class Uses:
@@ -46,14 +33,14 @@ class Uses:
 
     def use(self, adapter: VersionId, now: float) -> None:
         """Note a use."""
-        self._uses[adapter] = self._uses.get(adapter, Fading()).plus(1.0, now, USE_HALF_LIFE_S)
+        self._uses[adapter] = self._uses.get(adapter, Fading()).plus(1.0, now, MINUTE_S)
         self._uses.move_to_end(adapter)
-        if len(self._uses) > MOST_USED:
+        if len(self._uses) > MOST_KNOWN:
             self._uses.popitem(last=False)
 
     def least(self, adapters: Iterable[VersionId], now: float) -> VersionId | None:
         """Return the one that was used least; None of none."""
-        return min(adapters, key=lambda one: self._uses.get(one, Fading()).now(now, USE_HALF_LIFE_S), default=None)
+        return min(adapters, key=lambda one: self._uses.get(one, Fading()).now(now, MINUTE_S), default=None)
 
 
 @dataclass(slots=True)
@@ -233,7 +220,7 @@ class Residents:
         self._refused[adapter] = Refused(why, now + for_s)
         if adapter in self.pinned:
             before = self._paused.get(adapter)
-            of_s = min(MOST_PAUSE_S, 2 * before.of_s) if before is not None else FIRST_PAUSE_S
+            of_s = min(MINUTE_S, 2 * before.of_s) if before is not None else FIRST_LOAD_S
             self._paused[adapter] = _Pause(of_s, now + max(of_s, for_s))
         self.loading = None if self.loading == adapter else self.loading
 
@@ -264,7 +251,7 @@ class Residents:
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()
         )
-        left_s = max(OVERDUE_S, self._began + self.load_s - now) if self.loading is not None else 0.0
+        left_s = max(LEAST_RETRY_S, self._began + self.load_s - now) if self.loading is not None else 0.0
         if self.loading == adapter:
             return left_s
         if self.loading in self._waiting:
@@ -275,7 +262,7 @@ class Residents:
 
     def _turn(self, adapter: VersionId, had: Counter[TenantId], now: float) -> tuple[int, int, float]:
         pause = self._paused.get(adapter)
-        if adapter in self.pinned and (pause is None or pause.until + MOST_PAUSE_S <= now):
+        if adapter in self.pinned and (pause is None or pause.until + MINUTE_S <= now):
             return 0, 0, 0.0
         waiting = self._waiting.get(adapter)
         if waiting is None and adapter in self._wishes:

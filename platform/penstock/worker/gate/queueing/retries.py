@@ -15,22 +15,8 @@ from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
+from penstock.worker.gate.queueing.constants import LAPSE_S, LEARNING, MOST_ASIDE, MOST_KNOWN, REMEMBERED
 from penstock.worker.gate.queueing.work import Work, cost
-
-LAPSE_S = 5.0
-"""A place is kept so long after it was due: waits are told in whole seconds, and callers are on their way."""
-
-KEPT_SHARE = 0.05
-"""Weight of the newest place that was taken or has lapsed among all."""
-
-LEAST_KEPT = 0.1
-"""So many of those that were sent away come back, at least: a line of nobody would take in everybody."""
-
-MOST_PLACES, MOST_LINES = 256, 1024
-"""A tenant has so many places in its line, and there are so many lines."""
-
-REMEMBERED = 0.98
-"""What a request's cost counts for after the next one."""
 
 
 class _Place(NamedTuple):
@@ -86,7 +72,7 @@ class Retries:
         self._forget(now)
         line = self._lines.setdefault((work.standing, work.tenant), _Line())
         self._lines.move_to_end((work.standing, work.tenant))
-        if len(line.places) < MOST_PLACES:
+        if len(line.places) < MOST_ASIDE:
             insort(line.places, _Place(due_at, work.prompt_tokens, work.cost))
             line.cost += work.cost
             self._cost += work.cost
@@ -104,7 +90,7 @@ class Retries:
         return line
 
     def _remove(self, work: Work, at: int, *, came: bool) -> None:
-        self._kept_ratio = max(LEAST_KEPT, self._kept_ratio + KEPT_SHARE * (came - self._kept_ratio))
+        self._kept_ratio += LEARNING * (came - self._kept_ratio)
         line = self._lines[work.standing, work.tenant]
         place = line.places.pop(at)
         line.cost -= place.cost
@@ -118,7 +104,7 @@ class Retries:
         """Drop lines to which nobody was added for longest: those that have lapsed, and one that is too many."""
         while self._lines:
             key, line = next(iter(self._lines.items()))
-            if line.places[-1].due_at + LAPSE_S >= now and len(self._lines) < MOST_LINES:
+            if line.places[-1].due_at + LAPSE_S >= now and len(self._lines) < MOST_KNOWN:
                 return
             self._cost -= line.cost
             del self._lines[key]

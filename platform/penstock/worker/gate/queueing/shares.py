@@ -19,12 +19,10 @@ from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.fair_queue import LEVEL_WEIGHT, in_engine
+from penstock.worker.gate.queueing.constants import ACTIVE_S, KEPT_FREE, LEVEL_WEIGHT, MOST_PROMISED, RESERVATION_HOLD_S
+from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.gate.queueing.slots import NOTHING, Room, Slots
 from penstock.worker.gate.queueing.work import Work
-
-ACTIVE_S = 30.0
-"""A tenant counts as about so long after it was last seen."""
 
 
 class _Tenant(NamedTuple):
@@ -128,14 +126,6 @@ class Active:
         return tenant
 
 
-MOST_PROMISED = 0.8
-"""The part of an engine that all reservations together may take."""
-KEPT_FREE = 0.25
-"""The part of what is reserved and unused that nobody else gets."""
-REMEMBERED_S = 3600.0
-"""How long after a tenant's last request its reservation holds."""
-
-
 class Reserved:
     """Who has reserved what of one engine."""
 
@@ -158,7 +148,7 @@ class Reserved:
         """Give up reservations of tenants that have long been away."""
         while self._promised:
             tenant, (_, seen) = next(iter(self._promised.items()))
-            if now - seen <= REMEMBERED_S or self._slots.held_by(tenant).slots:
+            if now - seen <= RESERVATION_HOLD_S or self._slots.held_by(tenant).slots:
                 return
             del self._promised[tenant]
             self._divide()

@@ -64,8 +64,8 @@ class EngineSize:
 class Room(NamedTuple):
     """Some of an engine: slots, and KV blocks. A tuple, because several are made for each request that is looked at."""
 
-    slots: float
-    blocks: float
+    slots: float = 0
+    blocks: float = 0
 
     def plus(self, other: "Room") -> "Room":
         """Return both together."""
@@ -80,7 +80,7 @@ class Room(NamedTuple):
         return held.slots + need.slots - 1 < self.slots and held.blocks + need.blocks <= self.blocks
 
 
-NOTHING = Room(0, 0)
+NOTHING = Room()
 _FROM = {one: tuple(other for other in Standing if other >= one) for one in Standing}
 
 
@@ -102,7 +102,7 @@ class Slots:
         self._slots: dict[RequestId, _Seat] = {}
         self._by_tenant: dict[TenantId, Room] = {}
         self._up_to = dict.fromkeys(Standing, NOTHING)
-        self._prefilling: dict[RequestId, tuple[TenantId, int]] = {}
+        self._prefilling: dict[RequestId, int] = {}
         self._prefill_tokens = 0
         self._cost = 0.0
 
@@ -157,14 +157,8 @@ class Slots:
         """Return what requests of this standing and lower ones hold."""
         return self._up_to[standing]
 
-    def prefilling(self) -> Iterable[tuple[TenantId, int]]:
-        """Return whose prompts are in prefill, and what each takes of a step."""
-        return self._prefilling.values()
-
-    def room_for(self, work: Work, *, prefill_part: float = 1.0, aside: int = 0) -> Fit:
+    def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
         """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
-
-        ``aside`` is what of the prompts in prefill stands still for it.
 
         A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: those
         are through in the step that runs, and it would miss the next one. A request larger than every bound still fits
@@ -175,13 +169,13 @@ class Slots:
         if not self.whole.takes_one_more(self.held, self.need(work)):
             return Fit.NO_ROOM
         own = self.size.in_a_step(work.prompt_at_once) if self.held_by(work.tenant).slots else 0
-        crowded = self._prefill_tokens - aside + own > self.size.prefill_tokens * prefill_part
+        crowded = self._prefill_tokens + own > self.size.prefill_tokens * prefill_part
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
         """Seat the request; its prompt is in prefill until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
-        self._prefilling[work.request] = (work.tenant, tokens)
+        self._prefilling[work.request] = tokens
         self._prefill_tokens += tokens
         need = self.need(work)
         self._slots[work.request] = _Seat(work, int(need.blocks))
@@ -190,8 +184,7 @@ class Slots:
 
     def prefilled(self, request: RequestId) -> None:
         """The request's first token has come."""
-        _, tokens = self._prefilling.pop(request, ("", 0))
-        self._prefill_tokens -= tokens
+        self._prefill_tokens -= self._prefilling.pop(request, 0)
 
     def grow(self, work: Work, output_tokens: int) -> None:
         """Count what a seated request really holds once it has more output tokens than it booked."""

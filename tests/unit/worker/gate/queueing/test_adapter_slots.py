@@ -1,7 +1,8 @@
 """Whose adapters may be in the engine's batch, and when."""
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.worker.gate.queueing.adapter_slots import BOUND_S, LEAST_STAY_S, AdapterSlots
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.constants import BOUND_S
 from penstock.worker.gate.queueing.residents import Residents
 
 A, B, C, D = (VersionId(f"{name}@000000000000") for name in "abcd")
@@ -88,8 +89,8 @@ def test_who_has_just_got_a_slot_keeps_it_for_a_while() -> None:
     queue.residents.came(C, ACME, 0.0)
     seen(queue)
     assert not enters(queue, C, BOUND_S)
-    assert queue.look_at == BOUND_S + LEAST_STAY_S
-    assert not enters(queue, C, BOUND_S + LEAST_STAY_S)
+    assert queue.look_at == BOUND_S + (BOUND_S / 2)
+    assert not enters(queue, C, BOUND_S + (BOUND_S / 2))
     assert not queue.is_open(B)
 
 

@@ -10,7 +10,8 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
-from penstock.worker.gate.queueing.residents import FIRST_LOAD_S, Residents
+from penstock.worker.gate.queueing.constants import FIRST_LOAD_S
+from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder

@@ -13,8 +13,8 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
+from penstock.worker.gate.queueing.constants import RETRY_HEADROOM, WAIT_HEADROOM
 from penstock.worker.gate.queueing.fair_queue import Bounds
-from penstock.worker.gate.queueing.forecast import RETRY_HEADROOM, WAIT_HEADROOM
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder
@@ -325,28 +325,3 @@ def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, S
     assert house.queue.waiting_cost == 0.0
     assert house.queue.slots.saturation == 0.0
     assert not house.queue._entries
-
-
-def test_first_tokens_teach_how_long_prompts_take() -> None:
-    """They are seen of whole answers too, so how long a prompt will take is known from all of them."""
-    house = House()
-    slow_s = house.queue.prefill.of(100)
-    for i in range(300):
-        house.arrive(f"r{i}", now=10.0 * i)
-        house.queue.progressed(RequestId(f"r{i}"), 1, 10.0 * i + 0.05)
-        house.leave(f"r{i}", 10.0 * i + 3.0)
-    assert house.queue.prefill.of(100) == pytest.approx(0.05, rel=0.1)
-    assert slow_s == pytest.approx(0.2)
-
-
-def test_prompts_whose_first_token_nobody_sees_are_not_in_the_way_for_long() -> None:
-    """An answer that comes as a whole holds up the prompts behind it until its own is presumably through."""
-    house = House(compared.make(QueueOrder.FAIR, replace(SIZE, prefill_tokens=100), pace=1000.0))
-    house.arrive("unary")
-    house.arrive("next")
-    assert house.inside == ["unary"]
-    house.queue.presume_prefilled(RequestId("unary"), 1.0)
-    assert house.inside == ["unary", "next"]
-    house.queue.progressed(RequestId("unary"), 50, 2.0)
-    house.queue.presume_prefilled(RequestId("gone"), 2.0)
-    assert house.inside == ["unary", "next"]

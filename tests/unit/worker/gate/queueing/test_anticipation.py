@@ -11,16 +11,14 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
-from penstock.worker.gate.queueing.anticipation import (
+from penstock.worker.gate.queueing.anticipation import Absent, Expected, Patience
+from penstock.worker.gate.queueing.constants import (
+    ANTICIPATION_PART,
+    LEAST_LOOK_S,
+    MOST_ANTICIPATION_S,
     MOST_AWAY,
     MOST_KNOWN,
-    MOST_WAIT_S,
-    WAIT_PART,
-    Absent,
-    Expected,
-    Patience,
 )
-from penstock.worker.gate.queueing.forecast import LEAST_LOOK_S
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder
@@ -189,7 +187,7 @@ def test_a_flood_goes_on_by_itself_when_nobody_comes() -> None:
     """The queue asks to be looked at again: no other event is needed, and the wait is a part of an answer's time."""
     house = with_a_flood()
     house.let_the_reader_pause()
-    assert house.timers[-1] == pytest.approx(1.3 + WAIT_PART * house.queue.forecast.stay.of(200))
+    assert house.timers[-1] == pytest.approx(1.3 + ANTICIPATION_PART * house.queue.forecast.stay.of(200))
     house.look()
     assert house.inside[-1] == "f7"
     assert house.now < 1.3 + ANSWER_S
@@ -223,7 +221,7 @@ def test_under_a_coarse_clock_a_look_still_comes() -> None:
     house = with_a_flood()
     house.now = 1.3
     house.leave("r1")
-    until = house.now + WAIT_PART * house.queue.forecast.stay.of(200)
+    until = house.now + ANTICIPATION_PART * house.queue.forecast.stay.of(200)
     house.now = math.nextafter(until, 0.0)
     house.leave("f0")
     house.timers.clear()
@@ -250,7 +248,7 @@ def test_nobody_is_waited_for_longer_than_a_few_seconds() -> None:
     for _ in range(50):
         house.queue.forecast.stay.learn(60.0, 200.0)
     house.let_the_reader_pause()
-    assert house.timers == [pytest.approx(1.3 + MOST_WAIT_S)]
+    assert house.timers == [pytest.approx(1.3 + MOST_ANTICIPATION_S)]
     house.look()
     assert house.inside[-1] == "f7"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.worker.gate.queueing.estimates import MOST_PREFILL_S, Pace, Prefill, Stay
+from penstock.worker.gate.queueing.estimates import Pace, Stay
 
 
 def test_it_converges_to_the_measured_rate() -> None:
@@ -47,26 +47,3 @@ def test_a_stay_is_learned_by_cost() -> None:
         stay.learn(1.0, 100.0)
         stay.learn(3.0, 100.0)
     assert stay.of(200.0) == pytest.approx(4.0, rel=0.05)
-
-
-def test_prefill_is_learned_from_first_tokens() -> None:
-    """First tokens say how fast prompts are taken, slow or fast; one prompt never blocks others for long."""
-    prefill = Prefill()
-    for _ in range(300):
-        prefill.learn(100, 0.05, exact=True)
-    assert prefill.of(200) == pytest.approx(0.1, rel=0.02)
-    for _ in range(300):
-        prefill.learn(100, 1.0, exact=True)
-    assert prefill.of(100) == pytest.approx(1.0, rel=0.02)
-    assert prefill.of(10**9) == MOST_PREFILL_S
-
-
-def test_whole_answers_only_show_that_prefill_is_faster_than_believed() -> None:
-    """A prompt took no longer than its whole answer did; a long answer says nothing about its prompt."""
-    prefill = Prefill()
-    believed = prefill.of(100)
-    prefill.learn(100, 60.0, exact=False)
-    assert prefill.of(100) == believed
-    for _ in range(300):
-        prefill.learn(1000, 0.1, exact=False)
-    assert prefill.of(1000) == pytest.approx(0.1, rel=0.1)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.fair_queue import LEVEL_WEIGHT, Bounds, FairQueue
-from penstock.worker.gate.queueing.level import MAX_BYPASSES
+from penstock.worker.gate.queueing.constants import LEVEL_WEIGHT, MAX_BYPASSES, MOST_KNOWN
+from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue
 from penstock.worker.gate.queueing.work import Fit, Work
 
 _ids = itertools.count()
@@ -294,7 +294,7 @@ def test_memory_follows_the_busy_tenants() -> None:
         queue.push(item)
         assert queue.pop(anything) is item
         queue.finish(item)
-    assert len(queue._levels[Standing.PAID].flows) <= 512
+    assert len(queue._levels[Standing.PAID].flows) <= 2 * MOST_KNOWN
 
 
 @settings(deadline=None)

@@ -11,8 +11,8 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
-from penstock.worker.gate.queueing.level import MAX_BYPASSES
-from penstock.worker.gate.queueing.may_enter import KEPT_PART, RESERVE_PART, STANDING_PART, MayEnter
+from penstock.worker.gate.queueing.constants import KEPT_PART, MAX_BYPASSES, RESERVE_PART, STANDING_PART
+from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Fit, Work
 from penstock.worker.gate_config import QueueOrder
@@ -171,7 +171,7 @@ def test_a_flood_takes_what_its_many_neighbours_leave(tenants: int, asked: int) 
     for _ in range(asked):
         house.arrive(house.work("busy", Standing.INTERACTIVE, prompt=10, output=10))
         for request in list(house.inside):
-            house.queue.presume_prefilled(request, house.now)
+            house.queue.progressed(request, 0, house.now)
     assert len(house.inside) == min(asked, round((1 - KEPT_PART) * SLOTS))
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing import compared
-from penstock.worker.gate.queueing.shares import KEPT_FREE, MOST_PROMISED, REMEMBERED_S, Reserved
+from penstock.worker.gate.queueing.constants import KEPT_FREE, MOST_PROMISED, RESERVATION_HOLD_S
+from penstock.worker.gate.queueing.shares import Reserved
 from penstock.worker.gate.queueing.slots import EngineSize, Slots
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder
@@ -182,9 +183,9 @@ def test_a_reservation_is_what_the_last_request_said_and_ends_an_hour_after_it()
     reserved.seen(work("r", "t", reserved=0.5), 0.0)
     reserved.seen(work("r", "t", reserved=0.25), 1.0)
     assert slots_of(slots, reserved, "t") == 0.25 * SIZE.max_seqs
-    reserved.forget(1.0 + REMEMBERED_S)
+    reserved.forget(1.0 + RESERVATION_HOLD_S)
     assert slots_of(slots, reserved, "t") == 0.25 * SIZE.max_seqs
-    reserved.forget(2.0 + REMEMBERED_S)
+    reserved.forget(2.0 + RESERVATION_HOLD_S)
     assert (slots_of(slots, reserved, "t"), reserved.kept.slots) == (0, 0)
     reserved.seen(work("r", "t"), 3.0)
     assert reserved.owed() == ()

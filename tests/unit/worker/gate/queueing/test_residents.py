@@ -1,16 +1,8 @@
 """Which adapters an engine holds, which are loaded next, who gives way."""
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.worker.gate.queueing.residents import (
-    LEAST_KEPT_S,
-    LOADS_PER_MINUTE,
-    MINUTE_S,
-    MOST_PAUSE_S,
-    OVERDUE_S,
-    WISH_S,
-    Refused,
-    Residents,
-)
+from penstock.worker.gate.queueing.constants import LEAST_KEPT_S, LEAST_RETRY_S, LOADS_PER_MINUTE, MINUTE_S, WISH_S
+from penstock.worker.gate.queueing.residents import Refused, Residents
 
 ACME, MANY = TenantId("acme"), TenantId("many")
 NOBODY = frozenset[VersionId]()
@@ -120,7 +112,7 @@ def test_the_first_load_counts_whole_and_one_that_takes_longer_is_not_here_at_on
     load(residents, an(1), 0.0, seconds=7.0)
     assert residents.wait_s(an(2), 7.0) == 7.0
     residents.begin(an(2), 7.0)
-    assert residents.wait_s(an(2), 20.0) == OVERDUE_S
+    assert residents.wait_s(an(2), 20.0) == LEAST_RETRY_S
 
 
 def test_what_a_load_takes_is_learned() -> None:
@@ -196,7 +188,7 @@ def test_a_pin_that_is_refused_goes_behind_what_is_waited_for_but_not_for_ever()
     for number in range(1, 100):
         residents.came(an(number), MANY, 0.0)
     now, tried = 2.0, list[VersionId]()
-    while now < 2.0 + MOST_PAUSE_S:
+    while now < 2.0 + MINUTE_S:
         one = residents.wanted(now)
         if one is not None:
             load(residents, one, now)
