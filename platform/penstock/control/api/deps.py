@@ -64,7 +64,7 @@ class Control:
     audit: AuditLog
     ledger: LedgerReader
     meters: SpentStore | None
-    """The limits that all gateways share; None where each gateway keeps its own."""
+    """The limits that all gateways share; None if each gateway has its own."""
     heartbeats: Heartbeats
     orders: Orders
     decisions: Decisions
@@ -78,9 +78,9 @@ class Control:
     addresses: WorkerAddresses
     """Where workers may say that they are."""
     pool_bytes: int = 0
-    """What the workers' machine has for engines; 0 where that bounds nothing."""
+    """The memory for engines on the workers' machine; 0 for no bound."""
     certificate_ends_at: Callable[[], float | None] = lambda: None
-    """Until when this controller's certificate is valid; None where it has none."""
+    """The end of this controller's certificate; None without one."""
 
     async def ring(self) -> KeyRing:
         """Return all keys, tenants and organisations."""

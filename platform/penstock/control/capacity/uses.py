@@ -16,7 +16,7 @@ from penstock.fairness.fading import Fading
 
 HALF_S = 600.0
 SOON_PER_S, SOON_S = 0.02, 15.0
-"""How often a second who was just used is used again, beside that, and after how long half as often."""
+"""Additional uses a second of a worker just used, and the time after which they halve."""
 
 
 def follow(before: Seen | None, report: WorkerReport, now: float) -> Seen:

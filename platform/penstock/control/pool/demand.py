@@ -13,7 +13,7 @@ from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 
 KEPT_S = 3.0
-"""Gateways repeat it each second: whom nobody has named for so long, nobody waits for."""
+"""Gateways repeat it each second: a version not named for this long is not waited for."""
 _MOST = 1000
 
 

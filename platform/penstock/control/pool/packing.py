@@ -47,12 +47,12 @@ class Resident:
     stay: Stay
     is_busy: bool = False
     since: float = 0.0
-    """When it became ready; 0 where that is not known."""
+    """When it became ready; 0 if unknown."""
     used_at: float = 0.0
     uses_per_s: float = 0.0
-    """How much it is used; 0 where it never was."""
+    """Expected uses a second; 0 if it was never used."""
     wake_s: float = 0.0
-    """What waking it takes, by its last start; 0 where that is not known."""
+    """Seconds of a wake, by its last start; 0 if unknown."""
 
 
 _GOING = frozenset({Stay.FALLING_ASLEEP, Stay.LEAVING})
@@ -66,7 +66,7 @@ class Rank(IntEnum):
     WAITED_FOR = 1
     NEW = 2
     SECOND = 3
-    """Another worker of a version that serves: it takes what is free, and nobody's place."""
+    """Another worker of a version that serves: it takes free bytes and displaces no resident."""
 
 
 _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
@@ -85,7 +85,7 @@ class Claim:
     """Why, in words."""
     worker: WorkerId | None = None
     since: float = math.inf
-    """Its place among claims of its rank; of who is waited for, since when."""
+    """Order among claims of its rank; of held requests, the begin of the wait."""
     held_since: float = math.inf
     """Since when requests are held for it, whatever its rank."""
     holds_bytes: int = 0
@@ -128,11 +128,11 @@ class _Room:
 
     policy: PoolPolicy
     free: int
-    """Bytes that nobody holds."""
+    """Bytes that no resident holds."""
     leaving: int
-    """Bytes that residents hold who go."""
+    """Bytes of residents that fall asleep or leave."""
     most: int
-    """What a claim can have at all: the rest is held by who never sleeps."""
+    """The most that a claim can have: versions that never sleep hold the rest."""
     idle: dict[WorkerId, Resident]
     """Who may be put to sleep."""
     busy: dict[WorkerId, Resident]
@@ -142,7 +142,7 @@ class _Room:
     sleep: list[WorkerId] = field(default_factory=list)
     why: list[Decision] = field(default_factory=list)
     is_awaited: bool = False
-    """Whether a claim waits for who goes."""
+    """Whether a claim waits for a leaving resident."""
 
     def serve(self, claim: Claim, now: float) -> None:
         """Grant the claim its memory, gather memory for it, or let it wait."""

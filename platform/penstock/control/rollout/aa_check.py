@@ -17,7 +17,7 @@ BINS = 90
 """A quarter of an hour of bins of ten seconds."""
 LEAST_BINS = 12
 CAP = 1.0
-"""What a second counts at most; also where nothing is known."""
+"""The most that a second counts as, also without a measurement."""
 LEAST_CAP = 0.05
 PER_INDEPENDENT = 2.5
 """Requests that a second may count for each independent one: the tolerance in the null pays for the rest."""

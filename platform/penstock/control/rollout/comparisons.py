@@ -30,7 +30,7 @@ class Comparisons:
         self._now = 0.0
         self._rolling: dict[Alias, Pair] = {}
         self._stages: dict[Pair, tuple[str, int]] = {}
-        """Of the pairs of rollouts: whose judge it is, and at which stage."""
+        """By a rollout's pair: the rollout and the stage that its judge is of."""
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
         """Judge the pairs of these routes, and no others."""

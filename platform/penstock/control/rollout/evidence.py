@@ -39,7 +39,7 @@ class Evidence:
 
     store: EvidenceStore
     take: Callable[[ArmSecond, float], bool]
-    """Takes a second with the Unix second at which it was told; False where it did not count."""
+    """Takes a second and the Unix second of its report; False if it did not count."""
     left_out: int = 0
     _after: int = 0
     _forgot_at: float = 0.0

@@ -44,7 +44,7 @@ class ShareGate:
     hold: float
     abort: float
     stands_alone: bool = False
-    """The floor is a promise, and judges where the incumbent's own share is unknown."""
+    """The floor is a promise, and judges if the incumbent's own share is unknown."""
 
     def mean(self, known: float | None, over: float) -> float | None:
         """Return the tolerated share given the incumbent's; None if there is nothing to compare with."""

@@ -26,7 +26,7 @@ LATE_S = 3
 MOST_GATEWAYS = 4096
 """Lives of gateways whose last number is kept."""
 LEAST_TOKENS = 5000
-"""Below so many the candidate's part of them is chance."""
+"""With fewer tokens the candidate's part of them is chance."""
 AHEAD_S = 10
 """A clock that is so far ahead tells a second that has not been."""
 TIMED = (Metric.TTFT, Metric.ITL)
@@ -53,9 +53,9 @@ class Judge:
         """Of these tokens in all: the candidate's, and both versions'."""
         self._judged_to = math.floor(since)
         self.has_everything = False
-        """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
+        """The candidate has all of the alias: without a comparison its promises judge it."""
         self.needs_answers = False
-        """No caller has seen its answers yet: where the model makes text, what it would say is to be proven."""
+        """No caller has seen its answers yet: a model that generates text must be proven to answer alike."""
         self._answers = 0
         self._said: Judgement | None = None
         self._said_of = (False, False)

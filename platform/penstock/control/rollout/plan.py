@@ -24,7 +24,7 @@ SPREAD = 0.5
 """Of the logarithm of times to the first token within a stratum."""
 SLOWER = (1.5, 2.0, 3.0)
 NEIGHBOURS = 2.0
-"""Slow ones take so many times as long to find as if requests were strangers: `make judges` beside this plan."""
+"""Slow candidates take this factor longer to find than with independent requests: `make judges` beside this plan."""
 FEW_BAD = 0.05
 ROUNDING = 0.03
 """Of the tokens of equal versions another one is the likeliest, in another precision."""

@@ -18,11 +18,11 @@ from penstock.domain.rollout.judgement import Judgement, Verdict
 from penstock.domain.rollout.rollout import Change, Rollout, Stage, State, Step
 
 STALE_S = 30.0
-"""A proof that is older is none: gateways that have gone silent promote nobody."""
+"""An older proof is none: silent gateways promote no candidate."""
 MOST_S, MOST_STAGES = 30 * 86_400.0, 100
 """A month, after which nothing would be a rollout any more."""
 CONTROLLER = "controller"
-"""Who acts where no person does."""
+"""The actor of automation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,21 +60,21 @@ class VersionEntry:
     """How many sequences an engine decodes at once; 0 in a table that doesn't say."""
     workers: tuple[WorkerEntry, ...] = ()
     start_s: float = 0.0
-    """What a start of its workers takes, measured; 0 where none has started yet."""
+    """Measured seconds of a start of its workers; 0 before the first."""
     kin_start_s: float = 0.0
-    """Where none of its own was measured: the longest measured start of its kind; 0 where there is none."""
+    """Without a start of its own: the longest measured one of its kind; 0 without any."""
     is_crowded_out: bool = False
     """Whether pinned versions hold all of the pool that its workers would need, so that none can wake or start."""
     restart_s: float = 0.0
-    """What it takes to start one again where it was: nothing is fetched or imported anew; 0 where none has started."""
+    """Seconds of a restart in place, without fetching and imports; 0 before the first start."""
     handler: HandlerSettings | None = None
     """What goes in and out of a model that vLLM does not run."""
     base: VersionId = NO_VERSION
-    """Of an adapter: the version whose workers serve it, as it has none of its own."""
+    """Of an adapter: the base, whose workers serve it."""
     tool_parser: str = ""
-    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    """The engine's parser of this model's tool calls; empty if it makes none."""
     tenants: Owners = EVERYBODY
-    """For whom it is there; of an adapter those of its base as well."""
+    """Its tenants; of an adapter also its base's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Route:
     alias: Alias
     shares: tuple[Share, ...]
     fallback: VersionId = NO_VERSION
-    """One of them that takes new requests over from each other one that can take none; empty for nobody."""
+    """The version that takes over new requests of the others when they can take none; empty for none."""
     overrides: tuple[Override, ...] = ()
     shadow: Shadow | None = None
     """One of them that is sent copies of what the others have answered."""

@@ -25,7 +25,7 @@ class Deployment:
     renew_before: float = 0.0
     renew: tuple[WorkerId, ...] = ()
     pinned: bool = False
-    """Its workers never sleep, whoever else wants the memory; an adapter's are its base's, and never let go of it."""
+    """Its workers never sleep; an adapter's are its base's, and never unload it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Catalogue:
     deployments: tuple[Deployment, ...] = ()
     autos: tuple[Auto, ...] = ()
     owned: tuple[Owned, ...] = ()
-    """Versions that are not for everybody."""
+    """Versions with tenants of their own."""
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:
@@ -76,9 +76,9 @@ class Seen:
     report: WorkerReport
     at: float
     since: float = 0.0
-    """When it was first heard of in this state; 0 where nobody here has seen it come to it."""
+    """When it was first heard of in this state; 0 if the change was not seen here."""
     used_at: float = 0.0
-    """When it last had work; 0 where nobody has seen any."""
+    """When it last had work; 0 if none was seen."""
     uses: float = 0.0
     """How often it was given work after it had none, each time counted for less as it gets older, as of ``used_at``."""
 
@@ -126,7 +126,7 @@ class FleetView:
     deaths: tuple[Death, ...] = ()
     since: float = 0.0
     is_known: bool = True
-    """False where the host can't be asked now: what is missing here may exist all the same."""
+    """False if the host can't be asked now: what is missing here may exist all the same."""
     placed: tuple[VersionId, ...] = ()
     """Versions that the host keeps something of, with workers or without: it numbers these itself."""
     held: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class FleetView:
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
     """Who was told last to sleep, or to wake (``serve``), by this controller."""
     wanted: tuple[Wanted, ...] = ()
-    """Versions that somebody waits for."""
+    """Versions with held requests."""
     moving: frozenset[VersionId] = frozenset()
     """Versions of rollouts that are not over: they never sleep."""
 

@@ -44,9 +44,9 @@ class WorkerOrder(StrEnum):
     """The controller's order to a worker, in each answer to a heartbeat."""
 
     SERVE = "serve"
-    """Go on; who sleeps is to wake."""
+    """Serve; a sleeping worker wakes."""
     SLEEP = "sleep"
-    """Close the gate, let the streams end, give the memory back and stay; who sleeps is to go on sleeping."""
+    """Close the gate, let the streams end, free the memory and stay; a sleeping worker sleeps on."""
     DRAIN = "drain"
 
 
@@ -54,7 +54,7 @@ class WorkerEnd(StrEnum):
     """The reason for a worker's end."""
 
     DRAINED = "drained"
-    """The controller ordered it, or somebody stopped it."""
+    """The controller ordered it, or a person stopped it."""
     NOTICE = "notice"
     """The machine, which may be taken away, told it so; no controller did."""
     WRONG_ANSWERS = "wrong_answers"
@@ -127,4 +127,4 @@ class WorkerReport:
     refused: tuple[RefusedAdapter, ...] = ()
     """Adapters that it refused last, and why."""
     holds_memory: bool = True
-    """False where it sleeps and its engine's memory is given back: others may have it only then."""
+    """False if it sleeps and its engine's memory is free for others."""

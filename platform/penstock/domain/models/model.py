@@ -91,11 +91,11 @@ class EngineSettings:
     kv_cache_bytes: int = 268_435_456
     dtype: str = "bfloat16"
     tool_parser: str = ""
-    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    """The engine's parser of this model's tool calls; empty if it makes none."""
     tensor_parallel_size: int = 1
     """Over how many GPUs of one node each worker spreads the weights."""
     adapter_slots: int = 0
-    """Adapters of how many versions may be in one batch; 0 where this version is nobody's base."""
+    """Adapter versions in one batch at most; 0 if this version is no base."""
     adapter_rank: int = 0
     """The highest rank of an adapter that fits into a slot."""
 
@@ -114,11 +114,11 @@ class HandlerSettings:
     outputs: tuple[TensorSpec, ...]
     max_batch: int = 16
     buckets: tuple[int, ...] = ()
-    """Lengths that texts are padded to; empty where all inputs have one shape."""
+    """Lengths that texts are padded to; empty if all inputs have one shape."""
     labels: str = ""
-    """The file with the label of each class, one a line; empty where a class is its number."""
+    """The file with the classes' labels, one a line; empty if a class is its number."""
     item_tokens: int = 0
-    """What one item counts as in limits, shares and price, which are in tokens; 0 where texts are counted."""
+    """Tokens that one item counts as in limits, shares and price; 0 if texts are counted."""
     optional: tuple[str, ...] = ()
     """Inputs that a request may leave out. Of the others it gives all tensors of numbers, or one of ``BYTES`` alone."""
     notes: tuple[tuple[str, str], ...] = ()
@@ -160,13 +160,13 @@ class Manifest:
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     golden: tuple[GoldenPrompt, ...] = ()
     chat_template: str = ""
-    """Jinja source; empty where the model does not chat."""
+    """Jinja source; empty if the model does not chat."""
     special_tokens: tuple[tuple[str, str], ...] = ()
     """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
     handler: HandlerSettings | None = None
-    """None where vLLM runs it."""
+    """None if vLLM runs it."""
     adapter: AdapterSettings | None = None
-    """None where the version has weights of its own."""
+    """None if the version has weights of its own."""
 
     @property
     def runtime(self) -> Runtime:

@@ -102,14 +102,14 @@ class ArmCounts:
     """Bodies that are too long for this version alone, or that were copied from another's answer and refused: sticky
     keys once; also in no other pair."""
     answers: int = 0
-    """Those whose callers left their end to the model, but for a bound."""
+    """Answers whose end was left to the model, apart from a bound."""
     empty: int = 0
     cut: int = 0
     """Answers that ended by length although their caller set no bound below the tier's own."""
     json_asked: int = 0
     json_broken: int = 0
     differ: tuple[tuple[int, int], ...] = ()
-    """Answers that both versions have scored, by the percent of places where they hold another token for likeliest."""
+    """Answers that both versions scored, by the percent of tokens with different likeliest ones."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     exposed: tuple[Exposed, ...] = ()
@@ -127,7 +127,7 @@ class ArmSecond:
     at: int
     arms: tuple[ArmCounts, ...] = ()
     asked: tuple[tuple[Alias, int], ...] = ()
-    """Callers' requests that ended, by the alias that they named: also where one version answers for it alone."""
+    """Ended requests by alias, including aliases of a single version."""
     left_out: int = 0
     """Requests that found no room in the bounded histograms."""
     agreements: tuple[Agreement, ...] = ()

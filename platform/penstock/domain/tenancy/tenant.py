@@ -126,7 +126,7 @@ class Org:
 
 
 DEFAULT_ORG = OrgId("default")
-"""Where tenants belong that nobody put elsewhere."""
+"""The organisation of tenants that were put in no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
