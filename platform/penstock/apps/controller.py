@@ -50,7 +50,7 @@ from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
-from penstock.control.rollout.evidence import ComparisonWatch, Evidence
+from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import Pace, Parts, Runtime, Signals
@@ -245,7 +245,7 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
 
 
 def _compared(control: Control, database: Database) -> ComparisonWatch:
-    evidence = Evidence(PostgresArms(database), control.comparisons.take)
+    evidence = EvidenceReader(PostgresArms(database), control.comparisons.take)
     return ComparisonWatch(control.clock, PostgresRegistry(database).catalogue, evidence, control.comparisons)
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from penstock.domain.fleet.decision import Decided, Decision
 
 
-class Kept(Protocol):
+class DecisionStore(Protocol):
     """A bounded store of decisions."""
 
     def note(self, decided: Sequence[Decided]) -> None: ...
@@ -21,7 +21,7 @@ class Decisions:
     recorded.
     """
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: DecisionStore) -> None:
         self._kept = kept
         self._last: frozenset[Decision] = frozenset()
 

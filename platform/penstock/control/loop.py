@@ -45,7 +45,7 @@ class WorkerLeases(Protocol):
         ...
 
 
-class Demand(Protocol):
+class HeldRequests(Protocol):
     """Versions with held requests."""
 
     def wanted(self) -> tuple[Wanted, ...]: ...
@@ -97,7 +97,7 @@ class Loop:
     registry: RegistryReader
     rollouts: Rollouts
     leases: WorkerLeases
-    demand: Demand
+    demand: HeldRequests
     fleet: Fleet
     tables: TablePublisher
     decisions: DecisionLog

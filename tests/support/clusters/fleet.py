@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.kubernetes.client import Patience, connected
+from penstock.connectors.kubernetes.client import CallTimeouts, connected
 from penstock.connectors.kubernetes.fleet import KubernetesFleet
 from penstock.connectors.kubernetes.kinds import RIGHTS
 from penstock.connectors.kubernetes.pools import read
@@ -39,7 +39,7 @@ def kube_server(tmp_path: Path) -> Iterator[KubeApi]:
 
 @asynccontextmanager
 async def following(home: Path, pace: Pace = PACE) -> AsyncIterator[KubernetesFleet]:
-    patience = Patience(connect_s=0.5, answer_s=0.5, watch_s=1, late_s=0.5)
+    patience = CallTimeouts(connect_s=0.5, answer_s=0.5, watch_s=1, late_s=0.5)
     async with connected(str(home / "kubeconfig"), pools.NAMESPACE, patience) as api:
         fleet = KubernetesFleet(api, read(home / "pools.json"), SystemClock(), pace, first_wait_s=0.05)
         async with fleet.following():

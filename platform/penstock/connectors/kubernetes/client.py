@@ -32,7 +32,7 @@ _APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class CallTimeouts:
     """Seconds: connect, whole answer, duration of a watch and its tolerated delay."""
 
     connect_s: float = 3.0
@@ -41,10 +41,10 @@ class Patience:
     late_s: float = 15.0
 
 
-class Api:
+class KubernetesApi:
     """Calls to one namespace."""
 
-    def __init__(self, client: ApiClient, namespace: str, patience: Patience = Patience()) -> None:
+    def __init__(self, client: ApiClient, namespace: str, patience: CallTimeouts = CallTimeouts()) -> None:
         self._client, self._namespace, self._patience = client, namespace, patience
 
     async def listed(self, kind: Kind, selector: str) -> tuple[list[Json], str]:
@@ -154,13 +154,15 @@ async def _refuse_redirects(
 
 
 @asynccontextmanager
-async def connected(kubeconfig: str, namespace: str, patience: Patience = Patience()) -> AsyncIterator[Api]:
+async def connected(
+    kubeconfig: str, namespace: str, patience: CallTimeouts = CallTimeouts()
+) -> AsyncIterator[KubernetesApi]:
     """Yield calls to this file's cluster, or the pod's own; ``CommandError`` without one.
 
     The pod's token is read again as it changes.
     """
     async with await _client(kubeconfig) as client:
-        yield Api(client, namespace, patience)
+        yield KubernetesApi(client, namespace, patience)
 
 
 async def _client(kubeconfig: str) -> ApiClient:

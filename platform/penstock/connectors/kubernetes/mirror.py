@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from penstock.connectors.kubernetes.answers import BOOKMARK, GONE, Json, Refused
 from penstock.connectors.kubernetes.backoff import Backoff
-from penstock.connectors.kubernetes.client import OPENED, Api
+from penstock.connectors.kubernetes.client import OPENED, KubernetesApi
 from penstock.connectors.kubernetes.kinds import Kind
 from penstock.telemetry.logs import logger
 
@@ -22,7 +22,7 @@ OnChange = Callable[[Json | None, Json | None], None]
 class Mirror:
     """Follows one kind, selected by label."""
 
-    def __init__(self, api: Api, kind: Kind, selector: str, on_change: OnChange, backoff: Backoff) -> None:
+    def __init__(self, api: KubernetesApi, kind: Kind, selector: str, on_change: OnChange, backoff: Backoff) -> None:
         self._api, self._kind, self._selector, self._on_change = api, kind, selector, on_change
         self._backoff = backoff
         self._since = ""

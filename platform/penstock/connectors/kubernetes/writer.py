@@ -13,7 +13,7 @@ import msgspec
 from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.answers import NO_ANSWER, Refused
 from penstock.connectors.kubernetes.backoff import Backoff
-from penstock.connectors.kubernetes.client import CONFLICT, MANY, Api
+from penstock.connectors.kubernetes.client import CONFLICT, MANY, KubernetesApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD, SCALER, Kind
 from penstock.connectors.kubernetes.manifests import Written
 from penstock.connectors.kubernetes.steps import Apply, Delete, Drain, Step
@@ -51,7 +51,7 @@ class _Stand:
 class Writer:
     """Executes steps; ``held`` describes those that failed."""
 
-    api: Api
+    api: KubernetesApi
     clock: Clock
     workloads: Mapping[str, Mapping[str, Any]]
     pace: Pace = field(default_factory=Pace)

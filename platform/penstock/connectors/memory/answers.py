@@ -13,7 +13,7 @@ SWEEP_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
-class _Record:
+class _AnswerRecord:
     fingerprint: str
     expires_at: float
     pieces: list[Piece] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Record:
 class _Room:
     """A tenant's records, oldest first."""
 
-    records: dict[str, _Record] = field(default_factory=dict)
+    records: dict[str, _AnswerRecord] = field(default_factory=dict)
     size_bytes: int = 0
 
     def oldest(self) -> str | None:
@@ -63,7 +63,7 @@ class MemoryAnswers:
         if record is None:
             if not self._has_room(room, records=1):
                 return Claim.FULL
-            room.records[key.name] = _Record(fingerprint, now + KEEP_S)
+            room.records[key.name] = _AnswerRecord(fingerprint, now + KEEP_S)
             return Claim.MINE
         if record.fingerprint != fingerprint:
             return Claim.OTHER
@@ -108,7 +108,7 @@ class MemoryAnswers:
             await record.changed.wait()
         raise Conflict("the first request with this idempotency key broke off; send it again")
 
-    def _find(self, key: RecordKey) -> tuple[_Room, _Record | None]:
+    def _find(self, key: RecordKey) -> tuple[_Room, _AnswerRecord | None]:
         room = self._rooms.get(key.tenant) or _Room()
         return room, room.records.get(key.name)
 

@@ -13,7 +13,7 @@ from penstock.domain.tenancy.tenant import OPERATORS, ApiKey, KeyRing, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class AdminCaller:
     """A caller of the operators' API, by its valid key."""
 
     key: ApiKey

@@ -113,7 +113,7 @@ def _no_default(schema: dict[str, Any]) -> None:
 _UNCHANGED: Any = Field(default=None, json_schema_extra=_no_default)
 
 
-class Change(Strict):
+class Changes(Strict):
     """The fields that shall change; a field that is not named stays."""
 
     @property
@@ -122,7 +122,7 @@ class Change(Strict):
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
-class PlanChange(Change):
+class PlanChange(Changes):
     """Changes of a plan. A field that is not named stays; zero removes a bound."""
 
     priority: Priority = _UNCHANGED
@@ -143,7 +143,7 @@ class PlanChange(Change):
     reserved: float = _UNCHANGED
 
 
-class Caps(Change):
+class Caps(Changes):
     """Spending caps in micro-dollars. A cap that is not named stays; zero removes it."""
 
     spend_per_day: int = _UNCHANGED

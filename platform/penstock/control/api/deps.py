@@ -8,7 +8,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from penstock.control.api.access import Caller
+from penstock.control.api.access import AdminCaller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
@@ -88,7 +88,7 @@ class Control:
             keys=await self.tenancy.keys(), tenants=await self.tenancy.tenants(), orgs=await self.tenancy.orgs()
         )
 
-    def act(self, caller: Caller, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
+    def act(self, caller: AdminCaller, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
         """Return the caller's act, now; ``tenant`` may read of it."""
         return Act(who=caller.key.id, what=what, target=target, at=self.clock.now(), tenant=tenant)
 
@@ -115,41 +115,41 @@ async def _worker(
     return named
 
 
-async def _caller(control: Controlled, sender: Sender) -> Caller:
+async def _caller(control: Controlled, sender: Sender) -> AdminCaller:
     credential = _credential(sender)
     key = await control.tenancy.key(credentials.named(credential))
-    return Caller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
+    return AdminCaller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
 
 
-async def _reader(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+async def _reader(caller: Annotated[AdminCaller, Depends(_caller)]) -> AdminCaller:
     caller.check_role(credentials.READS)
     return caller
 
 
-async def _manager(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+async def _manager(caller: Annotated[AdminCaller, Depends(_caller)]) -> AdminCaller:
     caller.check_role(credentials.MANAGES)
     return caller
 
 
-Reader = Annotated[Caller, Depends(_reader)]
+Reader = Annotated[AdminCaller, Depends(_reader)]
 """An admin's or auditor's key of any tenant; else ``Unauthenticated`` or ``Forbidden`` is raised."""
-Manager = Annotated[Caller, Depends(_manager)]
+Manager = Annotated[AdminCaller, Depends(_manager)]
 """An admin key of any tenant."""
 
 
-async def _overseer(caller: Reader) -> Caller:
+async def _overseer(caller: Reader) -> AdminCaller:
     caller.check_operator()
     return caller
 
 
-async def _operator(caller: Manager) -> Caller:
+async def _operator(caller: Manager) -> AdminCaller:
     caller.check_operator()
     return caller
 
 
-Overseer = Annotated[Caller, Depends(_overseer)]
+Overseer = Annotated[AdminCaller, Depends(_overseer)]
 """An admin's or auditor's key of the operators."""
-Operator = Annotated[Caller, Depends(_operator)]
+Operator = Annotated[AdminCaller, Depends(_operator)]
 """An admin key of the operators."""
 Reporting = Annotated[tuple[WorkerId, VersionId], Depends(_worker)]
 """The worker that calls, and the version that it was started for."""

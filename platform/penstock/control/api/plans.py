@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from penstock.control.api.bodies import Change
+from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import InvalidField
 from penstock.domain.tenancy.audit import Act
@@ -54,7 +54,7 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
     return plan
 
 
-async def change(store: TenancyStore, whose: ScopeId, wanted: Change, act: Act) -> Plan:
+async def change(store: TenancyStore, whose: ScopeId, wanted: Changes, act: Act) -> Plan:
     named = wanted.named
     if not named:
         raise InvalidField(f"nothing to change: name at least one of {', '.join(type(wanted).model_fields)}")

@@ -34,7 +34,7 @@ class EvidenceStore(Protocol):
 
 
 @dataclass(slots=True)
-class Evidence:
+class EvidenceReader:
     """The reader's position, and the number of seconds left out."""
 
     store: EvidenceStore
@@ -67,7 +67,7 @@ class ComparisonWatch:
 
     clock: Clock
     catalogue: Callable[[], Awaitable[Catalogue]]
-    evidence: Evidence
+    evidence: EvidenceReader
     comparisons: Comparisons
     _followed_at: float = float("-inf")
 

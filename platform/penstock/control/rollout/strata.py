@@ -32,7 +32,7 @@ Counts = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
-class _Known:
+class _StratumSample:
     """The incumbent's requests of one stratum: by bucket, in total, and by second, oldest first."""
 
     buckets: list[int]
@@ -47,8 +47,8 @@ class _Known:
         self.slots.append((at, counts, many))
         self.many += many
 
-    def copy(self) -> "_Known":
-        return _Known(list(self.buckets), self.many, deque(self.slots))
+    def copy(self) -> "_StratumSample":
+        return _StratumSample(list(self.buckets), self.many, deque(self.slots))
 
     def forget(self, now: int) -> None:
         """Drop what is older than a minute while enough stay, and what is too old in any case."""
@@ -69,7 +69,7 @@ class _Known:
         return (sum(self.buckets[:bucket]) + 0.5 * self.buckets[bucket] + 1.0) / (self.many + 2.0)
 
 
-_Comparators = list[tuple[_Known, float]]
+_Comparators = list[tuple[_StratumSample, float]]
 """The strata that a request is compared with, and their weights."""
 
 
@@ -78,7 +78,7 @@ class Ranks:
 
     def __init__(self, buckets: int = BUCKETS) -> None:
         self._buckets = buckets
-        self._strata: dict[Stratum, _Known] = {}
+        self._strata: dict[Stratum, _StratumSample] = {}
         self._now = self._swept_at = 0
 
     def copy(self) -> "Ranks":
@@ -93,7 +93,7 @@ class Ranks:
         for stratum, counts in times:
             known = self._strata.get(stratum)
             if known is None:
-                known = self._strata[stratum] = _Known([0] * self._buckets)
+                known = self._strata[stratum] = _StratumSample([0] * self._buckets)
             known.add(at, counts)
         if at - self._swept_at >= _SWEEP_S:
             self._swept_at = at
@@ -142,7 +142,7 @@ class Ranks:
                 comparators += [(one, float(least)), (other, float(least))]
         return comparators if sum([weight for _, weight in comparators]) >= LEAST else []
 
-    def _known(self, stratum: Stratum) -> _Known | None:
+    def _known(self, stratum: Stratum) -> _StratumSample | None:
         known = self._strata.get(stratum)
         if known is not None:
             known.forget(self._now)

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.apps import slos
 from penstock.control.rollout.comparisons import Comparisons, Pair, pairs
-from penstock.control.rollout.evidence import FOLLOW_EVERY_S, ComparisonWatch, Evidence
+from penstock.control.rollout.evidence import FOLLOW_EVERY_S, ComparisonWatch, EvidenceReader
 from penstock.domain.fleet.table import Route, Share
 from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.ids import VersionId
@@ -109,7 +109,7 @@ async def test_the_watch_reads_what_gateways_tell_and_follows_the_routes(clock: 
     async def catalogue() -> Catalogue:
         return known[0]
 
-    watch = ComparisonWatch(clock, catalogue, Evidence(store, comparisons.take), comparisons)
+    watch = ComparisonWatch(clock, catalogue, EvidenceReader(store, comparisons.take), comparisons)
     watch._followed_at = clock.monotonic()
     for second in World(seed=2, per_s=40.0, share=0.25, regression=Regression(bad=1.0)).seconds(10):
         await store.tell(replace(second, at=second.at + 86_400 * (second.at % 2)))
