@@ -12,7 +12,7 @@ from penstock.control.rollout.evidence import EvidenceReader, EvidenceStore
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.rollout.arms import ArmSecond, Asked
+from penstock.domain.rollout.arms import ArmSecond, RecentRequests
 from penstock.domain.serving.agreement import Agreement, Counts, Pair, Reported
 from tests.support.gateways.simulated_arms import World
 from tests.twins.arms import MemoryArms
@@ -21,7 +21,7 @@ from tests.twins.arms import MemoryArms
 class Store(EvidenceStore, Protocol):
     async def tell(self, second: ArmSecond) -> None: ...
 
-    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked: ...
+    async def asked(self, alias: Alias, now: float, over_s: float) -> RecentRequests: ...
 
     async def agreements(self, alias: Alias, now: float, over_s: float) -> Sequence[Reported]: ...
 

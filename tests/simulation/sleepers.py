@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.control.capacity import uses
-from penstock.control.pool.packing import MemoryClaim, Packed, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -173,7 +173,7 @@ class World:
 
     def _decide(self, now: float) -> Packed:
         claims = [
-            MemoryClaim(
+            PlaceClaim(
                 version=VersionId(one.name),
                 size_bytes=one.size_bytes,
                 rank=Rank.WAITED_FOR,

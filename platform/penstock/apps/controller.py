@@ -53,7 +53,7 @@ from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.runtime import Pace, Parts, Runtime, Signals
+from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -163,7 +163,7 @@ def _compose(
         demand=demand,
         orders=orders,
         metrics=metrics,
-        pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
+        pace=LoopIntervals(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
         signals=signals,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))

@@ -36,7 +36,7 @@ class Leadership(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class LoopIntervals:
     """Seconds between ticks, attempts to lead and saves of heartbeats, and the least between two ticks."""
 
     tick_s: float = 0.5
@@ -71,7 +71,7 @@ class Parts:
     orders: Orders
     metrics: Metrics
     signals: Signals
-    pace: Pace = Pace()
+    pace: LoopIntervals = LoopIntervals()
 
 
 class Runtime:

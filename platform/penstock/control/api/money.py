@@ -13,7 +13,7 @@ from penstock.control.api import plans
 from penstock.control.api.bodies import Caps
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
 from penstock.control.api.wire import JsonRoute, Sent
-from penstock.control.budgets.reconcile import Compared, compare, correct
+from penstock.control.budgets.reconcile import BudgetComparison, compare, correct
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
 from penstock.domain.money import MicroUsd
@@ -188,7 +188,7 @@ async def usage(control: Controlled, caller: Reader, span: Asked, tenant: Tenant
     return UsageShown(tenant=tenant, begin=span.begin, end=span.end, lines=lines)
 
 
-async def _compare(control: Control) -> tuple[Compared, ...] | None:
+async def _compare(control: Control) -> tuple[BudgetComparison, ...] | None:
     if control.meters is None:
         return None
     return await compare(control.ledger, control.meters, await control.ring(), control.clock.now())
@@ -228,7 +228,7 @@ def _shown(line: BudgetLine) -> BudgetShown:
     )
 
 
-def _compared(found: Sequence[Compared]) -> tuple[ComparedShown, ...]:
+def _compared(found: Sequence[BudgetComparison]) -> tuple[ComparedShown, ...]:
     return tuple(
         ComparedShown(
             scope=one.line.budget.scope,

@@ -18,7 +18,7 @@ from penstock.domain.tenancy.ledger import Ended, LedgerReader
 from penstock.slo import policy
 from penstock.slo.budget import Budget
 from penstock.slo.budgets import Promised, availability
-from penstock.slo.policy import Pace, Policy, Verdict
+from penstock.slo.policy import BudgetVerdict, Policy, RolloutPace
 from penstock.slo.windows import DAY_S
 from penstock.telemetry.logs import logger
 
@@ -75,9 +75,9 @@ class LedgerBudgets:
     _ended: dict[Tier, tuple[Ended, ...]] = field(default_factory=dict)
 
     async def is_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
-        return (await self.verdict(tier, versions)).pace is Pace.FROZEN
+        return (await self.verdict(tier, versions)).pace is RolloutPace.FROZEN
 
-    async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> Verdict:
+    async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> BudgetVerdict:
         """Return what the tier's budgets allow, by its versions' requests in the objective's period."""
         recorded = await self.recorded(tier)
         now, promise = self.clock.monotonic(), self.promised.tiers[tier]

@@ -74,7 +74,7 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryClaim:
+class PlaceClaim:
     """A worker that needs memory: a sleeping one (``worker``), or one to start (None)."""
 
     version: VersionId
@@ -144,7 +144,7 @@ class _Room:
     is_awaited: bool = False
     """Whether a claim waits for a leaving resident."""
 
-    def serve(self, claim: MemoryClaim, now: float) -> None:
+    def serve(self, claim: PlaceClaim, now: float) -> None:
         """Grant the claim its memory, gather memory for it, or let it wait."""
         if claim.holds_bytes:
             if not self.is_awaited:
@@ -168,7 +168,7 @@ class _Room:
         self.leaving += resident.size_bytes
         self.why.append(reason)
 
-    def _place(self, claim: MemoryClaim, size_bytes: int) -> None:
+    def _place(self, claim: PlaceClaim, size_bytes: int) -> None:
         self.free -= size_bytes
         if claim.worker is None:
             self.start.append(claim.version)
@@ -176,7 +176,7 @@ class _Room:
             self.wake.append(claim.worker)
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
-    def _gather(self, claim: MemoryClaim, now: float) -> None:
+    def _gather(self, claim: PlaceClaim, now: float) -> None:
         """Put residents to sleep for the claim unless those leaving are enough; reserve the free bytes for it."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
@@ -201,7 +201,7 @@ class _Room:
         self.free -= taken
         self.leaving -= min(self.leaving, claim.size_bytes - taken)
 
-    def _turn(self, claim: MemoryClaim, short: int, now: float) -> list[Resident] | None:
+    def _turn(self, claim: PlaceClaim, short: int, now: float) -> list[Resident] | None:
         """Return the residents displaced by a turn, as few busy ones as possible; None if there are not enough."""
         if now - claim.held_since <= self.policy.turn_s or claim.size_bytes > self.most:
             return None
@@ -214,7 +214,7 @@ class _Room:
 
 def pack(
     residents: Sequence[Resident],
-    claims: Iterable[MemoryClaim],
+    claims: Iterable[PlaceClaim],
     kept: Collection[VersionId],
     now: float,
     policy: PoolPolicy,

@@ -103,7 +103,7 @@ class Advance:
     async def _one(self, stored: Stored, known: _Now) -> Decision | None:
         rollout = stored.rollout
         tier = known.tiers.get(rollout.incumbent)
-        what = steps.Seen(
+        what = steps.StepInputs(
             judgement=self.judges.judgement(rollout),
             ready=known.serving(rollout.candidate),
             needed=needed(rollout, known.serving(rollout.incumbent)),
@@ -124,7 +124,7 @@ class Advance:
         verdict = "" if change.judgement is None else f"{change.judgement.verdict}: "
         return _decision(word, rollout, f"{verdict}{change.says}")
 
-    async def _grow(self, rollout: Rollout, what: steps.Seen, known: _Now) -> Decision | None:
+    async def _grow(self, rollout: Rollout, what: steps.StepInputs, known: _Now) -> Decision | None:
         """Deploy the workers for a proven candidate's next share; None if nothing changes.
 
         An adapter needs none: its base's workers serve its incumbent already.

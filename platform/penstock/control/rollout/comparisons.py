@@ -17,7 +17,7 @@ from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.rollout.rollout import Kind, Rollout
 
 
-class Pair(NamedTuple):
+class VersionPair(NamedTuple):
     alias: Alias
     incumbent: VersionId
     candidate: VersionId
@@ -26,10 +26,10 @@ class Pair(NamedTuple):
 class Comparisons:
     def __init__(self, gates: Callable[[Tier], Gates]) -> None:
         self._gates = gates
-        self._judges: dict[Pair, Judge] = {}
+        self._judges: dict[VersionPair, Judge] = {}
         self._now = 0.0
-        self._rolling: dict[Alias, Pair] = {}
-        self._stages: dict[Pair, tuple[str, int]] = {}
+        self._rolling: dict[Alias, VersionPair] = {}
+        self._stages: dict[VersionPair, tuple[str, int]] = {}
         """By a rollout's pair: the rollout and the stage that its judge is of."""
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
@@ -47,7 +47,7 @@ class Comparisons:
 
         A rollout begins without evidence, even for a pair judged before; each stage requires new proofs.
         """
-        live = {Pair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
+        live = {VersionPair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
         self._rolling = {pair.alias: pair for pair in live}
         for pair, rollout in live.items():
             judged, now = self._stages.get(pair), (rollout.id, rollout.stage)
@@ -60,7 +60,7 @@ class Comparisons:
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
         """Return the judgement on a rollout's candidate now; None without a judge."""
-        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        judge = self._judges.get(VersionPair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is None:
             return None
         judge.has_everything = rollout.weight == WEIGHT_TOTAL
@@ -68,7 +68,7 @@ class Comparisons:
         return judge.judgement(self._now)
 
     def next_stage(self, rollout: Rollout) -> None:
-        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        judge = self._judges.get(VersionPair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is not None:
             judge.next_stage()
 
@@ -90,15 +90,15 @@ class Comparisons:
             judge.judgement(now)
             yield
 
-    def judged(self, alias: Alias | None = None) -> tuple[tuple[Pair, Judgement], ...]:
+    def judged(self, alias: Alias | None = None) -> tuple[tuple[VersionPair, Judgement], ...]:
         """Return the judgements on an alias's pairs, or on all, as of the last second of evidence."""
         wanted = [pair for pair in sorted(self._judges) if alias in (None, pair.alias)]
         return tuple((pair, self._judges[pair].judgement(self._now)) for pair in wanted)
 
 
-def pairs(route: Route) -> tuple[Pair, ...]:
+def pairs(route: Route) -> tuple[VersionPair, ...]:
     shares = [share for share in route.shares if share.weight > 0]
     if len(shares) < 2:  # noqa: PLR2004  one version has no other beside it
         return ()
     incumbent = max(shares, key=lambda share: share.weight).version
-    return tuple(Pair(route.alias, incumbent, one.version) for one in shares if one.version != incumbent)
+    return tuple(VersionPair(route.alias, incumbent, one.version) for one in shares if one.version != incumbent)

@@ -13,7 +13,7 @@ from penstock.control.rollout.prices import NO_PRICES, Prices
 from penstock.control.rollout.strata import FORGIVEN, Ranks
 from penstock.domain.ids import TenantId
 from penstock.domain.rollout.arms import BUCKETS, PRICE_BUCKETS, Times
-from penstock.domain.rollout.judgement import Finding, Metric, Verdict
+from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
 
 NO_TENANTS: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
@@ -36,7 +36,7 @@ class RankTest:
         self._gains = _rows(gate)
         self._hold, self._abort, self._brake = (EProcess(forgets=True) for _ in range(3))
         self._leave_one_out = PriceLeaveOneOut(gate.abort, gate.brake) if metric is Metric.PRICE else None
-        self._finding: Finding | None = None
+        self._finding: MetricFinding | None = None
         self.next_stage()
         self._unmatched = self._all = 0
 
@@ -81,13 +81,13 @@ class RankTest:
         self._proof.add(proof, weight)
 
     @property
-    def finding(self) -> Finding | None:
+    def finding(self) -> MetricFinding | None:
         """The finding now; None if the incumbent has nothing to compare with, so that no proof is needed."""
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
         return self._finding
 
-    def _found(self) -> Finding | None:
+    def _found(self) -> MetricFinding | None:
         if not self._all and not self._sample:
             return None
         mean = self._sum / self._sample if self._sample else None
@@ -113,7 +113,7 @@ class RankTest:
             verdict, self._proof, self._odds.promote, f"{said}; below {self._gate.promote:.2f} is to be proven"
         )
 
-    def _harm(self, verdict: Verdict, bets: EProcess, odds: float, said: str) -> Finding:
+    def _harm(self, verdict: Verdict, bets: EProcess, odds: float, said: str) -> MetricFinding:
         """Return the finding of harm; a price aborts only if no one tenant makes the evidence."""
         enough = math.log(self._odds.abort), math.log(self._odds.brake)
         if (
@@ -124,7 +124,7 @@ class RankTest:
             verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
         return self._told(verdict, bets, odds, said)
 
-    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> Finding:
+    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> MetricFinding:
         strength = _strength(bets, odds) if self._sample else None
         return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
@@ -150,7 +150,7 @@ class ScoreTest:
         self._abort.observe(counts, self._gate.abort)
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
-    def finding(self, *, is_needed: bool) -> Finding | None:
+    def finding(self, *, is_needed: bool) -> MetricFinding | None:
         """The finding now; None without evidence if no proof is needed. A proof holds at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
@@ -164,7 +164,7 @@ class ScoreTest:
         says = f"{said}; below {self._gate.promote:.0%} is to be proven"
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.promote, says)
 
-    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> Finding:
+    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> MetricFinding:
         strength = _strength(bets, odds) if self._sample else None
         return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
@@ -179,7 +179,7 @@ class ShareTest:
         self._known_so = self._known_all = 0
         self._hold, self._abort = EProcess(RARE, forgets=True), EProcess(RARE, forgets=True)
         self._leave_one_out = EventLeaveOneOut()
-        self._finding: Finding | None = None
+        self._finding: MetricFinding | None = None
         self.next_stage()
 
     def next_stage(self) -> None:
@@ -210,7 +210,7 @@ class ShareTest:
         self._proof.observe(mirrored(counts), 1.0 - abort, cap)
 
     @property
-    def finding(self) -> Finding | None:
+    def finding(self) -> MetricFinding | None:
         """The finding now; None if neither version has such events.
 
         Few callers may ask for JSON or leave the end to the model: no proof is awaited there, but harm counts at once.
@@ -219,7 +219,7 @@ class ShareTest:
             self._is_told, self._finding = True, self._found()
         return self._finding
 
-    def _found(self) -> Finding | None:
+    def _found(self) -> MetricFinding | None:
         if not self._sample and not self._known_all:
             return None
         said = f"{self._metric}: {self._so} of {self._sample}"
@@ -234,7 +234,7 @@ class ShareTest:
         proven = _strength(self._proof, self._odds.share_promote) >= 1.0 and is_enough
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
 
-    def _harm(self, verdict: Verdict, bets: EProcess, said: str) -> Finding:
+    def _harm(self, verdict: Verdict, bets: EProcess, said: str) -> MetricFinding:
         """Return the finding of harm; events that callers can cause abort only if no one tenant makes the evidence."""
         is_enough = self._metric is Metric.BAD or self._leave_one_out.holds_without_any(math.log(self._odds.share))
         if verdict is Verdict.ABORT and not is_enough:
@@ -256,16 +256,18 @@ class ShareTest:
             self._known_so, self._known_all = self._known_so + so, self._known_all + all_
         return bool(all_) or len(self._known) != before
 
-    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> Finding:
+    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> MetricFinding:
         strength = _strength(bets, odds) if self._sample else None
         return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
 
-def _finding(metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str) -> Finding:
+def _finding(
+    metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str
+) -> MetricFinding:
     """Return a finding; ``sample`` is the sample and the least one."""
     many, least = sample
     lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
-    return Finding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
+    return MetricFinding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
 
 
 @lru_cache

@@ -26,7 +26,7 @@ CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class StepInputs:
     """The input of a step: ``ready`` are the candidate's serving workers, ``needed`` those of its next share.
 
     ``budget_spent`` is the error budget's verdict; without data its policy decides.
@@ -55,7 +55,7 @@ def check(rollout: Rollout) -> None:
         raise InvalidField(f"times are seconds from 0 to {MOST_S:.0f}", param="stages")
 
 
-def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
+def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
     """Return the next step at ``now`` (Unix seconds); None if nothing follows.
 
     ``number`` is that of the change, one above the history's last.
@@ -74,7 +74,7 @@ def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
     return act.to(State.RUNNING, "the error budget is not spent any more") if is_thawed else None
 
 
-def wants_workers(rollout: Rollout, seen: Seen, now: float) -> bool:
+def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
     """Tell whether only missing workers keep it from its next share."""
     if rollout.state is not State.RUNNING or rollout.stages[rollout.stage].watched or seen.ready >= seen.needed:
         return False
@@ -181,7 +181,7 @@ def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str)
     return None if rollout.state is State.HELD else act.to(State.HELD, why, judgement)
 
 
-def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
+def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
     rollout = act.rollout
     if seen.budget_spent and not rollout.by_person:
         return act.to(State.FROZEN, "the error budget is spent: nothing is promoted until it is not, or a person does")
@@ -219,7 +219,7 @@ def _may_undo(rollout: Rollout) -> bool:
     return rollout.guard or not rollout.by_person
 
 
-def _unproven(act: _Act, seen: Seen) -> str:
+def _unproven(act: _Act, seen: StepInputs) -> str:
     if seen.judgement is None:
         return "no evidence has come, so no proof"
     silent_s = act.now - seen.judgement.at
