@@ -6,7 +6,7 @@ out: a tenant's own flood waits there.
 
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.outcome import FinishReason, Stage
-from penstock.domain.rollout.arms import Cell, bucket, cell, dearness, price_bucket
+from penstock.domain.rollout.arms import Stratum, bucket, dearness, price_bucket, stratum
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.wishes import BOUNDS, leaves_end
@@ -19,7 +19,7 @@ EMPTY_TOKENS = 1
 def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, worker: WorkerEntry) -> None:
     """Count a whole answer's times, price and worth."""
     usage, seconds = answer.usage, call.timings.seconds
-    where = cell(usage.prompt_tokens - usage.cached_tokens, _beside(call, worker))
+    where = stratum(usage.prompt_tokens - usage.cached_tokens, _beside(call, worker))
     first_s = seconds.get(Stage.PREFILL) or seconds.get(Stage.COMPUTE)
     if first_s:
         totals.time(totals.ttft, where, bucket(first_s))
@@ -40,7 +40,7 @@ def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> 
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
-        where, place = Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units)
+        where, place = Stratum(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units)
         is_free = not call.request.api.generates or leaves_end(call.request.body)
         if is_free and totals.time(totals.price, where, place):
             totals.pay(call.principal.tenant, (where, place))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.rollout.arms import MOST_CELLS, ArmCounts, Cell, Exposed, Priced, Times, Worse
+from penstock.domain.rollout.arms import MOST_STRATA, ArmCounts, Exposed, Priced, Stratum, Times, Worse
 
 MOST_EXPOSED = 50
 """Tenants of an arm that a second names, those with the most."""
@@ -25,13 +25,13 @@ class Arm(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    ttft: Counter[tuple[Cell, int]] = field(default_factory=Counter)
-    itl: Counter[tuple[Cell, int]] = field(default_factory=Counter)
-    price: Counter[tuple[Cell, int]] = field(default_factory=Counter)
+    ttft: Counter[tuple[Stratum, int]] = field(default_factory=Counter)
+    itl: Counter[tuple[Stratum, int]] = field(default_factory=Counter)
+    price: Counter[tuple[Stratum, int]] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     differ: Counter[int] = field(default_factory=Counter)
     paired: Counter[int] = field(default_factory=Counter)
-    prices: dict[TenantId, Counter[tuple[Cell, int] | int]] = field(default_factory=dict)
+    prices: dict[TenantId, Counter[tuple[Stratum, int] | int]] = field(default_factory=dict)
     """By tenant: both of the above."""
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
@@ -43,17 +43,17 @@ class Totals:
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
-    def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> bool:
+    def time(self, of: Counter[tuple[Stratum, int]], where: Stratum, place: int) -> bool:
         """Count a time, or a price; False if there is no room."""
         key = (where, place)
-        if key not in of and len(of) >= MOST_CELLS * 4:
+        if key not in of and len(of) >= MOST_STRATA * 4:
             self.left_out += 1
             return False
         of[key] += 1
         return True
 
-    def pay(self, tenant: TenantId, what: tuple[Cell, int] | int) -> None:
-        """Note a tenant's price: a cell and bucket, or a step of a copy's."""
+    def pay(self, tenant: TenantId, what: tuple[Stratum, int] | int) -> None:
+        """Note a tenant's price: a stratum and bucket, or a step of a copy's."""
         self.prices.setdefault(tenant, Counter())[what] += 1
 
     def told(self, arm: Arm) -> ArmCounts:
@@ -84,7 +84,7 @@ class Totals:
         )
 
 
-def _priced_by(prices: Mapping[TenantId, Counter[tuple[Cell, int] | int]]) -> tuple[Priced, ...]:
+def _priced_by(prices: Mapping[TenantId, Counter[tuple[Stratum, int] | int]]) -> tuple[Priced, ...]:
     most = sorted(prices, key=lambda tenant: prices[tenant].total(), reverse=True)[:MOST_EXPOSED]
     found = []
     for tenant in most:
@@ -94,8 +94,8 @@ def _priced_by(prices: Mapping[TenantId, Counter[tuple[Cell, int] | int]]) -> tu
     return tuple(found)
 
 
-def _times(counts: Counter[tuple[Cell, int]]) -> tuple[Times, ...]:
-    cells: dict[Cell, list[tuple[int, int]]] = {}
+def _times(counts: Counter[tuple[Stratum, int]]) -> tuple[Times, ...]:
+    strata: dict[Stratum, list[tuple[int, int]]] = {}
     for (where, place), many in sorted(counts.items()):
-        cells.setdefault(where, []).append((place, many))
-    return tuple(Times(where, tuple(places)) for where, places in cells.items())
+        strata.setdefault(where, []).append((place, many))
+    return tuple(Times(where, tuple(places)) for where, places in strata.items())

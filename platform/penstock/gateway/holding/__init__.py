@@ -2,8 +2,8 @@
 controllers.
 """
 
-from penstock.gateway.holding.demand import Demand, Teller
+from penstock.gateway.holding.demand import Teller, WakeDemand
 from penstock.gateway.holding.hold_settings import HoldSettings
 from penstock.gateway.holding.holding import Fleet, Holding
 
-__all__ = ["Demand", "Fleet", "HoldSettings", "Holding", "Teller"]
+__all__ = ["Fleet", "HoldSettings", "Holding", "Teller", "WakeDemand"]

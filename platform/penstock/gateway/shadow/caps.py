@@ -109,7 +109,7 @@ class Taken:
         self._turns.had(tenant, now)
 
 
-class Compared:
+class ComparisonCaps:
     """The caps on comparisons of one rule: a rate, few at once, one of each tenant at a time, tenants in turn.
 
     A seldom tenant would meet the rest that constant ones leave, which is nothing. So the tenant whose last turn is

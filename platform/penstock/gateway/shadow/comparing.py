@@ -22,7 +22,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
 from penstock.gateway.calls.inside import Ask, Asked
 from penstock.gateway.shadow import agreeing, copies, scoring
-from penstock.gateway.shadow.caps import Compared
+from penstock.gateway.shadow.caps import ComparisonCaps
 from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.unseen import Original, Unseen
 
@@ -42,7 +42,7 @@ class Comparing:
     """Tells whether a version has a worker that takes requests now."""
     told: Callable[[Pair, TenantId, Counts], None]
     unseen: Unseen
-    _taken: defaultdict[tuple[Alias, str], Compared] = field(default_factory=lambda: defaultdict(Compared))
+    _taken: defaultdict[tuple[Alias, str], ComparisonCaps] = field(default_factory=lambda: defaultdict(ComparisonCaps))
 
     def wants_ids(self, call: Admitted) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both models may score it.
@@ -118,7 +118,11 @@ class Comparing:
             pair=pair,
         )
 
-    async def _compare(self, ask: Ask, original: Original, note: Copy, version: VersionEntry, taken: Compared) -> None:
+    async def _compare(
+        self, ask: Ask, original: Original, note: Copy, version: VersionEntry, taken: ComparisonCaps
+    ) -> None:
+        self, ask: Ask, original: Original, note: Copy, version: VersionEntry, taken: ComparisonCaps
+    ) -> None:
         """Ask, and tell what the two answers come to."""
         try:
             await asyncio.sleep(self.unseen.apart_s())
