@@ -43,7 +43,6 @@ def seconds(moment: str) -> float:
 
 
 def length(text: str) -> float:
-    """Return a length of time in seconds, 0 for nothing."""
     if not text:
         return 0.0
     found = _LENGTH.fullmatch(text.strip())

@@ -25,7 +25,7 @@ HELP = (
 
 
 def parsed(pairs: Iterable[str]) -> dict[str, object]:
-    """Return the operators' API's fields, or raise ``CommandError`` that names the pair at fault."""
+    """Return the operators' API's fields; ``CommandError`` names the pair at fault."""
     return dict(_pair(pair) for pair in pairs)
 
 

@@ -4,8 +4,6 @@ from pathlib import Path
 
 
 class Home:
-    """The folder's layout; nothing is created here."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.settings_file = root / "settings.yaml"
