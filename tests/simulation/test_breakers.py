@@ -10,7 +10,7 @@ import pytest
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, WorkerId
-from penstock.gateway.dispatch import Breakers, Change, Evidence, Finding, Level, Origin, Shape
+from penstock.gateway.dispatch import Breakers, Change, FailureEvidence, Level, Origin, ProbeResult, Shape
 from penstock.gateway.dispatch.dispatcher import MOST_ERRORS
 from tests.support.samples.calls import VERSION
 
@@ -18,8 +18,8 @@ PER_S = 50.0
 TENANTS = (TenantId("acme"), TenantId("shop"), TenantId("forum"))
 FAULT_AT_S, WELL_AT_S = 10.0, 40.0
 MOST_ATTEMPTS = 4
-FOUND = {"": Finding.PASSED, "error": Finding.FAILED, "refused": Finding.CLOSED}
-SAYS = {"error": Evidence.ANSWERED, "refused": Evidence.CLOSED}
+FOUND = {"": ProbeResult.PASSED, "error": ProbeResult.FAILED, "refused": ProbeResult.CLOSED}
+SAYS = {"error": FailureEvidence.ANSWERED, "refused": FailureEvidence.CLOSED}
 SHAPES = (Shape("chat"), Shape("chat tools"), Shape("completions"))
 Fails = Callable[[WorkerId, float, random.Random], str]
 """What becomes of a request: empty where it is answered, ``error``, or ``refused`` (no connection)."""
@@ -27,8 +27,6 @@ Fails = Callable[[WorkerId, float, random.Random], str]
 
 @dataclass
 class Run:
-    """What was seen."""
-
     retries: int = 0
     failed: int = 0
     early: int = 0
@@ -54,7 +52,7 @@ def play(zones: str, each: int, fails: Fails, *, span_s: float, seed: int) -> It
 
 
 def _probe(breakers: Breakers, fails: Fails, now: float, run: Run, chance: random.Random) -> None:
-    """Ask whoever is due: the platform's request meets what a caller's would."""
+    """Probe the workers that are due: the platform's request meets the same fate as a caller's would."""
     for probe in breakers.due(now):
         run.probes += 1
         breakers.judged(probe, FOUND[fails(probe.worker, now, chance)], now)

@@ -20,7 +20,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Task
 from penstock.domain.tenancy.keys import worker_secret
-from penstock.gateway.dispatch import Breakers, Evidence, Prober, ProberSettings
+from penstock.gateway.dispatch import Breakers, FailureEvidence, Prober, ProberSettings
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.gateways.breakers import origin
@@ -53,7 +53,7 @@ async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
         clock=clock,
         metrics=metrics,
     )
-    breakers.failed(entry.id, Evidence.ANSWERED, origin(), clock.monotonic())
+    breakers.failed(entry.id, FailureEvidence.ANSWERED, origin(), clock.monotonic())
     running, counted = asyncio.create_task(prober.run()), metrics.counter(names.PROBES)
     try:
         async with asyncio.timeout(30):
@@ -70,7 +70,6 @@ async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Let a process stand still."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -113,7 +112,7 @@ def test_a_long_prompt_beside_probes_is_not_blamed(unhurried: WorkerProcess) -> 
 
 
 def test_a_core_that_hangs_behind_a_gate_that_answers_is_found(unhurried: WorkerProcess) -> None:
-    """The gate answers while the core stands still: found by the second probe at the latest, whoever asked before."""
+    """The gate answers while the core stands still: found by the second probe at the latest."""
     core = psutil.Process(unhurried.engine_pid).children(recursive=True)[0].pid
     with stopped(core):
         found = [probed(unhurried, timeout_s=3.0) for _ in range(2)]
