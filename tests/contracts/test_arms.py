@@ -12,7 +12,7 @@ from penstock.control.rollout.evidence import Evidence, EvidenceStore
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.rollout.arms import ArmSecond, Asked
+from penstock.domain.rollout.arms import ArmSecond, RecentRequests
 from penstock.domain.serving.agreement import Agreement, Counts, Pair, Reported
 from tests.support.gateways.simulated_arms import World
 from tests.twins.arms import MemoryArms
@@ -25,7 +25,7 @@ class Store(EvidenceStore, Protocol):
         """Append."""
         ...
 
-    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
+    async def asked(self, alias: Alias, now: float, over_s: float) -> RecentRequests:
         """Count."""
         ...
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.control.capacity import uses
-from penstock.control.pool.packing import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -181,7 +181,7 @@ class World:
 
     def _decide(self, now: float) -> Packed:
         claims = [
-            Claim(
+            PlaceClaim(
                 version=VersionId(one.name),
                 size_bytes=one.size_bytes,
                 rank=Rank.WAITED_FOR,

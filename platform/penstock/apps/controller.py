@@ -54,7 +54,7 @@ from penstock.control.rollout.evidence import Evidence
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.rollout.watch import ComparisonWatch
-from penstock.control.runtime import Pace, Parts, Runtime, Shown
+from penstock.control.runtime import LoopIntervals, Parts, Runtime, Shown
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -164,7 +164,7 @@ def _compose(
         demand=demand,
         orders=orders,
         metrics=metrics,
-        pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
+        pace=LoopIntervals(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
         shown=shown,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))

@@ -6,7 +6,7 @@ from typing import Protocol
 from penstock.domain.fleet.decision import Decided, Decision
 
 
-class Kept(Protocol):
+class DecisionStore(Protocol):
     """Where decisions are kept, a bounded number of them."""
 
     def note(self, decided: Sequence[Decided]) -> None:
@@ -21,7 +21,7 @@ class Kept(Protocol):
 class Decisions:
     """Implements the loop's ``DecisionLog``, and tells operators. Each start is a worker more, and so news."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: DecisionStore) -> None:
         self._kept = kept
         self._last: frozenset[Decision] = frozenset()
 

@@ -38,7 +38,7 @@ class Leadership(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class LoopIntervals:
     """Seconds between ticks, between tries to lead, between saves of heartbeats, and least between two ticks."""
 
     tick_s: float = 0.5
@@ -62,7 +62,7 @@ class Parts:
     orders: Orders
     metrics: Metrics
     shown: "Shown"
-    pace: Pace = Pace()
+    pace: LoopIntervals = LoopIntervals()
 
 
 class Shown:

@@ -30,7 +30,7 @@ from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.runtime import Pace, Parts, Runtime, Shown
+from penstock.control.runtime import LoopIntervals, Parts, Runtime, Shown
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView, Running
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
@@ -110,7 +110,7 @@ class Room:
             demand=self.demand,
             orders=self.orders,
             metrics=self.metrics,
-            pace=Pace(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
+            pace=LoopIntervals(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
             shown=shown,
         )
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)

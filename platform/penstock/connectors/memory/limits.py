@@ -10,7 +10,7 @@ from math import floor
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind
+from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDecision, MeterKind
 
 
 @dataclass(slots=True)
@@ -41,11 +41,11 @@ class MemoryLimits:
         self._meters: dict[str, _Meter] = {}
         self._leases: dict[RequestId, tuple[Draw, ...]] = {}
 
-    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         """Take all draws or none."""
         return self.reserve_now(lease, draws, hold_s)
 
-    def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         """Do the same without an event loop: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
@@ -55,7 +55,7 @@ class MemoryLimits:
             self._take(lease, draws, now + hold_s)
         return decision
 
-    async def look(self, draws: Sequence[Draw]) -> Decision:
+    async def look(self, draws: Sequence[Draw]) -> MeterDecision:
         """Tell what ``reserve`` would decide now, and take nothing."""
         return self._decide(draws, self._clock.monotonic())
 
@@ -122,18 +122,18 @@ class MemoryLimits:
         for key, amount in exactly.items():
             self._meters.setdefault(key, _Meter()).spent = amount
 
-    def _decide(self, draws: Sequence[Draw], now: float) -> Decision:
+    def _decide(self, draws: Sequence[Draw], now: float) -> MeterDecision:
         free = [self._free(draw, now) for draw in draws]
         for draw, has in zip(draws, free, strict=True):
             if has < draw.amount:
                 return self._refused(draw, _wait_s(draw, has), tuple(map(floor, free)))
-        return Decision(
+        return MeterDecision(
             granted=True, remaining=tuple([floor(has - draw.amount) for draw, has in zip(draws, free, strict=True)])
         )
 
-    def _refused(self, draw: Draw, wait_s: float, untouched: tuple[int, ...]) -> Decision:
+    def _refused(self, draw: Draw, wait_s: float, untouched: tuple[int, ...]) -> MeterDecision:
         is_budget, meter = draw.kind is MeterKind.BUDGET, self._meters[draw.key]
-        return Decision(
+        return MeterDecision(
             granted=False,
             refused_by=draw,
             retry_after_s=wait_s,

@@ -12,7 +12,7 @@ from penstock.control.api import plans
 from penstock.control.api.bodies import BudgetShown, Caps, ComparedShown, Reconciled, RowsShown, UsageShown
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
-from penstock.control.budgets.reconcile import Compared, compare, correct
+from penstock.control.budgets.reconcile import BudgetComparison, compare, correct
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy import budget
@@ -109,7 +109,7 @@ class Money:
             return Response(as_csv(rows), media_type=CSV, headers={NEXT: following})
         return answer(RowsShown(rows=rows, next=following))
 
-    async def _compared(self) -> tuple[Compared, ...] | None:
+    async def _compared(self) -> tuple[BudgetComparison, ...] | None:
         if self._control.meters is None:
             return None
         ring, now = await self._control.ring(), self._control.clock.now()
@@ -159,7 +159,7 @@ def _shown(line: BudgetLine) -> BudgetShown:
     )
 
 
-def _compared(found: Sequence[Compared]) -> tuple[ComparedShown, ...]:
+def _compared(found: Sequence[BudgetComparison]) -> tuple[ComparedShown, ...]:
     return tuple(
         ComparedShown(
             scope=one.line.budget.scope,

@@ -19,7 +19,7 @@ from penstock.domain.tenancy.ledger import Ended, LedgerReader
 from penstock.slo import policy
 from penstock.slo.budget import Budget
 from penstock.slo.budgets import Promised, availability
-from penstock.slo.policy import Pace, Policy, Verdict
+from penstock.slo.policy import BudgetVerdict, Policy, RolloutPace
 from penstock.slo.windows import DAY_S
 from penstock.telemetry.logs import logger
 
@@ -77,9 +77,9 @@ class LedgerBudgets:
 
     async def is_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
         """Tell whether rollouts in this tier are frozen."""
-        return (await self.verdict(tier, versions)).pace is Pace.FROZEN
+        return (await self.verdict(tier, versions)).pace is RolloutPace.FROZEN
 
-    async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> Verdict:
+    async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> BudgetVerdict:
         """Return what the tier's budgets allow, from the ends of its versions in the promise's own period."""
         recorded = await self.recorded(tier)
         now, promise = self.clock.monotonic(), self.promised.tiers[tier]

@@ -14,7 +14,7 @@ from penstock.domain.tenancy.tenant import KeyRing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class BudgetComparison:
     """One budget: what the ledger says, what its meter counts."""
 
     line: BudgetLine
@@ -26,14 +26,14 @@ class Compared:
         return self.counted - self.line.spent
 
 
-async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> tuple[Compared, ...]:
+async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> tuple[BudgetComparison, ...]:
     """Return every budget in force with its meter; raises ``StoreUnavailable``."""
     lines = await budget.read(reader, ring, now)
     counted = await store.spent([line.budget.meter for line in lines])
-    return tuple(Compared(line=line, counted=MicroUsd(counted[line.budget.meter])) for line in lines)
+    return tuple(BudgetComparison(line=line, counted=MicroUsd(counted[line.budget.meter])) for line in lines)
 
 
-async def correct(compared: tuple[Compared, ...], store: SpentStore) -> int:
+async def correct(compared: tuple[BudgetComparison, ...], store: SpentStore) -> int:
     """Make the meters count what the ledger holds, and return how many differed. For a platform at rest."""
     wrong = {one.line.budget.meter: int(one.line.spent) for one in compared if one.difference}
     await store.put_spent(wrong)

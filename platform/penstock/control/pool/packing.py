@@ -77,7 +77,7 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class PlaceClaim:
     """A worker that wants a place: one that sleeps (``worker``), or one that is to be started (None)."""
 
     version: VersionId
@@ -145,7 +145,7 @@ class _Room:
     is_awaited: bool = False
     """Whether a claim waits for who goes."""
 
-    def serve(self, claim: Claim, now: float) -> None:
+    def serve(self, claim: PlaceClaim, now: float) -> None:
         """Give it its place, see to it that it gets one, or let it wait."""
         if claim.holds_bytes:
             if not self.is_awaited:
@@ -169,7 +169,7 @@ class _Room:
         self.leaving += resident.size_bytes
         self.why.append(reason)
 
-    def _place(self, claim: Claim, size_bytes: int) -> None:
+    def _place(self, claim: PlaceClaim, size_bytes: int) -> None:
         self.free -= size_bytes
         if claim.worker is None:
             self.start.append(claim.version)
@@ -177,7 +177,7 @@ class _Room:
             self.wake.append(claim.worker)
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
-    def _gather(self, claim: Claim, now: float) -> None:
+    def _gather(self, claim: PlaceClaim, now: float) -> None:
         """Put residents to sleep for it, unless who goes already is enough; keep what is there for it."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
@@ -202,7 +202,7 @@ class _Room:
         self.free -= taken
         self.leaving -= min(self.leaving, claim.size_bytes - taken)
 
-    def _turn(self, claim: Claim, short: int, now: float) -> list[Resident] | None:
+    def _turn(self, claim: PlaceClaim, short: int, now: float) -> list[Resident] | None:
         """Return who gives way though it may be busy: as few of the busy as can be; None where nobody does."""
         if now - claim.held_since <= self.policy.turn_s or claim.size_bytes > self.most:
             return None
@@ -214,7 +214,11 @@ class _Room:
 
 
 def pack(
-    residents: Sequence[Resident], claims: Iterable[Claim], kept: Collection[VersionId], now: float, policy: PoolPolicy
+    residents: Sequence[Resident],
+    claims: Iterable[PlaceClaim],
+    kept: Collection[VersionId],
+    now: float,
+    policy: PoolPolicy,
 ) -> Packed:
     """Return whom to wake, to start and to put to sleep now. Of ``kept`` versions nobody is put to sleep."""
     claims = sorted(claims, key=lambda one: (one.rank, one.since, one.version, one.worker or ""))

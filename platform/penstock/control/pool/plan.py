@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from penstock.control.capacity import uses
 from penstock.control.capacity.memory import crowded_out, sizes
 from penstock.control.pool import why
-from penstock.control.pool.packing import Claim, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -83,7 +83,7 @@ class _Scene:
             held=held,
         )
 
-    def claims(self) -> Iterator[Claim]:
+    def claims(self) -> Iterator[PlaceClaim]:
         """Yield the claims of workers that sleep, or fall asleep."""
         of: dict[VersionId, list[Resident]] = defaultdict(list)
         for resident in self.residents:
@@ -103,12 +103,12 @@ class _Scene:
             elif sleeping and awake and all(one.is_busy and one.stay is Stay.HERE for one in awake):
                 yield _claim(sleeping[0], Rank.SECOND, "workers_busy", f"all of {len(awake)}", math.inf)
 
-    def starts(self, versions: Iterable[VersionId]) -> Iterator[Claim]:
+    def starts(self, versions: Iterable[VersionId]) -> Iterator[PlaceClaim]:
         """Yield the claims of workers that are to be started."""
         for version in versions:
             wanted = self.wanted.get(version)
             rank = Rank.KEPT if version in self.kept else Rank.WAITED_FOR if wanted else Rank.NEW
-            yield Claim(
+            yield PlaceClaim(
                 version=version,
                 size_bytes=self.held.get(version, 0),
                 rank=rank,
@@ -132,8 +132,8 @@ def _lightest(resident: Resident) -> tuple[bool, float, WorkerId]:
     return resident.stay is Stay.AWAY, resident.wake_s, resident.worker
 
 
-def _claim(resident: Resident, rank: Rank, signal: str, value: str, since: float) -> Claim:
-    return Claim(
+def _claim(resident: Resident, rank: Rank, signal: str, value: str, since: float) -> PlaceClaim:
+    return PlaceClaim(
         version=resident.version,
         size_bytes=resident.size_bytes,
         rank=rank,

@@ -112,7 +112,7 @@ class Advance:
     async def _one(self, stored: Stored, known: _Now) -> Decision | None:
         rollout = stored.rollout
         tier = known.tiers.get(rollout.incumbent)
-        what = steps.Seen(
+        what = steps.StepInputs(
             judgement=self.judges.judgement(rollout),
             ready=known.serving(rollout.candidate),
             needed=needed(rollout, known.serving(rollout.incumbent)),
@@ -133,7 +133,7 @@ class Advance:
         verdict = "" if change.judgement is None else f"{change.judgement.verdict}: "
         return _decision(word, rollout, f"{verdict}{change.says}")
 
-    async def _grow(self, rollout: Rollout, what: steps.Seen, known: _Now) -> Decision | None:
+    async def _grow(self, rollout: Rollout, what: steps.StepInputs, known: _Now) -> Decision | None:
         """Ask for the workers that a proven candidate's next share needs; None where no more were asked for.
 
         For an adapter nobody is asked: its base's workers serve its incumbent already.

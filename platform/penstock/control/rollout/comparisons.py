@@ -18,7 +18,7 @@ from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.rollout.rollout import Kind, Rollout
 
 
-class Pair(NamedTuple):
+class VersionPair(NamedTuple):
     """A candidate beside its incumbent."""
 
     alias: Alias
@@ -31,10 +31,10 @@ class Comparisons:
 
     def __init__(self, gates: Callable[[Tier], Gates]) -> None:
         self._gates = gates
-        self._judges: dict[Pair, Judge] = {}
+        self._judges: dict[VersionPair, Judge] = {}
         self._now = 0.0
-        self._rolling: dict[Alias, Pair] = {}
-        self._stages: dict[Pair, tuple[str, int]] = {}
+        self._rolling: dict[Alias, VersionPair] = {}
+        self._stages: dict[VersionPair, tuple[str, int]] = {}
         """Of the pairs of rollouts: whose judge it is, and at which stage."""
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
@@ -53,7 +53,7 @@ class Comparisons:
         A rollout begins without evidence, though the same pair was judged before; each of its stages, a person's
         promotion too, asks for a new proof.
         """
-        live = {Pair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
+        live = {VersionPair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
         self._rolling = {pair.alias: pair for pair in live}
         for pair, rollout in live.items():
             judged, now = self._stages.get(pair), (rollout.id, rollout.stage)
@@ -66,7 +66,7 @@ class Comparisons:
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
         """Return what is to be said of a rollout's candidate now; None where nobody judges it."""
-        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        judge = self._judges.get(VersionPair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is None:
             return None
         judge.alone = rollout.weight == WEIGHT_TOTAL
@@ -75,7 +75,7 @@ class Comparisons:
 
     def next_stage(self, rollout: Rollout) -> None:
         """Ask for new proofs: the rollout has come to another share."""
-        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        judge = self._judges.get(VersionPair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is not None:
             judge.next_stage()
 
@@ -97,16 +97,16 @@ class Comparisons:
             judge.judgement(now)
             yield
 
-    def judged(self, alias: Alias | None = None) -> tuple[tuple[Pair, Judgement], ...]:
+    def judged(self, alias: Alias | None = None) -> tuple[tuple[VersionPair, Judgement], ...]:
         """Return what is to be said of an alias's pairs, or of all, as of the last second that was told."""
         wanted = [pair for pair in sorted(self._judges) if alias in (None, pair.alias)]
         return tuple((pair, self._judges[pair].judgement(self._now)) for pair in wanted)
 
 
-def pairs(route: Route) -> tuple[Pair, ...]:
+def pairs(route: Route) -> tuple[VersionPair, ...]:
     """Return who is judged beside whom behind an alias."""
     shares = [share for share in route.shares if share.weight > 0]
     if len(shares) < 2:  # noqa: PLR2004  one alone has nobody beside it
         return ()
     incumbent = max(shares, key=lambda share: share.weight).version
-    return tuple(Pair(route.alias, incumbent, one.version) for one in shares if one.version != incumbent)
+    return tuple(VersionPair(route.alias, incumbent, one.version) for one in shares if one.version != incumbent)

@@ -20,7 +20,7 @@ from penstock.control.rollout.priced import NO_PRICES, prices
 from penstock.control.rollout.sides import KNOWN_S, NOBODY, RankedSides, ScoreSides, ShareSides
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
-from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
+from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
 
 LATE_S = 3
 """How long a second waits for the gateways that have not told it yet; what comes later is not counted."""
@@ -164,7 +164,7 @@ class Judge:
         return f"the incumbent's own workers differ in {', '.join(loud)} by more than is tolerated: look at them first"
 
 
-def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
+def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
     """Return the worst finding's verdict; promotion takes a proof in each, among them one beside the incumbent."""
     worst = next((one.verdict for one in found if one.verdict in _HARM), None)
     if worst is not None:
@@ -173,7 +173,7 @@ def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
     return Verdict.PROMOTE if is_compared and all(one.verdict is Verdict.PROMOTE for one in found) else Verdict.WAIT
 
 
-def _weight(finding: Finding) -> tuple[int, float]:
+def _weight(finding: MetricFinding) -> tuple[int, float]:
     """Return what a finding is sorted by: what it decides, and how much it has of what that takes."""
     return _ORDER[finding.verdict], finding.strength or 0.0
 

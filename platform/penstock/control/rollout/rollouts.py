@@ -18,7 +18,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models.adapter import bases_of
 from penstock.domain.models.model import Tier
-from penstock.domain.rollout.arms import Asked
+from penstock.domain.rollout.arms import RecentRequests
 from penstock.domain.rollout.rollout import Change, Rollout, State, Step, Stored
 from penstock.domain.tenancy.audit import Act
 
@@ -67,7 +67,7 @@ class Rollouts:
     seen: Callable[[], Awaitable[Sequence[Seen]]]
     budget_spent: BudgetSpent
     gates: Callable[[Tier], Gates]
-    asked: Callable[[Alias, float, float], Awaitable[Asked]]
+    asked: Callable[[Alias, float, float], Awaitable[RecentRequests]]
     """How many requests an alias had before a moment (Unix seconds), in so many seconds."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:

@@ -13,7 +13,7 @@ from penstock.control.rollout.priced import NO_PRICES, Prices, Purses
 from penstock.control.rollout.voices import Voices
 from penstock.domain.ids import TenantId
 from penstock.domain.rollout.arms import BUCKETS, PRICE_BUCKETS, Times
-from penstock.domain.rollout.judgement import Finding, Metric, Verdict
+from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
 
 NOBODY: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
@@ -36,7 +36,7 @@ class RankedSides:
         self._rows = _rows(gate)
         self._hold, self._abort, self._brake = (Bets(forgets=True) for _ in range(3))
         self._purses = Purses(gate.abort, gate.brake) if metric is Metric.PRICE else None
-        self._finding: Finding | None = None
+        self._finding: MetricFinding | None = None
         self.next_stage()
         self._alone = self._all = 0
 
@@ -81,13 +81,13 @@ class RankedSides:
         self._proof.take(proof, weight)
 
     @property
-    def finding(self) -> Finding | None:
+    def finding(self) -> MetricFinding | None:
         """What it says now; None where the incumbent has nothing to compare with, so that nothing needs a proof."""
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
         return self._finding
 
-    def _found(self) -> Finding | None:
+    def _found(self) -> MetricFinding | None:
         if not self._all and not self._sample:
             return None
         mean = self._sum / self._sample if self._sample else None
@@ -113,14 +113,14 @@ class RankedSides:
             verdict, self._proof, self._odds.promote, f"{said}; below {self._gate.promote:.2f} is to be proven"
         )
 
-    def _harm(self, verdict: Verdict, bets: Bets, odds: float, said: str) -> Finding:
+    def _harm(self, verdict: Verdict, bets: Bets, odds: float, said: str) -> MetricFinding:
         """Return what speaks against the candidate; a price, which callers can make, aborts nothing by one's word."""
         enough = math.log(self._odds.abort), math.log(self._odds.brake)
         if verdict is Verdict.ABORT and self._purses is not None and not self._purses.agree(*enough):
             verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
         return self._told(verdict, bets, odds, said)
 
-    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
+    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> MetricFinding:
         strength = _strength(bets, odds) if self._sample else None
         return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
@@ -146,7 +146,7 @@ class ScoreSides:
         self._abort.slot(counts, self._gate.abort)
         self._proof.slot(turned(counts), 1.0 - self._gate.promote)
 
-    def finding(self, *, is_needed: bool) -> Finding | None:
+    def finding(self, *, is_needed: bool) -> MetricFinding | None:
         """What it says now; None where that is nothing yet, and no proof is needed. A proof holds at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
@@ -160,7 +160,7 @@ class ScoreSides:
         says = f"{said}; below {self._gate.promote:.0%} is to be proven"
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.promote, says)
 
-    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
+    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> MetricFinding:
         strength = _strength(bets, odds) if self._sample else None
         return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
@@ -175,7 +175,7 @@ class ShareSides:
         self._known_so = self._known_all = 0
         self._hold, self._abort = Bets(RARE, forgets=True), Bets(RARE, forgets=True)
         self._voices = Voices()
-        self._finding: Finding | None = None
+        self._finding: MetricFinding | None = None
         self.next_stage()
 
     def next_stage(self) -> None:
@@ -206,7 +206,7 @@ class ShareSides:
         self._proof.slot(turned(counts), 1.0 - abort, cap)
 
     @property
-    def finding(self) -> Finding | None:
+    def finding(self) -> MetricFinding | None:
         """What it says now; None where neither has such events.
 
         Few callers may ask for JSON, or leave the end to the model: nobody waits for a proof of it there, but what
@@ -216,7 +216,7 @@ class ShareSides:
             self._is_told, self._finding = True, self._found()
         return self._finding
 
-    def _found(self) -> Finding | None:
+    def _found(self) -> MetricFinding | None:
         if not self._sample and not self._known_all:
             return None
         said = f"{self._metric}: {self._so} of {self._sample}"
@@ -231,7 +231,7 @@ class ShareSides:
         proven = _strength(self._proof, self._odds.share_promote) >= 1.0 and is_enough
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
 
-    def _harm(self, verdict: Verdict, bets: Bets, said: str) -> Finding:
+    def _harm(self, verdict: Verdict, bets: Bets, said: str) -> MetricFinding:
         """Return what speaks against the candidate; what callers can make aborts nothing by one tenant's word alone."""
         is_enough = self._metric is Metric.BAD or self._voices.agree(math.log(self._odds.share))
         if verdict is Verdict.ABORT and not is_enough:
@@ -253,16 +253,18 @@ class ShareSides:
             self._known_so, self._known_all = self._known_so + so, self._known_all + all_
         return bool(all_) or len(self._known) != before
 
-    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
+    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> MetricFinding:
         strength = _strength(bets, odds) if self._sample else None
         return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
 
-def _finding(metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str) -> Finding:
+def _finding(
+    metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str
+) -> MetricFinding:
     """Return a finding of a sample that there is, and the least one."""
     many, least = sample
     lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
-    return Finding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
+    return MetricFinding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
 
 
 @lru_cache

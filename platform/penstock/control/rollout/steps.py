@@ -26,7 +26,7 @@ CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class StepInputs:
     """What a step is taken from: ``ready`` are the candidate's workers that serve, ``needed`` those of its next share.
 
     Of the error budget it is only said whether it is spent; where nobody knows, the policy says what that means.
@@ -56,7 +56,7 @@ def check(rollout: Rollout) -> None:
         raise InvalidField(f"times are seconds from 0 to {MOST_S:.0f}", param="stages")
 
 
-def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
+def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
     """Return what follows from what was seen now (Unix seconds); None where nothing does.
 
     ``number`` is that of the change, one above the history's last.
@@ -75,7 +75,7 @@ def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
     return act.to(State.RUNNING, "the error budget is not spent any more") if is_thawed else None
 
 
-def wants_workers(rollout: Rollout, seen: Seen, now: float) -> bool:
+def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
     """Tell whether nothing but workers keeps it from its next share."""
     if rollout.state is not State.RUNNING or rollout.stages[rollout.stage].watched or seen.ready >= seen.needed:
         return False
@@ -186,7 +186,7 @@ def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str)
     return None if rollout.state is State.HELD else act.to(State.HELD, why, judgement)
 
 
-def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
+def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
     """Freeze, promote, end, or hold what has had its time."""
     rollout = act.rollout
     if seen.budget_spent and not rollout.by_person:
@@ -225,7 +225,7 @@ def _may_undo(rollout: Rollout) -> bool:
     return rollout.guard or not rollout.by_person
 
 
-def _unproven(act: _Act, seen: Seen) -> str:
+def _unproven(act: _Act, seen: StepInputs) -> str:
     """Return what is missing for a proof, in words."""
     if seen.judgement is None:
         return "nobody has told anything, so no proof"

@@ -140,7 +140,7 @@ class ArmSecond:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RecentRequests:
     """An alias's requests in the last seconds; shorter than requested if no gateway counted before."""
 
     requests: int
@@ -210,10 +210,10 @@ def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> 
     return len(set(places)) == len(places) and len(set(steps)) == len(steps)
 
 
-def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:
+def asked_since(requests: int, first: int | None, since: int, now: float) -> RecentRequests:
     """Return requests since a minute; ``first`` is the first counted minute, None if no gateway counted."""
     begin = MINUTE_S * max(since, since if first is None else first)
-    return Asked(requests=requests, over_s=max(MINUTE_S, now - begin))
+    return RecentRequests(requests=requests, over_s=max(MINUTE_S, now - begin))
 
 
 def _are_sound(counts: Iterable[tuple[int, int]], places: int) -> bool:

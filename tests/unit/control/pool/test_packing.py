@@ -6,7 +6,7 @@ from itertools import chain, combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.pool.packing import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.ids import VersionId, WorkerId
 
 NOW = 1000.0
@@ -27,8 +27,10 @@ def resident(name: str, size: int = 50, stay: Stay = Stay.HERE, *, worth: float 
     )
 
 
-def claim(name: str, size: int = 50, rank: Rank = Rank.WAITED_FOR, *, waits_s: float = 0.0, holds: int = 0) -> Claim:
-    return Claim(
+def claim(
+    name: str, size: int = 50, rank: Rank = Rank.WAITED_FOR, *, waits_s: float = 0.0, holds: int = 0
+) -> PlaceClaim:
+    return PlaceClaim(
         version=VersionId(f"v-{name}"),
         size_bytes=size,
         rank=rank,
@@ -41,7 +43,7 @@ def claim(name: str, size: int = 50, rank: Rank = Rank.WAITED_FOR, *, waits_s: f
     )
 
 
-def packed(residents: list[Resident], *claims: Claim, kept: tuple[str, ...] = ()) -> Packed:
+def packed(residents: list[Resident], *claims: PlaceClaim, kept: tuple[str, ...] = ()) -> Packed:
     return pack(residents, claims, [VersionId(f"v-{name}") for name in kept], NOW, POLICY)
 
 
@@ -217,7 +219,7 @@ def test_what_holds_whoever_is_there(
 ) -> None:
     """Nobody who is kept, holds nothing or, before somebody's turn, serves is put to sleep; what is given was free."""
     claims = [
-        Claim(
+        PlaceClaim(
             version=VersionId(f"new{n}"),
             size_bytes=size,
             rank=Rank.WAITED_FOR,
@@ -229,7 +231,7 @@ def test_what_holds_whoever_is_there(
         for n, (size, waits_s) in enumerate(new)
     ]
     claims += [
-        Claim(
+        PlaceClaim(
             version=one.version,
             size_bytes=one.size_bytes,
             rank=Rank.WAITED_FOR,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.rollout.comparisons import Comparisons, Pair, pairs
+from penstock.control.rollout.comparisons import Comparisons, VersionPair, pairs
 from penstock.control.rollout.evidence import Evidence
 from penstock.control.rollout.watch import FOLLOW_EVERY_S, ComparisonWatch
 from penstock.domain.fleet.table import Route, Share
@@ -31,8 +31,11 @@ def route(**weights: int) -> Route:
 def test_each_lesser_share_is_judged_beside_the_largest() -> None:
     """One alone, or beside versions without a share, has nobody beside it."""
     assert pairs(route(old=10_000)) == pairs(route(old=10_000, new=0)) == ()
-    assert pairs(route(old=9_500, new=500)) == (Pair(ALIAS, OLD, NEW),)
-    assert pairs(route(new=2_000, old=7_000, third=1_000)) == (Pair(ALIAS, OLD, NEW), Pair(ALIAS, OLD, THIRD))
+    assert pairs(route(old=9_500, new=500)) == (VersionPair(ALIAS, OLD, NEW),)
+    assert pairs(route(new=2_000, old=7_000, third=1_000)) == (
+        VersionPair(ALIAS, OLD, NEW),
+        VersionPair(ALIAS, OLD, THIRD),
+    )
 
 
 def test_judges_follow_the_routes() -> None:

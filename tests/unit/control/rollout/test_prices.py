@@ -12,18 +12,18 @@ from penstock.control.rollout.sides import ALONE
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, Priced
-from penstock.domain.rollout.judgement import Finding, Metric, Verdict
+from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
 from tests.support.gateways.simulated_arms import ALIAS, LENGTHS, NEW, OLD, Regression, World, histograms
 
 
-def price_of(seconds: Iterable[ArmSecond]) -> Finding:
+def price_of(seconds: Iterable[ArmSecond]) -> MetricFinding:
     """Return what is said of prices after these seconds."""
     return prices_of(seconds)[-1]
 
 
-def prices_of(seconds: Iterable[ArmSecond]) -> list[Finding]:
+def prices_of(seconds: Iterable[ArmSecond]) -> list[MetricFinding]:
     """Return what is said of prices after each of these seconds."""
-    found = list[Finding]()
+    found = list[MetricFinding]()
     judged, now = Judge(slos.gates(Tier.CHAT), ALIAS, OLD, NEW), 0.0
     for second in seconds:
         now = second.at + LATE_S
