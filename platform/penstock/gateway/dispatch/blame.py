@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.gateway.calls.doubt import Doubt
-from penstock.gateway.dispatch.shapes import Origin, Shape
+from penstock.gateway.dispatch.records import Origin, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

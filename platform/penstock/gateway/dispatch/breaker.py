@@ -34,13 +34,13 @@ from penstock.gateway.dispatch.records import (
     Change,
     FailureEvidence,
     Level,
+    Origin,
     Probe,
     ProbeResult,
     Tell,
     Why,
     WorkerRecord,
 )
-from penstock.gateway.dispatch.shapes import Origin
 
 _ASKED_FOR_THE_WAIT = 64
 """So many workers of a shut version are looked at to tell its wait: it is told with each refusal."""

@@ -7,7 +7,7 @@ worker that goes bad meanwhile is found by everybody else's failures, or when th
 from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId
-from penstock.gateway.dispatch.shapes import Origin, Shape
+from penstock.gateway.dispatch.records import Origin, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,14 +30,11 @@ from penstock.domain.serving.transport import Workers
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay, Rest
 from penstock.gateway.dispatch import verdict, wire
-from penstock.gateway.dispatch.attempt import Attempt
+from penstock.gateway.dispatch.attempt import Attempt, Loads
 from penstock.gateway.dispatch.breaker import Breakers
-from penstock.gateway.dispatch.doors import SHORT_S, Doors
 from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
-from penstock.gateway.dispatch.ports import Loads
-from penstock.gateway.dispatch.records import FailureEvidence
-from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
-from penstock.gateway.dispatch.shapes import Origin, shape_of
+from penstock.gateway.dispatch.records import FailureEvidence, Origin, shape_of
+from penstock.gateway.dispatch.retries import SHORT_S, Doors, RetryBudget, backoff_s
 from penstock.gateway.dispatch.verdict import FailedAttempt
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

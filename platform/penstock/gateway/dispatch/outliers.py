@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId
-from penstock.gateway.dispatch.shapes import Origin, Shape
+from penstock.gateway.dispatch.records import Origin, Shape
 
 _COUNTS = 0.5
 """So much of a failure must be left for its tenant to count as one that complains."""

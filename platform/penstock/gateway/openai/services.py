@@ -1,12 +1,13 @@
-"""What every exchange of the edge works with, whichever wire it is on: the corridor, identities, bounds."""
+"""What exchanges and routes of all APIs share: the pipeline, identities, bounds, the table, the error observer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import PenstockError, UnknownRequest
 from penstock.domain.fleet.table import EMPTY, RoutingTable
+from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
@@ -14,9 +15,20 @@ from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
 from penstock.gateway.openai.looks import Looks
-from penstock.gateway.openai.observer import ErrorObserver
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.records import Early
+
+
+class ErrorObserver(Protocol):
+    """Told of every request that ends in an error response."""
+
+    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+        """Count an error response by its code."""
+        ...
+
+    def crashed(self, error: BaseException, request_id: RequestId) -> None:
+        """Log a fault of our own: its kind, never its text, which may hold a prompt."""
+        ...
 
 
 class Identity(Protocol):
@@ -91,3 +103,22 @@ class Services:
     """Told of each request of a known caller that is refused before the corridor has seen it."""
     trace: Callable[[str], str] = str
     """The caller's ``traceparent`` (or nothing) → the one to go on with."""
+
+
+READY_RETRY_S = 1.0
+
+
+async def _nothing_kept(_who: Principal, _request_id: str) -> object:
+    raise UnknownRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the routes tell: the table in use, what is missing before ready, whether anybody could answer."""
+
+    table: Callable[[], RoutingTable]
+    missing: Callable[[], str]
+    draining: Callable[[], bool] = lambda: False
+    serves: Callable[[], bool] = lambda: True
+    explain: Callable[[Principal, str], Awaitable[object]] = _nothing_kept
+    """Returns what is kept of a request as JSON can say it, or raises ``UnknownRequest``."""

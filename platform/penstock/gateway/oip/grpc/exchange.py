@@ -13,7 +13,6 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
-from penstock.gateway.oip.account import ITEMS, with_account
 from penstock.gateway.oip.asked import packed, parsed
 from penstock.gateway.oip.catalogue import Found
 from penstock.gateway.oip.forms import STREAM, TEXT, Body, body_of
@@ -21,6 +20,7 @@ from penstock.gateway.oip.grpc import messages
 from penstock.gateway.oip.grpc.message_reader import received_by
 from penstock.gateway.oip.grpc.replies import FINAL, Outbox, Said, TextReply, WholeReply
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Named, Parameter
+from penstock.gateway.oip.reply import ITEMS, with_account
 from penstock.gateway.oip.scalars import soonest, timeout_s
 from penstock.gateway.openai import head
 from penstock.gateway.openai.exchange import RequestExchange

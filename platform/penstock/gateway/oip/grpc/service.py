@@ -24,8 +24,7 @@ from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
-from penstock.gateway.openai.facts import Facts
-from penstock.gateway.openai.services import Services
+from penstock.gateway.openai.services import Facts, Services
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
