@@ -32,7 +32,7 @@ class Loads(Protocol):
         ...
 
     def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
-        """A worker said that this adapter does not answer there for so long."""
+        """A worker does not answer this adapter for ``for_s`` seconds."""
         ...
 
 
@@ -92,7 +92,7 @@ class Attempt:
     async def begun(self) -> FailedAttempt | None:
         """Wait until the answer has begun to reach the caller (None) or the attempt has failed.
 
-        Raises the relay's error where the client left or the deadline passed.
+        Raises the relay's error if the client left or the deadline passed.
         """
         try:
             return await self._done

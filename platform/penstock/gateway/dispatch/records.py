@@ -1,50 +1,14 @@
-"""Nouns of worker health: a failed request's origin, evidence, probes, records of workers, changes of circuits.
-
-A request's shape has nothing that its caller wrote, so it may be logged. Trade-off: two bodies of one shape may differ
-as good and poison do; but a shape that many tenants' good requests have puts the fault in the body, not the worker.
-"""
+"""Nouns of worker health: evidence, probes, records of workers, changes of circuits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
 
-from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
-from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.gateway.dispatch.blame import BlameSettings
-from penstock.gateway.dispatch.charges import ChargeSettings
+from penstock.gateway.dispatch.charges import ChargeSettings, Origin
 from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
 from penstock.gateway.dispatch.outliers import OutlierSettings, Votes
-
-Shape = NewType("Shape", str)
-
-_FEATURES = frozenset(
-    """
-    add_generation_prompt allowed_token_ids bad_words best_of chat_template_kwargs continue_final_message dimensions
-    documents echo encoding_format frequency_penalty ignore_eos logit_bias logprobs min_tokens mm_processor_kwargs n
-    presence_penalty prompt_logprobs reasoning reasoning_effort repetition_penalty response_format seed stop
-    stop_token_ids structured_outputs suffix text thinking tool_choice tools top_logprobs truncate_prompt_tokens
-    use_beam_search
-    """.split()
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Whose request failed, and of what shape it was."""
-
-    tenant: TenantId
-    shape: Shape
-    adapter: VersionId = NO_VERSION
-    """The adapter that it asked for: what goes wrong with one says nothing of its base, nor of another."""
-
-
-def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId = NO_VERSION) -> Shape:
-    """Return API, streaming, size (a power of four), the features that the body asks for, and the adapter."""
-    size = (max(0, prompt_tokens).bit_length() + 1) // 2
-    features = sorted(_FEATURES.intersection(request.body))
-    asked = (request.api, "stream" if request.stream else "whole", f"4^{size}", *features)
-    return Shape(" ".join((*asked, adapter) if adapter else asked))
 
 
 class FailureEvidence(StrEnum):
@@ -86,7 +50,7 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A question to ask of a worker; ``origin``: whose failed request made it suspicious, where one did."""
+    """A question to ask of a worker; ``origin``: of the failed request that made it suspicious, if one did."""
 
     worker: WorkerId
     why: Why
@@ -94,7 +58,7 @@ class Probe:
 
     @property
     def is_urgent(self) -> bool:
-        """True where the worker may be gone."""
+        """True if the worker may be gone."""
         return self.why is not Why.ANSWERED
 
 

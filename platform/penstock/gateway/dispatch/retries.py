@@ -49,7 +49,7 @@ class RetryBudget:
         return self.level >= 1.0 + self._to_leave(who)
 
     def withdraw(self, who: TenantId, now: float) -> bool:
-        """Take one retry at monotonic second ``now``; False where the budget, or this tenant's part of it, is spent."""
+        """Take one retry at monotonic second ``now``; False if the budget, or this tenant's part of it, is spent."""
         if not self.allows(who, now):
             return False
         self.level -= 1.0
@@ -98,11 +98,11 @@ class Doors:
         self._said[worker] = error
 
     def shut(self, workers: frozenset[WorkerId], now: float) -> frozenset[WorkerId]:
-        """Return those whose wait has not passed."""
+        """Return the workers to be asked later than ``now``."""
         return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
 
     def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:
-        """Return what the door said that opens first: that is worth telling; None where none of these refused."""
+        """Return the refusal with the soonest end, which is worth telling; None if none of these refused."""
         refused = [worker for worker in workers if worker in self._said]
         return self._said[min(refused, key=self._opens_at.__getitem__)] if refused else None
 

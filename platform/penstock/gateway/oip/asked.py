@@ -33,7 +33,7 @@ _ENCODER = msgspec.json.Encoder()
 async def packed(
     form: Form, asked: InferRequest, body: Body, *, is_repeatable: bool
 ) -> tuple[Parsed, PackedTensors] | None:
-    """Return a request of tensors; None where the model takes none.
+    """Return a request of tensors; None if the model takes none.
 
     One that may be repeated under an idempotency key has their digest in its body, which is what is compared.
     """

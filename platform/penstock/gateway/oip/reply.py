@@ -25,7 +25,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
-    """Return the answer with what is known of it, where it says nothing itself."""
+    """Return the answer with the account of the call, unless it has one."""
     return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
 
 

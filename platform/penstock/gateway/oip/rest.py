@@ -29,7 +29,7 @@ _MAX_DIGITS = 10
 
 
 def target(path: str) -> tuple[str, str] | None:
-    """Return the model and version of an inference request's path; None where it is none."""
+    """Return the model and version of an inference request's path; None if it is none."""
     found = _PATH.fullmatch(path)
     return (found[1], found[2] or "") if found else None
 

@@ -134,7 +134,7 @@ def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object]]
 
 
 def _schema(value: object, at: str) -> Schema | None:
-    """Return the schema, read where it comes as a text; None where it is none."""
+    """Return the schema, read where it comes as a text; None if it is none."""
     if isinstance(value, str):
         if is_too_deep_text(value):
             raise InvalidField("the schema is nested too deep", param=at)
@@ -208,7 +208,7 @@ def _said(node: Schema) -> Iterator[object]:
 
 
 def _leads_nowhere(root: Schema) -> bool:
-    """Tell whether a chain of references and alternatives comes back to where it began."""
+    """Tell whether a chain of references and alternatives comes back to its beginning."""
     done: set[int] = set()
     for start in _referring(root):
         path: set[int] = set()
@@ -251,7 +251,7 @@ def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
 
 
 def _target(reference: object, root: Schema) -> Schema | None:
-    """Return what a reference inside the document names; None where it is elsewhere or nothing."""
+    """Return what a reference inside the document names; None if it is elsewhere or nothing."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     at: object = root

@@ -35,15 +35,15 @@ class Identity(Protocol):
     """Credential → principal."""
 
     def authenticate(self, credential: str) -> Principal:
-        """Return who this is, or raise ``Unauthenticated``, or ``Forbidden`` where the key may not ask models."""
+        """Return the principal, or raise ``Unauthenticated``, or ``Forbidden`` if the key may not ask models."""
         ...
 
     def recognise(self, credential: str) -> Principal:
-        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
+        """Return the key's principal, whatever it may do, or raise ``Unauthenticated``."""
         ...
 
     def asking(self, who: Principal) -> Principal:
-        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
+        """Return the recognised principal, or raise ``Forbidden`` if the key may not ask models."""
         ...
 
 
@@ -58,16 +58,14 @@ class Corridor(Protocol):
 Serve = Callable[[Progress, Reply], Awaitable[None]]
 
 
-async def _let_in(_who: Principal, _model: str) -> None:
-    """Nobody is over a limit."""
+async def _let_in(_who: Principal, _model: str) -> None: ...
 
 
 async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
     return False
 
 
-def _unkept(_error: PenstockError, _early: Early) -> None:
-    """Nobody keeps records."""
+def _unkept(_error: PenstockError, _early: Early) -> None: ...
 
 
 def _unbounded(_who: Principal) -> BodyBounds:
@@ -114,7 +112,7 @@ async def _nothing_kept(_who: Principal, _request_id: str) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the routes tell: the table in use, what is missing before ready, whether anybody could answer."""
+    """Facts for the routes: the table in use, what is missing before ready, whether requests are answered."""
 
     table: Callable[[], RoutingTable]
     missing: Callable[[], str]

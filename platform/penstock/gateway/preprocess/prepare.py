@@ -1,12 +1,11 @@
 """Request → prompt tokens, exact or bounded from above, the context check, and block hashes for routing.
 
-Trade-off: a short prompt is tokenised where we stand (a thread hop costs more than the work), a long one in a small
-pool, so that nobody else's tokens wait for it. The line is at ``inline_chars``: below a millisecond of work.
+Trade-off: a short prompt is tokenised on the event loop (a thread hop costs more than the work), a long one in a small
+pool, so that no other request's tokens wait for it. The line is at ``inline_chars``: below a millisecond of work.
 
-Names for the beginnings of a prompt: one 64-bit hash per full block of tokens, each over all before it.
-
-The chain is seeded with the tenant's cache salt (and the adapter): equal prompts of two tenants have nothing in
-common here, as in the engines' own prefix caches. The hashes are ours, not the engine's; only equality matters.
+A prompt has one 64-bit hash per full block of tokens, each over all before it. The chain is seeded with the tenant's
+cache salt (and the adapter): equal prompts of two tenants have no hash in common, as in the engines' own prefix caches.
+The hashes are ours, not the engine's; only equality matters.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ def seed(cache_salt: str, adapter: str = "") -> bytes:
 
 
 def hashes(tokens: Sequence[int], block_size: int, start: bytes) -> tuple[int, ...]:
-    """Return one hash per full block; the last, partial block is cached by nobody."""
+    """Return one hash per full block; engines cache no partial one."""
     width = 4 * block_size
     raw = array("I", tokens[: MAX_BLOCKS * block_size]).tobytes()
     out: list[int] = []
@@ -83,7 +82,7 @@ class PromptPreprocessor:
         return Prepared(prompt_tokens=counts[0], blocks=hashes(tokens[0], version.block_size, start))
 
     async def warm(self, versions: Iterable[VersionEntry]) -> None:
-        """Load what these versions need before anybody asks; what can't be read now is read for the first request."""
+        """Load these versions' files ahead of requests; one that can't be read now is read for the first request."""
         for version in versions:
             if not version.tokenizer_sha256:
                 continue
@@ -121,7 +120,7 @@ def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
 
 
 def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
-    """Return how many tokens of a prompt the engine keeps, one less than the context where it is to answer."""
+    """Return how many tokens of a prompt the engine keeps, one less than the context if it is to answer."""
     answers = 1 if prompts.requested_output(request.api, request.body) else 0
     return options.kept_tokens(request.api, request.body, version.max_model_len - answers)
 

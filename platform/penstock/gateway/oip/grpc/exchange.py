@@ -118,7 +118,7 @@ class RpcExchange(RequestExchange):
         return Named(model=model, version=self._way_back.version, id=name)
 
     def _answer(self, raw: bytes) -> InferAnswer | None:
-        """Return the answer out of the API's; None, and the refusal said, where it is none."""
+        """Return the answer out of the API's; None, and the refusal said if it is none."""
         assert self._found is not None  # noqa: S101  the request was read; tells mypy
         assert self._asked is not None  # noqa: S101
         try:

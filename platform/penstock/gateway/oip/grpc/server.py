@@ -130,7 +130,7 @@ class RpcServer:
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the library has no types
-    """``grpc.health.v1``: serving where the gateway would say that it is ready."""
+    """``grpc.health.v1``: serving while the gateway is ready."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts

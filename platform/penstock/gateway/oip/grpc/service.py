@@ -41,7 +41,7 @@ class Handler(Protocol):
 
 
 class OpenInference:
-    """The calls, and who is in them."""
+    """The protocol's calls."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._edge, self._facts = edge, facts
@@ -246,7 +246,7 @@ class _StreamCall:
 
 
 def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
-    """Tell who waits for a request that it is over; a shield would be two more futures' worth of work a call."""
+    """Wake the waiter of a request that is over; a shield would cost two more futures a call."""
     if not over.done():
         over.set_result(None)
 
