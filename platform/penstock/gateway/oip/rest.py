@@ -19,7 +19,7 @@ from penstock.gateway.oip.forms import STREAM, body_of
 from penstock.gateway.oip.nouns import InferRequest, Named
 from penstock.gateway.oip.reply import TranslatedReply, with_account
 from penstock.gateway.oip.scalars import soonest, timeout_s
-from penstock.gateway.openai.http1 import HttpExchange, HttpReply
+from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.services import Serve, Services
 

@@ -14,7 +14,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
-from penstock.gateway.openai.looks import Looks
+from penstock.gateway.openai.early_limits import Looks
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.records import Early
 

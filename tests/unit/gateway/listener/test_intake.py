@@ -13,7 +13,7 @@ from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.share import SharedRoom
-from penstock.gateway.openai.looks import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, Looks
+from penstock.gateway.openai.early_limits import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, Looks
 from penstock.gateway.openai.reading import INLINE_BYTES
 from tests.support.gateways.dispatch import until
 from tests.support.gateways.server import Client, code, on_uvloop
