@@ -84,7 +84,7 @@ drills: models observability ## A drill of each alert that pages, and further va
 coverage: models ## Line and branch coverage of the tests that run in one process
 	@$(BIN)/pytest -m "not gpu and not integration" --cov --cov-report=term $(PYTEST_ARGS)
 
-unit: setup ## The quick tests: nothing slow, no real processes
+unit: setup observability ## The quick tests: nothing slow, no real processes
 	@$(BIN)/pytest -m "not gpu and not integration and not slow" $(PYTEST_ARGS)
 
 lint: setup ## ruff: rules and format

@@ -20,7 +20,7 @@ MOST_REMEMBERED = 4096
 T = TypeVar("T")
 
 
-class Looks:
+class EarlyLimits:
     """Times are monotonic seconds."""
 
     def __init__(self) -> None:

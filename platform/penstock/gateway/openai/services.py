@@ -14,7 +14,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
-from penstock.gateway.openai.early_limits import Looks
+from penstock.gateway.openai.early_limits import EarlyLimits
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.records import Early
 
@@ -88,7 +88,7 @@ class Services:
     observer: ErrorObserver
     reader: BodyReader = field(default_factory=BodyReader)
     intake: Intake = field(default_factory=Intake)
-    looks: Looks = field(default_factory=Looks)
+    looks: EarlyLimits = field(default_factory=EarlyLimits)
     table: Callable[[], RoutingTable] = _no_table
     """The table in force: what kind of model a name of the Open Inference Protocol is."""
     refuse_early: Callable[[Principal, str], Awaitable[None]] = _let_in
