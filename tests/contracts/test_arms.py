@@ -8,7 +8,7 @@ import pytest
 
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
-from penstock.control.rollout.evidence import Evidence, EvidenceStore
+from penstock.control.rollout.evidence import EvidenceReader, EvidenceStore
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, TenantId, VersionId
@@ -116,7 +116,7 @@ async def test_a_reader_takes_each_second_once(store: Store) -> None:
         taken.append((second, at))
         return True
 
-    evidence = Evidence(store, take)
+    evidence = EvidenceReader(store, take)
     first, second = seconds(2)
     await store.tell(first)
     await evidence.look(0.0)

@@ -198,7 +198,7 @@ class World:
                 is_busy=bool(one.runs),
                 since=one.since,
                 used_at=one.seen.used_at if one.seen else 0.0,
-                worth=self._worth(one, now),
+                uses_per_s=self._worth(one, now),
                 wake_s=self._wake_s,
             )
             for one in self.sleepers
@@ -225,7 +225,7 @@ def known(one: Sleeper, _: float) -> float:
 
 
 def ours(one: Sleeper, now: float) -> float:
-    return uses.worth(one.seen, now) if one.seen else 0.0
+    return uses.uses_per_s(one.seen, now) if one.seen else 0.0
 
 
 def lru(one: Sleeper, now: float) -> float:

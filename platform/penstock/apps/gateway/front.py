@@ -23,9 +23,9 @@ from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.server import EdgeServer, configure
 from penstock.gateway.openai.bounds import BodyBounds, of_table
-from penstock.gateway.openai.facts import Facts
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
+from penstock.gateway.openai.services import Facts
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.records import refused_early
 from penstock.gateway.records.requests import RequestLedger

@@ -12,7 +12,7 @@ from penstock.apps.stores import open_store
 from penstock.connectors.offload.frames import serve
 from penstock.connectors.offload.pool import Program
 from penstock.domain.clock import SystemClock
-from penstock.gateway.oip import tensor_reader
+from penstock.gateway.oip import asked
 from penstock.gateway.oip.grpc import message_reader
 from penstock.gateway.openai import reading
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
@@ -54,7 +54,7 @@ async def _answer(preprocessor: PromptPreprocessor, frame: bytes) -> Sequence[by
         if task == READ:
             return reading.read(payload)
         if task == TENSORS:
-            return tensor_reader.read(payload)
+            return asked.read(payload)
         if task == MESSAGES:
             return message_reader.read(payload)
         return await offload.prepared(preprocessor, payload)

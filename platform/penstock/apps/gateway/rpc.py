@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.apps.settings import GatewaySettings
 from penstock.domain.command_error import CommandError
-from penstock.gateway.openai.facts import Facts
-from penstock.gateway.openai.services import Services
+from penstock.gateway.openai.services import Facts, Services
 from penstock.supervision import listening
 
 if TYPE_CHECKING:

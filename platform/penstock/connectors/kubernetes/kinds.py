@@ -39,4 +39,4 @@ RIGHTS: dict[ObjectKind, tuple[str, ...]] = {
     BUDGET: ("create", "patch", "delete"),
     SCALER: ("create", "patch", "delete"),
 }
-"""Verbs by kind. Server-side apply is a patch, and a create where there is nothing yet."""
+"""Verbs by kind. Server-side apply is a patch, and a create if nothing exists yet."""

@@ -16,7 +16,7 @@ from penstock.telemetry.logs import logger
 REST_S = 0.1
 """Between the end of a watch and the next: a server that ends each at once is not asked without a pause."""
 OnChange = Callable[[Json | None, Json | None], None]
-"""Takes an object before and after: None where it was not there, or is no more."""
+"""Takes an object before and after; None if it did not exist, or no longer does."""
 
 
 class Mirror:

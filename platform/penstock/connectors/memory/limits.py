@@ -1,6 +1,6 @@
-"""``domain.limits.LimitStore`` and ``SpentStore`` in this process: with one gateway; twin of the Redis scripts.
+"""``LimitStore`` and ``SpentStore`` in this process, for one gateway; twin of the Redis scripts.
 
-Time is the process's monotonic one: a wall clock that is set back freezes nothing.
+Time is monotonic: a wall clock set back freezes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDe
 
 @dataclass(slots=True)
 class _Meter:
-    """One meter's state: a bucket's level, or holds with their due times and what was spent."""
+    """One meter's state: a bucket's level, or holds with due times and spend."""
 
     level: float = 0.0
     at: float = 0.0
@@ -24,17 +24,16 @@ class _Meter:
     holds: dict[RequestId, tuple[int, float]] = field(default_factory=dict)
 
     def forget_expired(self, now: float) -> None:
-        """Free what nobody renewed."""
+        """Free holds that were not renewed."""
         for lease in [x for x, (_, due) in self.holds.items() if due <= now]:
             self.held -= self.holds.pop(lease)[0]
 
     def release(self, lease: RequestId) -> None:
-        """Free one hold, if it is still there."""
         self.held -= self.holds.pop(lease, (0, 0.0))[0]
 
 
 class MemoryLimits:
-    """Meters of one process; every call runs without a pause, so it is atomic."""
+    """Meters of one process; no call awaits, so each is atomic."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -42,11 +41,10 @@ class MemoryLimits:
         self._leases: dict[RequestId, tuple[Draw, ...]] = {}
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Take all draws or none."""
         return self.reserve_now(lease, draws, hold_s)
 
     def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Do the same without an event loop: the hot path with one gateway."""
+        """``reserve`` without an event loop: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
@@ -56,11 +54,9 @@ class MemoryLimits:
         return decision
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Tell what ``reserve`` would decide now, and take nothing."""
         return self._decide(draws, self._clock.monotonic())
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws, also where they don't fit."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
@@ -78,11 +74,9 @@ class MemoryLimits:
                     meter.holds[lease] = (draw.amount, due)
 
     async def free(self, lease: RequestId) -> None:
-        """Give back the slots; what else it drew stays."""
         self.free_now(lease)
 
     def free_now(self, lease: RequestId) -> None:
-        """Do the same without an event loop."""
         draws = self._leases.get(lease, ())
         for draw in draws:
             if draw.kind is MeterKind.SLOTS:
@@ -91,11 +85,9 @@ class MemoryLimits:
             self._leases[lease] = tuple(draw for draw in draws if draw.kind is not MeterKind.SLOTS)
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace what was reserved by what was used, once."""
         return self.settle_now(lease, actual)
 
     def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Do the same without an event loop."""
         draws = self._leases.pop(lease, None)
         for draw in draws or ():
             meter, used = self._meters[draw.key], actual.get(draw.measure, draw.amount)
@@ -108,17 +100,14 @@ class MemoryLimits:
         return draws is not None
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        """Return what each of these meters has counted."""
         return {key: self._meters[key].spent if key in self._meters else 0 for key in meters}
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
-        """Count at least so much."""
         for key, amount in at_least.items():
             meter = self._meters.setdefault(key, _Meter())
             meter.spent = max(meter.spent, amount)
 
     async def put_spent(self, exactly: Mapping[str, int]) -> None:
-        """Count exactly so much."""
         for key, amount in exactly.items():
             self._meters.setdefault(key, _Meter()).spent = amount
 
@@ -143,7 +132,7 @@ class MemoryLimits:
         )
 
     def _free(self, draw: Draw, now: float) -> float:
-        """Return what the draw's meter has left."""
+        """Return the rest of the draw's meter."""
         meter = self._meters.get(draw.key)
         if meter is None:
             meter = self._meters[draw.key] = _Meter(level=draw.capacity, at=now)
@@ -166,7 +155,7 @@ class MemoryLimits:
 
 
 def _wait_s(draw: Draw, has: float) -> float:
-    """Return the seconds until the draw may fit; 0 where it never will."""
+    """Return the seconds until the draw may fit; 0 if it never will."""
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

@@ -57,6 +57,6 @@ class Judgement:
     verdict: Verdict
     findings: tuple[MetricFinding, ...] = ()
     tokens_ratio: float | None = None
-    """The candidate's part of both versions' tokens of the last five minutes; None where there were too few."""
+    """The candidate's part of both versions' tokens in the last five minutes; None with too few tokens."""
     unfit: str = ""
     """Why the judge is unfit to judge times (the incumbent's own workers differ as much); these findings then wait."""

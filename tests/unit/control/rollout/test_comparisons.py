@@ -6,13 +6,12 @@ import pytest
 
 from penstock.apps import slos
 from penstock.control.rollout.comparisons import Comparisons, VersionPair, pairs
-from penstock.control.rollout.evidence import Evidence
-from penstock.control.rollout.watch import FOLLOW_EVERY_S, ComparisonWatch
+from penstock.control.rollout.evidence import FOLLOW_EVERY_S, ComparisonWatch, EvidenceReader
 from penstock.domain.fleet.table import Route, Share
 from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Tier
-from penstock.domain.rollout.arms import ArmCounts, Cell, Times, fault
+from penstock.domain.rollout.arms import ArmCounts, Stratum, Times, fault
 from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import STAGES, Rollout
 from tests.support.clock import ManualClock
@@ -113,7 +112,7 @@ async def test_the_watch_reads_what_gateways_tell_and_follows_the_routes(clock: 
     async def catalogue() -> Catalogue:
         return known[0]
 
-    watch = ComparisonWatch(clock, catalogue, Evidence(store, comparisons.take), comparisons)
+    watch = ComparisonWatch(clock, catalogue, EvidenceReader(store, comparisons.take), comparisons)
     watch._followed_at = clock.monotonic()
     for second in World(seed=2, per_s=40.0, share=0.25, regression=Regression(bad=1.0)).seconds(10):
         await store.tell(replace(second, at=second.at + 86_400 * (second.at % 2)))
@@ -135,12 +134,12 @@ async def test_the_watch_reads_what_gateways_tell_and_follows_the_routes(clock: 
         {"answers": 1, "empty": 2},
         {"answers": 1, "cut": 2},
         {"json_broken": 1},
-        {"ttft": (Times(Cell(3, 3), ((110, 1),)),)},
-        {"ttft": (Times(Cell(3, 3), ((-1, 1),)),)},
-        {"itl": (Times(Cell(3, 3), ((5, -1),)),)},
-        {"itl": (Times(Cell(65, 3), ((5, 1),)),)},
-        {"price": (Times(Cell(3, 3), ((330, 1),)),)},
-        {"ttft": (Times(Cell(3, 3), ((5, 1 << 40),)),)},
+        {"ttft": (Times(Stratum(3, 3), ((110, 1),)),)},
+        {"ttft": (Times(Stratum(3, 3), ((-1, 1),)),)},
+        {"itl": (Times(Stratum(3, 3), ((5, -1),)),)},
+        {"itl": (Times(Stratum(65, 3), ((5, 1),)),)},
+        {"price": (Times(Stratum(3, 3), ((330, 1),)),)},
+        {"ttft": (Times(Stratum(3, 3), ((5, 1 << 40),)),)},
     ],
     ids=str,
 )
