@@ -1,4 +1,4 @@
-"""Shadow copies of one gateway: what they need to know of versions, and the corridor that they go through."""
+"""Shadow copies of one gateway: their view of versions, and their pipeline."""
 
 import secrets
 from dataclasses import dataclass
@@ -42,16 +42,21 @@ class Copying:
     rules: Comparing
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
+<<<<<<< HEAD
         """Copy a request that was answered, if there is room."""
+=======
+        """Copy an answered request to the models that have room."""
+>>>>>>> main
         self.candidates.ended(call, answer, ask)
         self.rules.ended(call, answer, ask)
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether the engine is to tell the tokens of this answer."""
+        """Tell whether this answer needs the engine's token ids."""
         return self.candidates.wants_ids(call) or self.rules.wants_ids(call)
 
 
 def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms: Arms) -> Copying:
+<<<<<<< HEAD
     """Put them together."""
     unseen = Unseen(
         ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}",
@@ -61,6 +66,9 @@ def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms:
         spawn=shared.spawn,
         metrics=shared.metrics,
     )
+=======
+    asking = Asking(ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock)
+>>>>>>> main
     begin_at_zero(shared.metrics.counter(names.SHADOW_LEFT_OUT), Left)
     table = shared.table
     candidates = Shadows(

@@ -121,8 +121,6 @@ class Comparing:
     async def _compare(
         self, ask: Ask, original: Original, note: Copy, version: VersionEntry, taken: ComparisonCaps
     ) -> None:
-        self, ask: Ask, original: Original, note: Copy, version: VersionEntry, taken: ComparisonCaps
-    ) -> None:
         """Ask, and tell what the two answers come to."""
         try:
             await asyncio.sleep(self.unseen.apart_s())

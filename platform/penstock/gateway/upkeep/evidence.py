@@ -1,4 +1,4 @@
-"""Evidence of versions that share an alias: counted as requests end, told to the controllers each second."""
+"""Evidence of versions that share an alias: counted as requests end, reported to the controllers each second."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -18,13 +18,12 @@ class Evidence:
     opened: Callable[[], AbstractAsyncContextManager[Store]]
 
     async def run(self) -> None:
-        """Tell each second until cancelled."""
         async with self.opened() as store:
             await self.arms.tell(store)
 
 
 def shared_by(table: CurrentTable, name: str) -> Shared | None:
-    """Return how several versions share this alias; None for a version's own name, or one version alone."""
+    """Return the alias that several versions share; None for a version's own name, or a single version."""
     view = table.view
     route = view.routes.get(name)
     if route is None or len(route.shares) == 1:
