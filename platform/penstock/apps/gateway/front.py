@@ -106,13 +106,7 @@ def _answers(shared: Shared) -> AnswerStore:
 
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
-<<<<<<< HEAD
-    """Return the function that gives a caller's bounds by the table in force, found once for all callers that see
-    the same.
-    """
-=======
     """Return the function that gives a caller's bounds by the table in force, kept for callers with the same view."""
->>>>>>> main
     found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
@@ -127,11 +121,7 @@ def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
 
 
 def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:
-<<<<<<< HEAD
-    """Return the function that refuses before a large body is read, if the limits refuse whatever it may hold."""
-=======
     """Return the check that refuses a large body before it is read, if the limits refuse any content."""
->>>>>>> main
 
     async def refuse(who: Principal, model: str) -> None:
         versions: frozenset[VersionId] = frozenset()

@@ -207,11 +207,7 @@ def _degrader(crowd: Crowd, shared: Shared) -> PressureDegrader:
 
 
 def _counted() -> tuple[Metrics, Background]:
-<<<<<<< HEAD
-    """Return the page of metrics, and the background tasks whose failures it counts."""
-=======
     """Return the metrics, and the background tasks with their count of failures."""
->>>>>>> main
     metrics = Metrics()
     metrics.tell_start()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
@@ -231,11 +227,7 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
 
 
 def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
-<<<<<<< HEAD
-    """Return the way to workers: with this gateway's certificate, if it has one."""
-=======
     """Return the client of workers, with this gateway's certificate if it has one."""
->>>>>>> main
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
         expiry.show(mutual.now, metrics)
@@ -335,11 +327,7 @@ def _admission(shared: Shared) -> AdmissionController:
 
 
 def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
-<<<<<<< HEAD
-    """Learn the key that each worker was given, if there is more than one."""
-=======
     """Learn the key that each worker was given, if there are several keys."""
->>>>>>> main
     if ticket_keys.is_changing:
         ticket_keys.learn(
             {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}

@@ -78,11 +78,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
 
 
 async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:
-<<<<<<< HEAD
-    """Listen for gRPC, return the socket for HTTP, and log both ports."""
-=======
     """Listen for gRPC, return the socket for HTTP, and write both addresses."""
->>>>>>> main
     listener = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
@@ -114,11 +110,7 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
 
 
 def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
-<<<<<<< HEAD
-    """Raise if the database has turned out to be another platform's."""
-=======
     """Raise if the database is another platform's."""
->>>>>>> main
     if owner.done() and not owner.cancelled():
         owner.result()
 

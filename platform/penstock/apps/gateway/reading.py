@@ -30,11 +30,7 @@ def program(settings: GatewaySettings) -> Program:
 
 
 def main() -> None:
-<<<<<<< HEAD
-    """Answer until the input ends. Signals are the parent's business: a child ends no request that is being read."""
-=======
     """Answer until the input ends. Signals are the parent's: a drain must not end a child that still serves."""
->>>>>>> main
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)

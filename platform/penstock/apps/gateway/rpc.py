@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""gRPC beside HTTP: its port, and its part in the end of the process. The library is imported at the start."""
-=======
 """The gRPC server beside HTTP: its listener and drain. The library is imported at the start."""
->>>>>>> main
 
 import asyncio
 from contextlib import ExitStack
@@ -26,11 +22,7 @@ class Rpc:
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self, settings: GatewaySettings, http_port: int, *, is_shared: bool) -> int:
-<<<<<<< HEAD
-        """Listen, and return the port; a shared one has been reserved by the supervisor."""
-=======
         """Listen, and return the port; the supervisor has reserved a shared one."""
->>>>>>> main
         from penstock.gateway.oip.grpc.server import RpcServer
 
         self._server = server = RpcServer(self._services, self._facts)

@@ -42,11 +42,7 @@ class Copying:
     rules: Comparing
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-<<<<<<< HEAD
-        """Copy a request that was answered, if there is room."""
-=======
         """Copy an answered request to the models that have room."""
->>>>>>> main
         self.candidates.ended(call, answer, ask)
         self.rules.ended(call, answer, ask)
 
@@ -56,8 +52,6 @@ class Copying:
 
 
 def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms: Arms) -> Copying:
-<<<<<<< HEAD
-    """Put them together."""
     unseen = Unseen(
         ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}",
         clock=shared.clock,
@@ -66,9 +60,6 @@ def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms:
         spawn=shared.spawn,
         metrics=shared.metrics,
     )
-=======
-    asking = Asking(ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock)
->>>>>>> main
     begin_at_zero(shared.metrics.counter(names.SHADOW_LEFT_OUT), Left)
     table = shared.table
     candidates = Shadows(

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""A gateway's telemetry, put together: metrics in both formats, and traces if there is a collector."""
-=======
 """The gateway's metrics in both formats, and its traces if there is a collector."""
->>>>>>> main
 
 from collections.abc import Callable, Mapping
 
@@ -37,11 +33,7 @@ def _after(fresh: Callable[[], None], say: Exposition) -> Exposition:
 
 
 def _refreshing(metrics: Metrics, source: TableSource) -> Callable[[], None]:
-<<<<<<< HEAD
-    """Return the function that updates the metrics; it runs in the event loop's thread, whose time it counts."""
-=======
     """Return the refresh of metrics; it runs in the event loop's thread, whose CPU time it reads."""
->>>>>>> main
     age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
     loop, spent = metrics.counter(names.LOOP_SECONDS), dict[str, float]()
     counted = 0
