@@ -1,8 +1,9 @@
-"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any of the doors.
+"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any order of the
+queue.
 
 The reader asks, looks at the answer for a while and asks again. The crowd asks at random, more than the engine can do,
-its tenants by Zipf's law, or as so many callers that never pause. Run as a program it prints the table that decision
-records 0045 and 0048 quote: ``python -m penstock.simulator.habits``.
+its tenants by Zipf's law, or as callers that never pause. Run as a program it prints a table of time to first token:
+``python -m penstock.simulator.habits``.
 """
 
 import itertools
@@ -30,7 +31,7 @@ FIRST_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """What somebody asks: bounds of the prompts, tokens of the answers."""
+    """A tenant's requests: bounds of the prompts, tokens of the answers."""
 
     name: str
     prompts: tuple[int, int]
@@ -40,7 +41,6 @@ class Habit:
     """So many ask one request after another, instead of at random."""
 
     def arrival(self, tenant: TenantId, number: int, at: float, chance: random.Random) -> Arrival:
-        """Return one request."""
         work = Work(
             request=RequestId(f"{tenant}/{number}"),
             tenant=tenant,
@@ -71,7 +71,7 @@ LONG_FLOOD = Habit(name="long", prompts=(1200, 1700), output=60, patience_s=60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Who meets whom: a reader, which looks so long at an answer, and a flood of so many tenants; nobody where None."""
+    """A reader, which looks for a time at each answer, and a flood of a number of tenants; None for no flood."""
 
     reader: Habit
     flood: Habit | None
@@ -121,7 +121,7 @@ class Played:
     crowd: list[Record]
 
     def ttft_s(self, q: float) -> float:
-        """Return a quantile of the reader's times to first token, but for its first ones: nobody knew it yet."""
+        """Return a quantile of the reader's times to first token, without its first three: it was not known yet."""
         return Record(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
 
     @property
@@ -131,13 +131,13 @@ class Played:
 
 
 def zipf(tenants: int) -> list[float]:
-    """Return the parts of so many tenants, of which the k-th has 1/k of the first one's."""
+    """Return the parts of the tenants, of which the k-th has 1/k of the first one's."""
     whole = sum(1 / k for k in range(1, tenants + 1))
     return [1 / k / whole for k in range(1, tenants + 1)]
 
 
 def crowd(habit: Habit, per_s: float, tenants: int, span_s: float) -> Iterator[Arrival]:
-    """Yield requests at random, so many a second of all these tenants together."""
+    """Yield random requests of all these tenants together, ``per_s`` a second."""
     for rank, part in enumerate(zipf(tenants), start=1):
         tenant, chance, at = TenantId(f"crowd-{rank}"), random.Random(rank), 0.0
         for number in itertools.count(1):

@@ -1,10 +1,11 @@
-"""The agent's part in adapters: what the engine's queue wants is fetched, verified, loaded, questioned, and then ready.
+"""The agent's part in adapters: an adapter that the queue wants is fetched, verified, loaded, questioned, and then
+ready.
 
-An adapter that isn't what it should be is refused on this worker for a while, and nobody else notices: neither its
-base nor other adapters. Its log probabilities must be numbers, whether it has golden prompts or not. Golden prompts of
-the base are asked again while the new adapter answers in the same batch: asked alone they would not see an engine that
-mixes the two up. A second load of the same adapter into the same engine isn't questioned again: its name is its
-content. It must not know how an engine loads, nor who decides what is wanted.
+A faulty adapter is refused on this worker for a while; its base and other adapters go on. Its log probabilities must be
+numbers, with or without golden prompts. Golden prompts of the base are asked again while the new adapter answers in
+the same batch: asked alone they would not show an engine that mixes the two up. A second load into the same engine
+isn't
+questioned again: its name is its content. It must not know how an engine loads, nor why an adapter is wanted.
 """
 
 import asyncio
@@ -181,7 +182,7 @@ class Adapters:
             self._checked.add(adapter)
 
     async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
-        """Return where its files may be loaded beside this base; else raise ``AdapterRefused``."""
+        """Return if its files may be loaded beside this base; else raise ``AdapterRefused``."""
         settings = copy.manifest.adapter
         if settings is None or settings.base != digest:
             theirs = settings.base[:12] if settings else "nobody"
@@ -226,7 +227,7 @@ class Adapters:
             self._show(tuple(cast("list[VersionId]", told["resident"])))
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
-        """Keep why it was refused until it is served, for whoever operates it."""
+        """Keep the reason of its refusal for operators, until it is served."""
         if outcome != "gave_up":
             self._refused.pop(adapter, None)
         if outcome == "refused":

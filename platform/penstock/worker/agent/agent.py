@@ -57,8 +57,6 @@ _ENDS: dict[type[PenstockError], WorkerEnd] = {
 
 
 class Agent:
-    """One worker."""
-
     def __init__(self, config: AgentConfig, ports: Ports) -> None:
         self._config, self._ports = config, ports
         self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version, is_warm=ports.launcher.is_warm))
@@ -112,7 +110,6 @@ class Agent:
             server.close()
 
     def report(self) -> WorkerReport:
-        """How it is, for the controller."""
         return WorkerReport(
             worker=self._config.worker,
             version=self._config.version,
@@ -187,7 +184,7 @@ class Agent:
             copy = await self._obtained_again(copy)
 
     async def _serve(self, copy: Copy) -> EngineLost | None:
-        """Start an engine and watch it; return how it was lost, None where it has nothing to do and is to sleep."""
+        """Start an engine and watch it; return how it was lost, None if it is idle and is to sleep."""
         try:
             running = await self._start(copy)
             watching = self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)
@@ -320,7 +317,7 @@ class Agent:
         self._adapters.pin(adapters)
 
     def _beat_every_s(self) -> float:
-        """Report so often that an order to wake is heard at once, where there may be one."""
+        """Return the report interval: short if an order to wake may come."""
         is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
         return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 

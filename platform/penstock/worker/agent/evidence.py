@@ -1,6 +1,6 @@
-"""What an engine whose counters stand still is seen doing, from its processes and its log.
+"""Observes an engine with still counters through its processes and its log.
 
-It reads ``/proc`` while there is no progress, and leaves all conclusions to ``watchdog``.
+It reads ``/proc`` only while there is no progress; ``watchdog`` draws the conclusions.
 """
 
 from penstock.worker.agent.log_tail import LogTail
@@ -13,8 +13,6 @@ COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
 
 
 class Evidence:
-    """Of one engine."""
-
     def __init__(self, pid: int, log: LogTail) -> None:
         self._pid, self._log = pid, log
         self._says_compiling = False

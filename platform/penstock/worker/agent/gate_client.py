@@ -26,8 +26,6 @@ _REFUSALS = frozenset({400, 422, 501})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
-    """What the gate says about itself."""
-
     load: Load
     in_flight: int
     draining: bool
@@ -53,7 +51,7 @@ class GateClient:
         return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
-        """Tell whether the engine says it is up. Raises ``OSError`` where nobody answers."""
+        """Tell whether the engine says it is up. Raises ``OSError`` without an answer."""
         answer = await self._get("/health", timeout_s)
         return answer.status == _OK
 

@@ -17,9 +17,10 @@ class Cause(StrEnum):
 
 
 def cause_of(exit_code: int | None, *, oom_kills: int | None) -> Cause:
-    """Judge an end that we did not want.
+    """Judge an unwanted end.
 
-    ``oom_kills`` is how many processes the kernel killed for memory meanwhile, None where it does not say; then a
+    ``oom_kills`` is the number of processes that the kernel killed for memory meanwhile, None if it does not say; then
+    a
     SIGKILL from outside counts as one. The victim may be the engine's core: then the exit code is an ordinary one.
     """
     if oom_kills:
@@ -41,13 +42,11 @@ class RestartPolicy:
 
 @dataclass(slots=True)
 class Restarts:
-    """The restarts of one engine lately."""
-
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     _failed_at: deque[float] = field(default_factory=deque)
 
     def failed(self, now: float, chance: random.Random) -> float | None:
-        """Note a failure; return how many seconds to wait before the next try, None where trying is pointless."""
+        """Note a failure; return the seconds to wait before the next try, None if trying is pointless."""
         while self._failed_at and now - self._failed_at[0] > self.policy.window_s:
             self._failed_at.popleft()
         self._failed_at.append(now)

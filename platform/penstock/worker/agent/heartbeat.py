@@ -1,8 +1,8 @@
-"""Reports to the controller how the worker is: every so often, and at once when its state changes.
+"""Reports the worker's state to the controller: at intervals, and at once when it changes.
 
-With the controller away nothing stops: the next beat tries again, at the address that is valid then. One that answers
-and takes no report is no absence: this worker gets no request until somebody mends it, so that is said as an error.
-Each is said once, when it begins.
+Without a controller nothing stops: the next beat tries again, at the address that is valid then. A controller that
+answers and refuses the report keeps requests away from this worker until an operator acts, so that is logged as an
+error. Each is logged once, when it begins.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Refusal(ConnectionError):
 
 @dataclass(slots=True, kw_only=True)
 class Heart:
-    """Beats until cancelled. ``controller`` returns the base URL of the moment, empty where nobody knows one."""
+    """Beats until cancelled. ``controller`` returns the present base URL, empty if unknown."""
 
     report: Callable[[], WorkerReport]
     controller: Callable[[], str]
@@ -68,7 +68,6 @@ class Heart:
         self._changed.set()
 
     async def run(self) -> None:
-        """Beat."""
         while True:
             self._changed.clear()
             await self.beat()

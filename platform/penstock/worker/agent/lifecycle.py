@@ -69,7 +69,7 @@ class Life:
         """What the last start took of what a next one here would take: it fetches nothing, and its parent is there."""
 
     def enter(self, state: WorkerState, now: float, detail: str = "") -> PhaseTiming | None:
-        """Go on to ``state``; return how long the phase took that this ends, None where a start's phase did not end."""
+        """Go on to ``state``; return how long the ending phase took, None if no phase of a start ended."""
         if state not in _AFTER[self.state]:
             raise ValueError(f"a worker can't go from {self.state} to {state}")
         left, seconds = self.state, now - self._since
@@ -96,7 +96,7 @@ class Life:
             self.restart_s = self._repeated_s
 
     def gave_back(self) -> None:
-        """Note that the engine's memory is free; what a wake takes is guessed where no start has told it."""
+        """Note that the engine's memory is free; the time of a wake is guessed unless a start has told it."""
         self.holds_memory = False
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
@@ -124,7 +124,7 @@ class Life:
         return now - self._since
 
     def ready_in_s(self, now: float) -> float:
-        """Expected seconds to ready, by the last start; 0 where it is ready, ending, or nothing is known."""
+        """Expected seconds to ready, by the last start; 0 if it is ready, ending, or unknown."""
         expected = {**self._expected_s, **self._again_s}
         expected.setdefault(WorkerState.WAKING, self._expected_wake_s(expected, but=WorkerState.WARMING))
         if not self.state.is_starting or not expected.get(self.state):

@@ -32,11 +32,11 @@ class LogTail:
         return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
 
     def core_code(self) -> int | None:
-        """Return the exit code of the engine's core, where the log says it."""
+        """Return the exit code of the engine's core, if the log says it."""
         return core_end.code_of(self._lines())
 
     def trim(self) -> None:
-        """Cut the log where it has grown too large, after reading it."""
+        """Cut a log that has grown too large, after reading it."""
         self._read()
         if rotate(self._path, self._bounds):
             self._at = 0

@@ -1,4 +1,4 @@
-"""Gets a version's copy in a thread that nobody waits for at exit: a fetch may take minutes."""
+"""Gets a version's copy in a thread that does not delay the process's exit: a fetch may take minutes."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ async def obtained(
 
 
 def quietly(obtain: Callable[[VersionId, Watch], Copy]) -> Callable[[VersionId], Awaitable[Copy]]:
-    """Return what gets any version's copy in a thread, and tells nobody how far it is."""
+    """Return a getter of any version's copy that works in a thread and reports no progress."""
     return lambda version: _in_thread(lambda: obtain(version, Watch()))
 
 

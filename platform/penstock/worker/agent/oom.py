@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def oom_kills() -> int | None:
-    """Return how many processes this kernel has killed for want of memory, None where it does not say."""
+    """Return how many processes this kernel has killed for want of memory, None if it does not say."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

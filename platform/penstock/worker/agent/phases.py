@@ -19,9 +19,9 @@ class PhaseMemory:
         self._folder = folder
 
     def recall(self, version: VersionId, *, is_warm: bool = False) -> dict[WorkerState, float]:
-        """Return seconds by phase, nothing where nothing is known.
+        """Return seconds by phase; empty if unknown.
 
-        ``is_warm``: what the last start may have waited for is there (``Launcher.is_warm``).
+        ``is_warm``: the last start's long wait is not needed again (``Launcher.is_warm``).
         """
         with suppress(OSError, ValueError, AttributeError, TypeError):
             raw = json.loads(self._path(version).read_text())

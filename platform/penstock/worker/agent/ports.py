@@ -1,4 +1,4 @@
-"""Who a worker is, and what its agent works with: put together by the composition root."""
+"""A worker's identity, and the ports its agent works with: put together by the composition root."""
 
 import random
 import ssl
@@ -18,8 +18,6 @@ from penstock.worker.engines.process import Files, Launcher
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """Who this worker is and how patient."""
-
     worker: WorkerId
     version: VersionId
     url: str

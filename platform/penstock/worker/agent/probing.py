@@ -18,17 +18,15 @@ class Probing:
         self._has_passed = True
 
     async def __aenter__(self) -> Self:
-        """Ask nothing yet."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Give up what still waits."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
 
     def begin(self, now: float) -> None:
-        """Ask at monotonic second ``now``, where it is time and no question waits."""
+        """Ask at monotonic second ``now``, if it is time and no question waits."""
         if self._asking is None and now >= self._next_at:
             self._next_at = now + self._every_s
             self._asking = asyncio.ensure_future(self._ask())

@@ -1,7 +1,7 @@
-"""What a worker does about an order to sleep: close the gate, let run what runs, and say when nothing does any more.
+"""A worker's order to sleep: close the gate, let running requests end, and say when nothing runs any more.
 
-Nothing bounds how long a stream may take but its own deadline; an order to serve that comes meanwhile opens the gate
-again. It must not know how an engine gives its memory back, nor who orders what and why.
+A stream is bounded by its own deadline alone; an order to serve that comes meanwhile opens the gate again. It must not
+know how an engine gives its memory back, nor why it is ordered.
 """
 
 import asyncio
@@ -30,22 +30,18 @@ class Desire:
         self._serve.set()
 
     def hear(self, order: WorkerOrder) -> None:
-        """Take an order."""
         new, old = (self._sleep, self._serve) if order is WorkerOrder.SLEEP else (self._serve, self._sleep)
         new.set()
         old.clear()
 
     @property
     def is_sleep(self) -> bool:
-        """Tell whether it is to sleep."""
         return self._sleep.is_set()
 
     async def until_sleep(self) -> None:
-        """Wait until it is to sleep."""
         await self._sleep.wait()
 
     async def until_serve(self) -> None:
-        """Wait until it is to serve."""
         await self._serve.wait()
 
 
@@ -80,7 +76,7 @@ class Resting:
             self.opened()
 
     async def _is_still(self) -> bool:
-        """Close the gate and look until nothing runs behind it; False where the worker is to serve before."""
+        """Close the gate and wait until nothing runs behind it; False if the worker is to serve before."""
         while self.desire.is_sleep:
             with suppress(OSError, EngineError):
                 if not (await self.client.rest(on=True)).inside:
@@ -91,7 +87,7 @@ class Resting:
         return False
 
     async def _open(self) -> None:
-        """Open the gate, however long that takes: whoever watches the engine sees whether it lives."""
+        """Open the gate, however long that takes: the engine's watcher sees whether it lives."""
         while True:
             with suppress(OSError, EngineError):
                 await self.client.rest(on=False)

@@ -52,8 +52,6 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Who wants to know what the engine does."""
-
     compiling: Callable[[], None]
     load: Callable[[Load], None]
     probed: Callable[[float], None]

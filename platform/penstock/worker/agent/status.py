@@ -44,16 +44,13 @@ class WorkerMetrics:
         self._probe = self.metrics.histogram(names.PROBE_SECONDS).labels(version)
 
     def state(self, state: WorkerState) -> None:
-        """Show the state."""
         for each, gauge in self._states.items():
             gauge.set(each is state)
 
     def devices(self, kind: str, number: int) -> None:
-        """Show what the engine computes on."""
         self.metrics.gauge(names.WORKER_DEVICES).labels(version=self._version, device=kind).set(number)
 
     def phase(self, timing: PhaseTiming) -> None:
-        """Count a phase of a start."""
         self.metrics.histogram(names.PHASE_SECONDS).labels(self._version, timing.phase).observe(timing.seconds)
 
     def restart(self, cause: Cause) -> None:
@@ -61,13 +58,10 @@ class WorkerMetrics:
         self._restarts[cause].inc()
 
     def probed(self, seconds: float) -> None:
-        """Count a probe that was answered."""
         self._probe.observe(seconds)
 
 
 def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: GateClient) -> Mapping[str, Page]:
-    """Return what the status server serves."""
-
     async def health() -> tuple[int, str, bytes]:
         return 200, "text/plain", b"ok\n"
 

@@ -1,12 +1,12 @@
-"""When an engine counts as hung: a pure policy over what its counters say and what its processes are seen doing.
+"""When an engine counts as hung: a pure policy over its counters and the activity of its processes.
 
-Counters that move are work; a busy engine may take long for one request and is left alone. Where they stand still,
-what the engine does meanwhile decides how long that is believed in:
+Moving counters are work; a busy engine may take long for one request and is left alone. If they stand still, the
+engine's activity decides how long that is believed in:
 
-* nothing, seen over two looks: it is frozen or deadlocked, and found after ``still_s``;
+* none, seen over two looks: it is frozen or deadlocked, and found after ``still_s``;
 * work: a step on a slow machine, a template, a grammar; believed for ``working_s``, or for some of its own usual steps;
 * compiling: believed for ``compiling_s``;
-* unknown, because nobody looked before, a server gave its core no work, or the watchdog got no core: like work.
+* unknown, because of a missed look, a core without work from its server, or a watchdog without a core: like work.
 
 Seconds in which the agent itself did not run (a suspended machine) do not count.
 Trade-off: an endless loop looks like work, and is found that much later than a deadlock.
@@ -78,8 +78,6 @@ class Patience:
 
 
 class Watchdog:
-    """Tells whether an engine hangs."""
-
     def __init__(self, patience: Patience, now: float) -> None:
         self._patience = patience
         self._marker: object = None
@@ -92,7 +90,7 @@ class Watchdog:
         return marker is not None and marker != self._marker
 
     def look(self, marker: object, did: Doing, now: float) -> None:
-        """Take a reading; ``did`` counts where nothing has moved. One look counts at most half of ``still_s``."""
+        """Take a reading; ``did`` counts if nothing has moved. One look counts at most half of ``still_s``."""
         elapsed_s = min(now - self._looked_at, self._patience.still_s / 2)
         self._looked_at = now
         if self.has_moved(marker):
@@ -104,12 +102,11 @@ class Watchdog:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last progress."""
         return sum(self._seconds.values())
 
     @property
     def verdict(self) -> str:
-        """Why the engine counts as hung; empty where it does not."""
+        """Why the engine counts as hung; empty if it does not."""
         for did, most_s in self._most_s().items():
             if self._seconds[did] >= most_s:
                 return f"no progress for {self.silent_s:.1f} s, {did} for {self._seconds[did]:.1f} s of them"

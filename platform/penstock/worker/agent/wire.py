@@ -24,8 +24,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request."""
-
     url: str
     method: str = "GET"
     headers: Mapping[str, str]
@@ -87,7 +85,8 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 def reserve(host: str, port: int) -> socket.socket:
     """Keep a port for a child that will listen on it, for as long as the socket is open; 0 takes a free one.
 
-    Bound and not listening, with ``SO_REUSEADDR``: the child's own bind with that option works, nobody else gets it.
+    Bound and not listening, with ``SO_REUSEADDR``: the child's own bind with that option works, no other process gets
+    it.
     """
     kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

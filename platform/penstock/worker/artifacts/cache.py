@@ -1,8 +1,8 @@
 """A node's copies of versions: one folder each, the least recently used give way, those in use never do.
 
 ``DIGEST/`` a complete copy · ``.DIGEST.part/`` on its way · ``.DIGEST.sig`` its signature ·
-``.DIGEST.lock`` held while somebody fetches · ``.DIGEST.use`` held shared by each process that uses the copy; its
-time is that of the last use. Locks are the kernel's (``flock``): they end with the process, however it ends.
+``.DIGEST.lock`` held during a fetch · ``.DIGEST.use`` held shared by each process that uses the copy; its time is that
+of the last use. Locks are the kernel's (``flock``): they end with the process, however it ends.
 
 Trade-off: recency is per version, not per file; a version is either here or not.
 """
@@ -27,7 +27,7 @@ READ_ONLY = 0o444
 
 
 class Hold:
-    """The right to use a copy: while any process has one, nobody removes the copy to make room."""
+    """The right to use a copy: while any process has one, the copy is not removed to make room."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -64,15 +64,14 @@ class NodeCache:
         root.mkdir(parents=True, exist_ok=True)
 
     def folder(self, digest: str) -> Path:
-        """Return where a complete copy is."""
         return self._root / digest
 
     def staging(self, digest: str) -> Path:
-        """Return where an unfinished copy is."""
+        """Return the folder of an unfinished copy."""
         return self._root / f".{digest}.part"
 
     def signature(self, digest: str) -> Path:
-        """Return where the copy's signature is: beside it, since the signature covers the whole folder."""
+        """Return the path of the copy's signature: beside it, since the signature covers the whole folder."""
         return self._root / f".{digest}.sig"
 
     @contextmanager
@@ -91,9 +90,9 @@ class NodeCache:
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:
-        """Turn the finished staging folder into the copy, in one step; its files are there to be read.
+        """Turn the finished staging folder into the copy, in one step; its files are made read-only.
 
-        Folders stay their owner's to change: whoever removes a home needs no other rights than to make one.
+        Folders stay their owner's to change, so that a home can be removed with the rights that made it.
         """
         self.drop(digest)
         for path in self.staging(digest).rglob("*"):
@@ -111,7 +110,7 @@ class NodeCache:
     def make_room(self, need_bytes: int) -> None:
         """Remove least recently used copies until budget and disk have room, or raise ``StoreUnavailable``.
 
-        A version larger than the budget is let in alone: refusing to serve it would help nobody.
+        A version larger than the budget is let in alone: refusing to serve it would not help.
         """
         if not self._fits(need_bytes):
             self._sweep()
@@ -139,7 +138,7 @@ class NodeCache:
                 self.signature(digest).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """Remove what killed processes left: copies half removed, and half fetched ones that nobody fetches now."""
+        """Remove leftovers of killed processes: copies half removed, and half fetched ones without a running fetch."""
         for path in self._root.glob(".trash.*"):
             shutil.rmtree(path, ignore_errors=True)
         for path in self._root.glob(".*.part"):
@@ -159,7 +158,7 @@ class NodeCache:
 
 @contextmanager
 def _unless_locked(path: Path) -> Iterator[bool]:
-    """Yield True while holding this lock alone, False where somebody else has it."""
+    """Yield True while holding this lock alone, False if another process has it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -31,7 +31,6 @@ class Segment:
 
     @property
     def is_last(self) -> bool:
-        """True where the file ends here."""
         return self.start + self.length == self.file.size_bytes
 
 
@@ -59,8 +58,9 @@ class Fetcher:
     def fetch(self, files: Sequence[Artifact], folder: Path, on_progress: OnProgress = silent) -> None:
         """Bring all files, or raise.
 
-        A file whose digest is wrong is fetched once more from its beginning: what a former run left, or what came
-        over the wire, may be damaged. Wrong twice means that the store is, and raises ``ArtifactRefused``.
+        A file with a wrong digest is fetched once more from its beginning: a former run's part, or bytes on the wire,
+        may be
+        damaged. Wrong twice means that the store is, and raises ``ArtifactRefused``.
         ``StoreUnavailable`` means a full disk or an absent store; the unfinished files stay for the next try.
         """
         missing = [file for file in files if not (folder / file.path).is_file()]

@@ -28,12 +28,12 @@ class Copy:
 
 
 def no_phase(_: WorkerState) -> None:
-    """Report to nobody which phase begins."""
+    """Ignore phases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Who wants to know how an ``obtain`` goes: phases as they begin, bytes as they come."""
+    """Listeners to an ``obtain``: phases as they begin, bytes as they come."""
 
     phase: Callable[[WorkerState], None] = no_phase
     progress: OnProgress = silent
@@ -51,8 +51,9 @@ class Node:
     def obtain(self, digest: str, watch: Watch | None = None) -> Copy:
         """Return a verified copy, or raise ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
 
-        Blocks, for minutes where weights are large: call it in a thread. Several workers of one node share one
-        fetch. A copy in the cache that turns out damaged is fetched again; a store that is damaged is refused.
+        Blocks, for minutes if weights are large: call it in a thread. Several workers of one node share one fetch. A
+        damaged
+        copy in the cache is fetched again; a damaged store is refused.
         """
         try:
             with self.cache.fetching(digest):

@@ -1,6 +1,6 @@
-"""One file on its way to disk: ``NAME.part`` is always a prefix of it, so a restart goes on where the last run ended.
+"""One file on its way to disk: ``NAME.part`` is always a prefix of it, so a restart continues the last run.
 
-The digest is computed while bytes are written; a file gets its name only when it is the right one.
+The digest is computed while bytes are written; a file gets its name only if it is right.
 """
 
 import errno
@@ -18,12 +18,12 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def part_of(folder: Path, file: Artifact) -> Path:
-    """Return where the unfinished file is."""
+    """Return the path of the unfinished file."""
     return folder / (file.path + SUFFIX)
 
 
 def bytes_there(folder: Path, file: Artifact) -> int:
-    """Return how many bytes of a file are on disk, finished or not; 0 where what is there can't be its beginning."""
+    """Return how many bytes of a file are on disk, finished or not; 0 if they can't be its beginning."""
     for path in (folder / file.path, part_of(folder, file)):
         if path.is_file():
             size = path.stat().st_size
@@ -64,7 +64,7 @@ class Part:
         self.offset = self._out.tell()
 
     def close(self) -> None:
-        """Let the file go; bytes that find no room any more are none that anybody counted."""
+        """Let the file go; bytes that found no room were not counted."""
         try:
             self._out.close()
         except OSError as error:
@@ -72,7 +72,7 @@ class Part:
                 raise
 
     def append(self, data: bytes) -> None:
-        """Write the next bytes, or raise ``StoreUnavailable`` where the disk is full."""
+        """Write the next bytes, or raise ``StoreUnavailable`` if the disk is full."""
         try:
             self._out.write(data)
             self._out.flush()
@@ -82,7 +82,7 @@ class Part:
         self.offset += len(data)
 
     def finish(self) -> bool:
-        """Give the file its name and return True; remove it and return False where it is not the right one."""
+        """Give the file its name and return True; remove it and return False if it is not the right one."""
         if self.offset != self._file.size_bytes or self._digest.hexdigest() != self._file.sha256:
             self._path.unlink()
             return False

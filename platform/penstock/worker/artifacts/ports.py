@@ -1,4 +1,4 @@
-"""What this room needs from outside: a place that artifacts come from, and somebody who knows whose signature it is.
+"""Ports of this room: a store of artifacts, and a verifier of signatures.
 
 Calls block; the worker makes them off its event loop.
 """
@@ -11,7 +11,7 @@ class ArtifactSource(Protocol):
     """A content-addressed store, read by digest; what comes out is not believed before it is hashed."""
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Return up to ``length`` bytes of a blob from ``start``, or raise ``ArtifactRefused`` where there is none."""
+        """Return up to ``length`` bytes of a blob from ``start``, or raise ``ArtifactRefused`` if there is none."""
         ...
 
     def read_small(self, sha256: str) -> bytes:
@@ -19,7 +19,7 @@ class ArtifactSource(Protocol):
         ...
 
     def signature(self, digest: str) -> bytes | None:
-        """Return the signature of a version, None where there is none."""
+        """Return the signature of a version, None without one."""
         ...
 
 
@@ -27,5 +27,5 @@ class SignatureVerifier(Protocol):
     """Knows the public key that versions must be signed with."""
 
     def verify(self, folder: Path, signature: bytes) -> None:
-        """Return where every file is signed and unchanged and none is extra; else raise ``ArtifactRefused``."""
+        """Return if every file is signed and unchanged and none is extra; else raise ``ArtifactRefused``."""
         ...

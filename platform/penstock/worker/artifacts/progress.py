@@ -18,7 +18,6 @@ class Progress:
 
     @property
     def eta_s(self) -> float:
-        """Seconds left at this rate."""
         left = self.bytes_total - self.bytes_done
         if left <= 0:
             return 0.0
@@ -29,7 +28,7 @@ OnProgress = Callable[[Progress], None]
 
 
 def silent(_: Progress) -> None:
-    """Report to nobody."""
+    """Ignore progress."""
 
 
 class Meter:
@@ -50,7 +49,7 @@ class Meter:
             self._on_progress(self.progress(now))
 
     def progress(self, now: float) -> Progress:
-        """Return where it stands at monotonic second ``now``."""
+        """Return the progress at monotonic second ``now``."""
         elapsed = now - self._began
         rate = max(0, self._fetched) / elapsed if elapsed > 0 else 0.0
         return Progress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)

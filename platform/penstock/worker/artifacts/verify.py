@@ -14,7 +14,7 @@ UNSIGNED = "the version is not signed: push it again, `penstock models push` sig
 
 
 def read_manifest(raw: bytes, digest: str) -> Manifest:
-    """Return the manifest whose bytes these are, or raise ``ArtifactRefused`` where they are others."""
+    """Return the manifest with these bytes, or raise ``ArtifactRefused`` if its digest is another."""
     if hashlib.sha256(raw).hexdigest() != digest:
         raise ArtifactRefused(f"{MANIFEST} was altered: its SHA-256 is not the version's digest {digest}")
     try:

@@ -1,10 +1,10 @@
-"""How long one batch may take: what has begun can't be taken back, and whoever comes next waits for it. Pure.
+"""How long one batch may take: a batch that has begun can't be taken back, and the next item waits for it. Pure.
 
-Alone a tenant's batches take half of what the promise allows, so that nobody who comes is late for that reason alone.
-Beside others each tenant has as many items in a batch as take an eighth, or half as long again as a single item, where
-that is more: a device that computes many about as fast as one still gets many, one that gains nothing by more gets one.
+Alone, a tenant's batches take half of the promise, so that an item that comes meanwhile is not late for that alone.
+Beside others, each tenant has as many items in a batch as take an eighth, or one and a half times a single item if that
+is more: a device that computes many about as fast as one gets many, one that gains nothing gets one.
 
-Trade-off (ADR 0078): small batches lose a part of what full ones gain, wherever one tenant floods beside others.
+Trade-off (ADR 0078): small batches lose a part of the gain of full ones while one tenant floods beside others.
 """
 
 from penstock.worker.batching.compute import Computes

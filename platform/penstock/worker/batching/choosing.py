@@ -1,11 +1,11 @@
-"""Whose turn it is, and who of those is computed at once where not all can be in time together. Pure.
+"""The order of items, and those computed at once if not all can be in time together. Pure.
 
-Between tenants whoever has had least of the device is first, of one tenant whoever must start first, and of one class
-whoever came first. A smaller batch ends sooner; a larger one does more in a second. Of a few sizes the one counts after
-which most are in time, the batches of the rest included. Whoever can't be in time then is told so now, and costs the
-others nothing.
+Between tenants the one with least virtual time is first, within a tenant the item that must start first, within a class
+the oldest. A smaller batch ends sooner; a larger one does more in a second. Of a few sizes the one counts after which
+most items are in time, later batches included. Items that can't be in time are told so now, and cost the others
+nothing.
 
-Trade-off: looking a few batches ahead at eight sizes, and not at all partitions of what waits, of which there are 2^n.
+Trade-off: looking a few batches ahead at eight sizes, and not at all 2^n partitions of the waiting items.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ class Room(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Who is computed, who is late for good, and how many of all are in time if it goes on like this."""
+    """Items to compute, items late for good, and the number of all that are in time if it goes on like this."""
 
     taken: Sequence[Waiting]
     late: Sequence[Waiting]
@@ -40,9 +40,9 @@ class Chosen(NamedTuple):
 
 
 def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[float]) -> list[Waiting]:
-    """Return who must start first before the others; ``windows`` are how long the classes may wait.
+    """Return the items by the time at which they must start; ``windows`` are how long the classes may wait.
 
-    Who waits behind an item of its own tenant and class pulls that one forward, and does not pass it.
+    An item behind another of its tenant and class pulls that one forward, and does not pass it.
     """
     behind: dict[tuple[TenantId, bool], float] = {}
     due: dict[Waiting, float] = {}
@@ -57,9 +57,9 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 def in_fair_turn(
     turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
 ) -> Sequence[Waiting]:
-    """Return those in turn so that tenants alternate by what each has had, with so many seconds for each item more.
+    """Return the items so that tenants alternate by virtual time, each item adding ``each_s`` over its weight.
 
-    Of one tenant they stay as they are. Spare ones fill what the others leave.
+    The order within a tenant stays. Spare items fill the rest.
     """
     next_at: dict[TenantId, float] = {}
     places: dict[Waiting, float] = {}
@@ -72,9 +72,9 @@ def in_fair_turn(
 
 
 def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> Chosen:
-    """Return whom of those in turn to compute now.
+    """Return the ordered items to compute now.
 
-    Where nobody can be in time as many go as there is room for: the belief may be wrong, and only a batch can tell.
+    If none can be in time as many go as there is room for: the belief may be wrong, and only a batch can tell.
     """
     most, _ = _split(turn, room)
     if len(most) == len(turn) and _are_in_time(turn, now + seconds(len(turn))):
@@ -108,7 +108,7 @@ def _are_in_time(batch: Sequence[Waiting], end: float) -> bool:
 
 
 def _split(turn: Sequence[Waiting], room: Room) -> tuple[list[Waiting], list[Waiting]]:
-    """Return who has room in a batch, and the rest."""
+    """Return the items that have room in a batch, and the rest."""
     batch, rest, left = list[Waiting](), list[Waiting](), [room.interactive, room.offline]
     for one in turn:
         if len(batch) < room.items and left[one.is_offline]:

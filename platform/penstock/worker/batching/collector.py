@@ -25,7 +25,7 @@ LEAST_LOOK_S = 1e-3
 
 
 def _to_nobody(_: object) -> None:
-    """Nobody wants to know."""
+    """Ignore the news."""
 
 
 class Batcher:
@@ -51,7 +51,6 @@ class Batcher:
         self._looks_soon = self._closing = False
 
     async def __aenter__(self) -> Self:
-        """Begin to take items."""
         self._loop = asyncio.get_running_loop()
         self._runner.open(self._settings.in_flight)
         self._tasks = asyncio.TaskGroup()
@@ -61,7 +60,7 @@ class Batcher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send away who waits; what is being computed gets its answer."""
+        """Send waiting items away; those being computed get their answers."""
         self._closing = True
         self._disarm()
         for one in _entries(self.policy.clear()):

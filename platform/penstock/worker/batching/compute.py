@@ -28,8 +28,6 @@ _TAIL = 0.99
 
 
 class Computes:
-    """What is known of one device."""
-
     def __init__(self, prior: Prior, most_items: int) -> None:
         self._prior, self._most = prior, most_items
         self._curves: OrderedDict[Key, Curve] = OrderedDict()
@@ -58,7 +56,7 @@ class Computes:
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
-        """A batch took so long, and ended at second ``now``."""
+        """Note the seconds of a batch that ended at ``now``."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

@@ -17,8 +17,6 @@ LEAST_S = 1e-6
 
 
 class Curve:
-    """Of one bucket."""
-
     __slots__ = ("_at", "_count", "_knots", "_prior", "_read", "_sizes")
 
     def __init__(self, prior: Prior, most_items: int) -> None:
@@ -44,7 +42,7 @@ class Curve:
         return read[i - 1] + (read[i] - read[i - 1]) * (size - left) / (right - left)
 
     def learn(self, size: int, seconds: float) -> None:
-        """A batch of this size took so long, at the usual pace."""
+        """Note the seconds of a batch of this size, at the usual pace."""
         knot = self._nearest(size)
         found = max(LEAST_S, seconds)
         if knot != size:

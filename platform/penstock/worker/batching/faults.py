@@ -1,7 +1,7 @@
-"""What goes wrong with a device or an item: the compute port's errors, quarantine by digest, a cap on lack of memory.
+"""Faults of a device or an item: the compute port's errors, quarantine by digest, a cap on lack of memory.
 
-Evidence before blame (ADR 0043): an item is held to be poison where it failed alone again after others had succeeded,
-so that a device which fails everybody puts nobody in quarantine. Pure.
+Evidence before blame (ADR 0043): an item counts as poison if it failed alone again after others had succeeded, so a
+device that fails every item quarantines none. Pure.
 """
 
 from collections import OrderedDict
@@ -41,14 +41,15 @@ class _Suspect:
 
 
 class Quarantine:
-    """Who fails alone again and again; of more than a thousand suspects the one seen longest ago is forgotten."""
+    """Items that fail alone again and again; of more than a thousand suspects the one seen longest ago is
+    forgotten.
+    """
 
     def __init__(self) -> None:
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
         self._successes = 0
 
     def __len__(self) -> int:
-        """How many are remembered."""
         return len(self._suspects)
 
     def left_s(self, digest: bytes, now: float) -> float:
@@ -91,7 +92,6 @@ class MemoryCap:
         self._halved, self._at = max(1.0, size / 2), now
 
     def most(self, now: float) -> int:
-        """Return how many items to try."""
         if self._halved >= self._whole:
             return self._whole
         doublings = (now - self._at) / RECOVERS_S

@@ -25,11 +25,9 @@ class Group:
         self._came: deque[float] = deque(maxlen=ARRIVALS)
 
     def __len__(self) -> int:
-        """Items waiting."""
         return len(self.interactive) + len(self.offline)
 
     def __iter__(self) -> Iterator[Waiting]:
-        """Yield them, interactive ones first."""
         yield from self.interactive
         yield from self.offline
 
@@ -49,7 +47,7 @@ class Group:
         self.longest = max(self.longest, waiting.item.cost)
 
     def withdraw(self, gone: Waiting) -> bool:
-        """Its caller has left: it was nobody's company, and whoever waits expects no other for its sake.
+        """Take out an item whose caller has left; the others expect no further item for its sake.
 
         Tell whether it was waiting.
         """
@@ -68,7 +66,7 @@ class Group:
         self.longest = max((one.item.cost for one in self), default=0)
 
     def oldest(self, *, offline: bool) -> Waiting | None:
-        """Return who has waited longest of a class."""
+        """Return the item of a class that has waited longest."""
         return next(iter(self.offline if offline else self.interactive), None)
 
     def next_in_s(self, now: float) -> float:

@@ -26,7 +26,7 @@ class Key:
 
 
 def bucket_of(length: int, bounds: Sequence[int]) -> int:
-    """Return the smallest of the ascending bounds that holds this length; the length itself where none does."""
+    """Return the smallest of the ascending bounds that holds this length; the length itself if none does."""
     return next((bound for bound in bounds if length <= bound), length)
 
 
@@ -58,7 +58,7 @@ class Waiting:
 
     @property
     def is_offline(self) -> bool:
-        """True where it only fills what interactive items leave."""
+        """True if it only fills the room that interactive items leave."""
         return self.item.standing in _OFFLINE
 
     @property
@@ -69,7 +69,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """A batch that was computed, or failed; ``compute_s`` is None where it did."""
+    """A batch that was computed, or failed; ``compute_s`` is None if it failed."""
 
     key: Key
     trigger: Trigger
@@ -86,7 +86,6 @@ class Fired:
 
     @property
     def fill_ratio(self) -> float:
-        """How full it was."""
         return self.size / self.most_items
 
 

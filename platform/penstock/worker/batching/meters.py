@@ -36,7 +36,6 @@ class BatchMeters:
         self._version = version
 
     def fired(self, fired: Fired) -> None:
-        """A batch has ended."""
         self._batches[fired.trigger].inc()
         self._items.observe(fired.size)
         self._fill.observe(fired.fill_ratio)
@@ -53,5 +52,4 @@ class BatchMeters:
         self._left[why].inc()
 
     def exposition(self) -> bytes:
-        """Return them as Prometheus reads them."""
         return self.metrics.exposition()

@@ -1,13 +1,14 @@
-"""When which batch starts, and who is in it. Pure: what waits and the device in, a decision and the next look out.
+"""When which batch starts, with which items. Pure: waiting items and the device in, a decision and the next look
+out.
 
 A batch starts when it is full (items, tokens, or seconds), when its earliest deadline would be missed otherwise, when
-its oldest item has waited as long as any may, or at once where the device is idle and nobody is expected soon enough.
-The window is what the promise leaves: ``W = SLO - p99 of compute - margin``. Between tenants goes first who has had
-least of the device (ADR 0078); of one tenant who must start first, never before an older item of its class (ADR 0074):
-so offline items fill what interactive ones leave, and still don't wait for ever.
+its oldest item has waited as long as any may, or at once if the device is idle and no item is expected soon enough.
+The window is what the promise leaves: ``W = SLO - p99 of compute - margin``. Between tenants the least virtual time
+goes
+first (ADR 0078); within a tenant the item that must start first, never before an older one of its class (ADR 0074): so
+offline items fill the rest, and still don't wait for ever.
 
-Trade-off: it is greedy. Holding a device back for a group that may come would serve some traces better, and none that
-nobody has seen before.
+Trade-off: it is greedy. Holding a device back for a group that may come would serve some known traces better.
 """
 
 from collections import OrderedDict
@@ -40,7 +41,7 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What starts now, and who is late for it and for any other."""
+    """Items that start now, and items late for it and for any other."""
 
     key: Key
     trigger: Trigger
@@ -67,8 +68,6 @@ class _Ready(NamedTuple):
 
 
 class Policy:
-    """Of one device."""
-
     def __init__(self, settings: BatchSettings, computes: Computes) -> None:
         self._settings, self._computes = settings, computes
         self._groups: OrderedDict[Key, Group] = OrderedDict()
@@ -78,7 +77,6 @@ class Policy:
         """Lowered by its owner while the device has no memory for more."""
 
     def __len__(self) -> int:
-        """Items waiting."""
         return sum(len(group) for group in self._busy.values())
 
     def come(self, waiting: Waiting) -> None:
@@ -109,7 +107,6 @@ class Policy:
         return gone
 
     def clear(self) -> list[Waiting]:
-        """Take everything out."""
         gone = [one for group in self._busy.values() for one in group]
         self._busy.clear()
         self._groups.clear()
@@ -124,7 +121,7 @@ class Policy:
         return min(cap_s, max(0.0, settings.slo_s - self._computes.p99(key, size) - settings.margin_s))
 
     def decide(self, now: float, device: Device) -> Decision:
-        """Tell what starts now. Whoever has expired was taken out before."""
+        """Tell which batch starts now; expired items were taken out before."""
         if device.running >= self._settings.in_flight:
             return Decision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
         ready, look_at = list[_Ready](), inf
@@ -154,7 +151,7 @@ class Policy:
         return _Ready(group, room, first[1] if first[0] <= now else None, due_at, first[0])
 
     def _first(self, ready: Sequence[_Ready], now: float) -> _Ready:
-        """Return the group of whoever has had least of the device; of one tenant's, the one that saves most."""
+        """Return the group of the tenant with least virtual time; of one tenant's, the one that saves most."""
         places = [min((self._place(one, now) for one in each.group), default=inf) for each in ready]
         least = min(places)
         of_least = [each for each, place in zip(ready, places, strict=True) if place == least]
@@ -195,11 +192,13 @@ class Policy:
         return max(device.since, group.last_came) + gain_s
 
     def gain_s(self, key: Key, size: int, next_s: float) -> float:
-        """Return how long waiting for one more item is worth it, where one comes each ``next_s`` seconds.
+        """Return how long waiting for one more item is worth it, if one comes each ``next_s`` seconds.
 
-        Started now, a batch of n leaves the next item to a batch of its own. Where batches of n keep up with who comes,
-        what counts is the sum of all times to an answer, and that batch is one of n + 1. Where they don't, a queue
-        grows, and all of that batch's seconds of the device are lost.
+        Started now, a batch of n leaves the next item to a batch of its own. If batches of n keep up with arrivals, the
+        sum of
+        all times to an answer counts, and that batch is one of n + 1. Otherwise a queue grows, and all of that batch's
+        seconds
+        of the device are lost.
         """
         seconds = partial(self._computes.p50, key)
         own_s = seconds(1) if seconds(size) > size * next_s else seconds(1) / (size + 1)
@@ -237,7 +236,7 @@ class Policy:
         return Batch(key=group.key, trigger=trigger, taken=tuple(chosen.taken), late=tuple(chosen.late))
 
     def _chosen(self, group: Group, room: Room, now: float) -> Chosen:
-        """Return who goes; in turn where not all can."""
+        """Return the items that go; in turn if not all can."""
         key, size = group.key, _size(group, room)
         seconds = partial(self._computes.p50, key)
         if size == len(group) and group.earliest >= now + seconds(size):

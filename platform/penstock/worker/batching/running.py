@@ -1,7 +1,7 @@
-"""A batch on its way through compute: by halves where it fails, so that a poisoned item fails alone.
+"""A batch on its way through compute: by halves if it fails, so that a poisoned item fails alone.
 
-Compute is a plain function of a list of items. It runs in threads, never on the event loop, and knows nothing of who
-waits. Every item that came in here has one end: a result, an error, or its caller has left.
+Compute is a plain function of a list of items. It runs in threads, never on the event loop. Every item has one end: a
+result, an error, or its caller has left.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Compute = Callable[[Sequence[Item]], Sequence[Result]]
 
 @dataclass(slots=True, eq=False)
 class Entry(Waiting):
-    """A waiting item, and who waits for it."""
+    """A waiting item, and its caller's future."""
 
     future: asyncio.Future[Result]
     told: Callable[[Batched], None]
@@ -38,7 +38,7 @@ class Entry(Waiting):
             self.future.set_result(result)
 
     def fail(self, error: Exception, why: Left) -> None:
-        """It has no result; nothing happens where it has its end already."""
+        """End it without a result, unless it has ended."""
         if not self.future.done():
             self.future.set_exception(error)
             self.note_left(why)
@@ -60,7 +60,7 @@ class Runner:
         self.quarantine, self.cap = Quarantine(), cap
 
     def open(self, threads: int) -> None:
-        """Begin with so many batches at a time."""
+        """Allow this many batches at a time."""
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="compute")
 
@@ -69,7 +69,7 @@ class Runner:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def through(self, whole: Sequence[Entry]) -> float | None:
-        """Compute a batch until each item has its end; return the seconds of the whole, None where it failed."""
+        """Compute a batch until each item has its end; return the seconds of the whole, None if it failed."""
         seconds = None
         parts = [whole]
         try:
@@ -116,7 +116,7 @@ class Runner:
         return seconds
 
     def _give_up(self, part: Sequence[Entry], error: Exception) -> bool:
-        """Give these their end where nothing smaller can be tried; tell whether that is so."""
+        """End these if nothing smaller can be tried; tell whether that is so."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:
                 one.fail(WorkerLost(), Left.LOST)
@@ -133,7 +133,7 @@ class Runner:
 
 
 def _said(error: Exception) -> PenstockError:
-    """Return an error whose words a caller may read; a model's own stays behind as its cause."""
+    """Return an error with words for a caller; a model's own stays behind as its cause."""
     if isinstance(error, PenstockError):
         return error
     told = EngineError()

@@ -25,7 +25,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
-    """``slo_s`` is what the tier promises for an answer, 0 where it promises nothing."""
+    """``slo_s`` is the tier's promise for an answer, 0 without one."""
 
     max_items: int = 32
     max_cost: int = 0
@@ -41,5 +41,4 @@ class BatchSettings:
     prior: Prior = field(default_factory=Prior)
 
     def caps(self, *, offline: bool) -> Caps:
-        """Return the bounds of a class."""
         return self.offline if offline else self.interactive

@@ -22,8 +22,6 @@ MOST_TENANTS = 1024
 
 
 class Tenants:
-    """Of one device."""
-
     def __init__(self) -> None:
         self._times: VirtualTimes[TenantId] = VirtualTimes()
         self._seen: OrderedDict[TenantId, float] = OrderedDict()

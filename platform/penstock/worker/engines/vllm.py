@@ -252,5 +252,5 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Enable tools: without a parser vLLM refuses even a named tool, whose schema binds the answer."""
+    """Enable tools: without a parser vLLM refuses even a named tool with a schema."""
     return ("--enable-auto-tool-choice", "--tool-call-parser", parser) if parser else ()

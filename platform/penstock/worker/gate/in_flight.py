@@ -118,7 +118,6 @@ class InFlight:
         return self._send(message)
 
     def close(self) -> None:
-        """End it, however it ended."""
         tally, meter = self._tally, self._meter
         if not self._is_counted:
             tally.book.probes -= 1
@@ -137,9 +136,9 @@ class InFlight:
             tally.late_tokens.inc(self._late_tokens)
 
     def _counts(self, head: Message) -> Iterable[tuple[bytes, bytes]]:
-        """Return the header that tells what the request took, where all of it is known: not yet with a stream's head.
+        """Return the header with the request's usage once all of it is known: not with a stream's head.
 
-        Beside an engine that nobody counts nothing is told: unknown is not 0.
+        An engine without meters gets no header: unknown is not 0.
         """
         if any(name == b"content-type" and value.startswith(_STREAM) for name, value in head.get("headers", ())):
             return ()

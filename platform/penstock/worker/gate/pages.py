@@ -1,7 +1,7 @@
 """The gate's own pages: load and metrics, and the orders and questions of the platform.
 
 Orders (drain, rest, sleep, usage, adapters …) need a ticket of the platform itself; metrics are for this machine only.
-The engine's own endpoints for sleep are called inside its process: through the gate nobody reaches them.
+The engine's own endpoints for sleep are called inside its process: through the gate they can't be reached.
 """
 
 import json
@@ -48,7 +48,6 @@ class Pages:
     adapters: Adapters | None
 
     def by_path(self) -> dict[str, ASGIApp]:
-        """Return each page by its path."""
         orders: dict[str, Order] = {
             "/penstock/drain": self._drain,
             "/penstock/rest": self._rest,

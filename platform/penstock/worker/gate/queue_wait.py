@@ -1,10 +1,9 @@
-"""A request's wait at the queue: until it may enter, is rejected, its client leaves, or its time is over.
+"""A request's wait in the queue: until it may enter, is rejected, its client leaves, or its time is over.
 
-Its time: its tier's queue timeout, or its own deadline. While its adapter is loaded the queue timeout stands still, as
-it does while a version is woken: no queue is in its way.
+Its time is its tier's queue timeout, or its deadline. The queue timeout stands still while its adapter loads.
 
-Who enters at once costs one call and no task. Who waits has its body read meanwhile (so that a client that leaves is
-noticed) and handed to the engine afterwards.
+Entering at once costs one call and no task. A waiting request's body is read meanwhile, so that a leaving client is
+noticed, and handed to the engine afterwards.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ WORD_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The request does not enter: why (None where its client left), and how long it would have waited."""
+    """The request does not enter: why (None if its client left), and how long it would have waited."""
 
     why: Shed | None
     wait_s: float = 0.0
@@ -79,8 +78,6 @@ class AdapterWait:
 
 
 class QueueWait:
-    """One request at one queue."""
-
     __slots__ = (
         "_adapter",
         "_came_at",

@@ -28,8 +28,6 @@ CATALOGUE = (
 
 
 class Tally:
-    """Of one gate."""
-
     def __init__(self, config: GateConfig, queue: AdmissionQueue) -> None:
         self.book, self.queue = LoadBook(config.max_num_seqs), queue
         self._worker, version = config.worker.encode(), config.version

@@ -10,7 +10,7 @@ MOST_WAIT_S = 5.0
 
 
 class Asked(msgspec.Struct):
-    """Which requests; for those that still run the answer waits, for so long at most, until they ended."""
+    """The requests; for running ones the answer waits up to ``wait_s`` for their end."""
 
     requests: list[str]
     wait_s: float = 0.0

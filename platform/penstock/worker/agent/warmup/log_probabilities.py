@@ -22,7 +22,7 @@ _NO_JSON = "JSON compliant"
 
 
 async def fault(manifest: Manifest, ask: Ask) -> str:
-    """Ask for a few tokens; return what is wrong with their log probabilities, empty where they are numbers.
+    """Ask for a few tokens; return the fault in their log probabilities, empty if they are numbers.
 
     The prompt is the first golden one of ``manifest``. Raises as ``Ask`` does.
     """

@@ -65,7 +65,7 @@ def rounds(task: Task, engine: EngineSettings) -> tuple[Round, ...]:
 
 
 def _asked(max_num_seqs: int) -> tuple[Body, ...]:
-    """Several sequences only where they fit at once."""
+    """Several sequences only if they fit at once."""
     return tuple(asked for asked in CALLERS_ASK if asked.get("n", 1) == 1 or max_num_seqs > 1)
 
 

@@ -13,7 +13,7 @@ from penstock.domain.models.tensors import joined
 def ranked(rows: torch.Tensor, classes: int, labels: Sequence[str]) -> tuple[bytes, list[int]]:
     """Return the texts as elements of ``BYTES``, and their shape; of equal values the first one leads.
 
-    ``rows`` holds an item a row. Labels are told where there is one for each of an item's values.
+    ``rows`` holds an item a row. Labels are told if there is one for each of an item's values.
     """
     is_float = rows.is_floating_point()
     flat = rows.reshape(len(rows), -1).to(torch.float64 if is_float else torch.int64)

@@ -1,8 +1,8 @@
 """The queue before one engine: which request enters now, which waits, which is refused.
 
-Waiting requests wait here, in fair order and within bounds, so the engine's own queue stays shallow: the fair queue
-says whose request is next, the rules whether it may enter, the forecast whether waiting makes sense. It never blocks:
-callers are called back. Time is an argument.
+Requests wait here, in fair order and within bounds, so the engine's own queue stays shallow: the fair queue gives the
+next request, the rules say if it may enter, the forecast if waiting makes sense. It never blocks; callers are called
+back. Time is an argument.
 """
 
 import math
@@ -78,7 +78,6 @@ class AdmissionQueue:
         self._entries: dict[RequestId, _Entry] = {}
 
     def __len__(self) -> int:
-        """Requests waiting."""
         return len(self.fair)
 
     @property

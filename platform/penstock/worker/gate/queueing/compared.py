@@ -29,7 +29,6 @@ class FirstComeQueue(AdmissionQueue):
         """No tenant has a share."""
 
     def is_own(self, _: Work, __: float) -> bool:
-        """No tenant is told from another."""
         return False
 
     def expected_wait_s(self, work: Work, now: float) -> float:
@@ -48,7 +47,6 @@ class OpenQueue(AdmissionQueue):
         """No tenant has a share."""
 
     def is_own(self, _: Work, __: float) -> bool:
-        """No request is refused."""
         return False
 
     def expected_wait_s(self, _: Work, __: float) -> float:

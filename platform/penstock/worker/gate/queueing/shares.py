@@ -32,7 +32,7 @@ class _Tenant(NamedTuple):
 
 
 class Active:
-    """The tenants that are about, least recently seen first. Spare work makes nobody active: nothing is kept for it."""
+    """The active tenants, least recently seen first. Spare work makes no tenant active."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -89,16 +89,16 @@ class Active:
         return tenant in self._requests
 
     def has_company(self, tenant: TenantId) -> bool:
-        """Tell whether a request of anybody else waits or runs, of whatever standing."""
+        """Tell whether another tenant's request waits or runs, of whatever standing."""
         return len(self._requests) > (tenant in self._requests)
 
     @property
     def is_alone(self) -> bool:
-        """True where one tenant at most is about."""
+        """True if at most one tenant is active."""
         return len(self._tenants) <= 1
 
     def forget(self, now: float) -> None:
-        """Drop the silent from the front; whoever still has something here counts as seen now."""
+        """Drop silent tenants; one that still has requests here counts as seen now."""
         while self._tenants:
             name, tenant = next(iter(self._tenants.items()))
             if tenant.seen >= now - ACTIVE_S:
@@ -127,8 +127,6 @@ class Active:
 
 
 class Reserved:
-    """Who has reserved what of one engine."""
-
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._promised: OrderedDict[TenantId, tuple[float, float]] = OrderedDict()
@@ -154,7 +152,9 @@ class Reserved:
             self._divide()
 
     def owed(self) -> Sequence[TenantId]:
-        """Return the tenants that hold fewer slots than they reserved, whoever has least of its part first."""
+        """Return the tenants that hold fewer slots than they reserved, the one with the smallest part of its own
+        first.
+        """
         if not self._parts:
             return ()
         self._resize()

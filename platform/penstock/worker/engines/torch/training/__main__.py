@@ -56,7 +56,6 @@ def check(archive: Path) -> None:
 
 
 def places(examples: Sequence[Example], topics: Sequence[str]) -> list[int]:
-    """Return each text's class index."""
     return [topics.index(one.topic) for one in examples]
 
 

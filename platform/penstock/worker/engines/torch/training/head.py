@@ -66,8 +66,6 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Training and held-out texts."""
-
     trained: tuple[Example, ...]
     held_out: tuple[Example, ...]
 
@@ -103,7 +101,6 @@ def fit(vectors: torch.Tensor, targets: Sequence[int], classes: int) -> Head:
 
 
 def measure(head: Head, vectors: torch.Tensor, targets: Sequence[int]) -> Measured:
-    """Evaluate the head on these texts."""
     classes = len(head.bias)
     places = torch.tensor(targets) * classes + head.classes_of(vectors)
     return Measured(confusion=torch.bincount(places, minlength=classes**2).reshape(classes, classes))

@@ -58,8 +58,6 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Example:
-    """A definition and its topic."""
-
     text: str
     topic: str
 
