@@ -1,6 +1,6 @@
 """Writes every board as JSON: ``python -m dashboards.build [FOLDER]``. Each file in ``boards/`` is a board.
 
-Its name is the end of the UID. Whoever adds a board adds a file with a ``BOARD`` in it, and nothing else.
+Its name is the end of the UID. A new board is a file with a ``BOARD`` in it, and nothing else.
 """
 
 import importlib

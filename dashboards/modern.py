@@ -48,7 +48,7 @@ def _plain(dashboard: Dashboard) -> Json:
 
 
 def _without_nulls(value: Any) -> Any:  # noqa: ANN401  any JSON
-    """Drop nulls, but not where the first of some thresholds begins: that one means below everything."""
+    """Drop nulls, except a null as the first threshold, which means below everything."""
     if isinstance(value, list):
         return [_without_nulls(one) for one in value]
     if not isinstance(value, dict) or set(value) == {"color", "value"}:

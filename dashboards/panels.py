@@ -121,7 +121,7 @@ def variable(name: str, query: str, *, all_value: str | None) -> Template:
 
 
 def annotation(name: str, expr: str, colour: str, title: str) -> dict[str, object]:
-    """Return vertical lines where the expression has a value."""
+    """Return vertical lines at the times at which the expression has a value."""
     return {
         "name": name,
         "datasource": SOURCE,

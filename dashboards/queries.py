@@ -53,7 +53,6 @@ class Query:
 
 
 def query(expr: str, legend: str) -> Query:
-    """Return an expression under a name."""
     return Query(expr=expr, legend=legend)
 
 
@@ -68,7 +67,6 @@ def selector(metric: Metric, **where: str) -> str:
 
 
 def series(metric: Metric, **where: str) -> str:
-    """Return a gauge's or counter's series."""
     if metric.kind is Kind.HISTOGRAM:
         raise NotInCatalogue(f"{metric.name} is a histogram: take a rate, a mean or a quantile of it")
     return f"{_sample(metric)}{{{selector(metric, **where)}}}"
@@ -91,10 +89,11 @@ def rate(metric: Metric, *by: str, window: str = WINDOW, **where: str) -> str:
 
 
 def increase(metric: Metric, *by: str, window: str = RANGE, **where: str) -> str:
-    """Return how much a counter grew: over this window, or the time that the board shows.
+    """Return how much a counter grew over this window, or over the time that the board shows.
 
-    What was born in it counts whole, a new tenant's first event too: ``increase`` alone sees no rise in a series that
-    begins above 0. Born is what its page lacked before, or whose process is younger; else its growth is what was seen.
+    A series born in the window counts whole: ``increase`` alone sees no rise in a series that begins above 0. Born
+    means
+    absent from its page before, or of a process younger than the window.
     """
     counter = series(metric, **where)
     grew, begin_s = f"increase({counter}[{window}])", RANGE_S if window == RANGE else str(seconds(window))
@@ -104,17 +103,15 @@ def increase(metric: Metric, *by: str, window: str = RANGE, **where: str) -> str
 
 
 def quantile(ratio: float, metric: Metric, *by: str, window: str = WINDOW, **where: str) -> str:
-    """Return a quantile of a histogram."""
     return f"histogram_quantile({ratio:g}, {_rate(metric, '_bucket', ('le', *by), window, where)})"
 
 
 def mean(metric: Metric, *by: str, window: str = WINDOW, **where: str) -> str:
-    """Return a histogram's mean."""
     return ratio(_rate(metric, "_sum", by, window, where), _rate(metric, "_count", by, window, where))
 
 
 def ratio(part: str, whole: str) -> str:
-    """Return one divided by the other, and nothing where the whole is nothing: unknown is never 0."""
+    """Return one divided by the other, and nothing if the divisor is 0: unknown is never 0."""
     return f"{part} / ({whole} > 0)"
 
 

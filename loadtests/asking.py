@@ -1,4 +1,4 @@
-"""How a load test asks: one streamed chat request, timed, whose answer has exactly the length that was wished."""
+"""One streamed, timed chat request whose answer has exactly the wanted length."""
 
 import json
 import math
@@ -17,7 +17,7 @@ LIMITS = httpx.Limits(max_connections=2000, max_keepalive_connections=500)
 
 @dataclass(frozen=True, kw_only=True)
 class Habit:
-    """Who asks for what: the tenant, words in the prompt (from, to), tokens in the answer, seconds it may take."""
+    """A tenant's requests: words in the prompt (from, to), tokens in the answer, the deadline in seconds."""
 
     tenant: str
     words: tuple[int, int]
@@ -46,7 +46,6 @@ class Seen:
         self.refused[why] = self.refused.get(why, 0) + 1
 
     def add(self, other: "Seen") -> None:
-        """Take another round's observations in."""
         self.first_s += other.first_s
         self.whole_s += other.whole_s
         self.whole_at += other.whole_at
@@ -55,7 +54,7 @@ class Seen:
 
 
 def quantile(values: list[float], q: float) -> float:
-    """Return a quantile; not a number where there are none."""
+    """Return a quantile; not a number without values."""
     found = figures.quantile(values, q)
     return math.nan if found is None else found
 
@@ -66,7 +65,7 @@ def client() -> httpx.AsyncClient:
 
 
 async def ask(http: httpx.AsyncClient, side: Side, habit: Habit, chance: random.Random, seen: Seen) -> None:
-    """Ask once; whoever has no whole answer by the deadline hangs up."""
+    """Ask once; hang up at the deadline."""
     began = time.perf_counter()
     try:
         await _ask(http, side, habit, chance, seen)

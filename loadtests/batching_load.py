@@ -33,9 +33,9 @@ class Outcome(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A model as it is served: items of a batch, the promise in seconds, what an item costs; how it is made.
+    """A model as it is served: items of a batch, the promise in seconds, the cost of an item; how it is made.
 
-    ``make`` returns what computes a batch of so many items.
+    ``make`` takes the number of items and returns a function that computes such a batch.
     """
 
     most_items: int
@@ -82,7 +82,6 @@ class Model:
             self([None] * size)
 
     def __call__(self, items: Sequence[object]) -> list[object]:
-        """Return a result for each item."""
         self.sizes.append(len(items))
         with torch.inference_mode():
             return list(self._computed(len(items)))

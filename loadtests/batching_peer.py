@@ -1,7 +1,8 @@
-"""Somebody else's batching under the same load, in its own environment: ``-m loadtests.batching_peer NAME MODEL``.
+"""Another project's batching under the same load, in its own environment: ``-m loadtests.batching_peer NAME
+MODEL``.
 
-Reads arrivals as a line of JSON, answers what came of them, until there are no more. Both are asked in their process,
-without HTTP: what is compared is when they start which batch.
+Reads arrivals as a line of JSON and prints their outcomes, until the input ends. Both are asked in their process,
+without HTTP: the comparison is of when each starts which batch.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def ray_serve(model: Model) -> Ask:
 
 
 def bentoml(model: Model) -> Ask:
-    """Return BentoML's adaptive batching, which is told the promise; it refuses whom it can't serve in time."""
+    """Return BentoML's adaptive batching, which knows the promise and refuses requests that it can't serve in time."""
     from bentoml._internal.marshal.dispatcher import CorkDispatcher  # noqa: PLC0415
 
     kind = model.kind
@@ -51,7 +52,6 @@ PEERS: dict[str, Callable[[Model], Ask]] = {"ray": ray_serve, "bentoml": bentoml
 
 
 async def main(name: str, kind: str) -> None:
-    """Answer line after line."""
     model = Model(KINDS[kind])
     ask = PEERS[name](model)
     print(json.dumps("ready"), flush=True)

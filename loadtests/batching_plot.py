@@ -10,7 +10,6 @@ _WIDTH, _HEIGHT, _LEFT, _TOP = 420, 300, 60, 40
 
 
 def write(path: Path, shapes: Mapping[str, Mapping[str, Line]]) -> None:
-    """Write the picture."""
     most = max(asked for lines in shapes.values() for line in lines.values() for asked, _, _ in line)
     panels = "".join(
         _panel(name, lines, most, n * (_WIDTH + 2 * _LEFT)) for n, (name, lines) in enumerate(shapes.items())

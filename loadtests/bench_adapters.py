@@ -5,7 +5,7 @@ time. ``half`` is what that many do alone, the most that any order of them could
 
 Run: ``make bench-adapters``. One worker of SmolLM2 with two slots, asked as a gateway asks; rounds alternate, so both
 sides see the same machine. Also what the slots cost the queue for each request, on this process's own CPU clock. Ends
-with 1 where a bound is broken.
+with 1 if a bound is broken.
 """
 
 import argparse
@@ -46,7 +46,6 @@ class Heard:
 
     @property
     def per_s(self) -> float:
-        """Return tokens a second."""
         return self.tokens / self.seconds
 
 
@@ -75,7 +74,7 @@ async def stream(
 
 
 async def loop(worker: WorkerProcess, adapters: Sequence[str], callers: int, seconds: float) -> Heard:
-    """Let so many callers ask these adapters in turn, one after the other, for so long."""
+    """Have ``callers`` ask these adapters in turn, one after the other, for ``seconds``."""
     heard, until = Heard(), time.monotonic() + seconds
 
     async def ask(client: httpx.AsyncClient, adapter: str) -> None:
@@ -101,9 +100,10 @@ async def alone(worker: WorkerProcess, adapters: Sequence[str], times: int, prom
 
 
 def cold(worker: WorkerProcess, adapters: Sequence[str]) -> list[tuple[float, float, float]]:
-    """Ask each for the first time; return seconds to the first token, of its load by the gate's count, and of its base.
+    """Ask each for the first time; return seconds to the first token, of its load by the gate's count, and of its
+    base.
 
-    The base is asked the same, and has never seen it either: whoever comes first has nothing cached.
+    The base gets the same prompts and has never seen them either, so neither has them cached.
     """
     found = []
     for number, one in enumerate(adapters):
@@ -165,7 +165,7 @@ def measure(worker: WorkerProcess, adapters: Sequence[str], options: argparse.Na
 
 
 def said(what: str, value: float, most: float, unit: str) -> bool:
-    """Print a figure beside its bound, a lower one where it is negative; tell whether it holds."""
+    """Print a figure beside its bound (negative: a lower bound); tell whether it holds."""
     sign = "at least" if most < 0 else "at most"
     sys.stdout.write(f"{what}: {abs(value) if most < 0 else value:.3f} {unit} ({sign} {abs(most):.3f})\n")
     sys.stdout.flush()
@@ -177,7 +177,6 @@ def _median(heard: Sequence[Heard]) -> float:
 
 
 def main() -> None:
-    """Start a worker and measure."""
     parser = argparse.ArgumentParser(prog="bench_adapters", description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=3)

@@ -108,7 +108,6 @@ class Bench:
     """Reservations on one store, and the requests that pass it."""
 
     def __init__(self, store: LimitStore, folder: Path) -> None:
-        """Put the real parts together."""
         self.clock = SystemClock()
         self.background = Background()
         self.spool = Spool(folder, self.clock)
@@ -180,7 +179,6 @@ async def lines(name: str, store: LimitStore, folder: Path, requests: int) -> li
 
 
 async def run(url: str, folder: Path, requests: int) -> list[Line]:
-    """Measure both stores."""
     clock = SystemClock()
     wire = Wire(url)
     await until_answers(wire)
@@ -192,7 +190,6 @@ async def run(url: str, folder: Path, requests: int) -> list[Line]:
 
 
 async def until_answers(wire: Wire) -> None:
-    """Wait for the server."""
     for _ in range(50):
         try:
             await wire.call("PING")
@@ -204,7 +201,6 @@ async def until_answers(wire: Wire) -> None:
 
 
 def show(found: Sequence[Line]) -> None:
-    """Print the table."""
     print(f"{'store':<12}{'limits':>7}{'at once':>9}{'CPU µs':>9}{'added':>8}{'open p50':>10}{'p99 µs':>9}")
     for line in found:
         numbers = f"{line.cpu_us:>9.1f}{line.added_us:>8.1f}{line.open_p50_us:>10.1f}{line.open_p99_us:>9.1f}"
@@ -212,7 +208,7 @@ def show(found: Sequence[Line]) -> None:
 
 
 def main() -> int:
-    """Run the benchmark; 0 where every target is met."""
+    """Run the benchmark; 0 if every target is met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=6400)
     arguments = parser.parse_args()

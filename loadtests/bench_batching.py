@@ -1,9 +1,10 @@
-"""What our batcher costs and what it is worth: against Ray Serve's and BentoML's, a fixed window of 10 ms, and none.
+"""What our batcher costs and what it is worth: against Ray Serve's and BentoML's, a fixed window of 10 ms, and
+none.
 
 Run: ``make bench-batching``. First the batcher's own CPU for each item, on a device that takes no time. Then open-loop
 load, Poisson and in bursts, on an encoder, a classifier of texts and one of images, on a CPU. At each rate the same
 arrivals meet each way of batching in turn, so that what else the machine does meets all of them; peers run in
-environments and processes of their own. Counted are answers within the promise. Ends with 1 where an item costs more
+environments and processes of their own. Counted are answers within the promise. Ends with 1 if an item costs more
 than its bound. ``--cost`` measures the cost alone; ``--models``, ``--loads`` and ``--peers`` make a run shorter.
 """
 
@@ -48,7 +49,7 @@ Way = Callable[[Sequence[float]], Outcome]
 
 
 class FixedWindow(Policy):
-    """Waits for a full batch or its window, as servers with two numbers do: nobody looks whether the device is idle."""
+    """Waits for a full batch or its window, as servers with two numbers do, also on an idle device."""
 
     def _idle_at(self, *_: object) -> float:
         return inf
@@ -60,7 +61,7 @@ def settings(kind: Kind) -> BatchSettings:
 
 
 def item(kind: Kind, due_s: float) -> Item:
-    """Return an item, as a worker has them, that is due in so many seconds; 0 where nobody says when."""
+    """Return an item, as a worker has them, due in this many seconds; 0 without a deadline."""
     return Item(
         key=Key(version=VersionId("bench@1"), bucket=kind.cost),
         cost=kind.cost,
@@ -127,7 +128,7 @@ def own(model: Model, settings: BatchSettings, *, fixed: bool = False, tells: bo
 
 @contextmanager
 def peer(name: str, model: str) -> Iterator[Way]:
-    """Start somebody else's batching in its own environment."""
+    """Start another project's batching in its own environment."""
     command = [environment("peers", name) / "bin/python", "-m", "loadtests.batching_peer", name, model]
     env = {"PATH": os.defpath, "HOME": str(PLOTS), "PYTHONPATH": str(REPOSITORY), "BENTOML_DO_NOT_TRACK": "1"}
     env["RAY_USAGE_STATS_ENABLED"] = "0"

@@ -27,19 +27,15 @@ class Heard:
     """Hears an answer begin and end."""
 
     def __init__(self) -> None:
-        """Begin."""
         loop = asyncio.get_running_loop()
         self.began, self.ended = loop.create_future(), loop.create_future()
 
     def on_head(self, status: int, _headers: list[tuple[bytes, bytes]]) -> None:
-        """It begins."""
         self.began.set_result(status)
 
-    def on_body(self, _data: bytes) -> None:
-        """A part of it is here."""
+    def on_body(self, _data: bytes) -> None: ...
 
     def on_end(self, error: BaseException | None) -> None:
-        """It has ended."""
         self.ended.set_result(error)
 
 
@@ -81,7 +77,6 @@ async def run(stub: Process) -> dict[str, Cost]:
 
 
 def main() -> None:
-    """Measure and print."""
     with stub_engine() as stub:
         behave(stub, step_ms=STEP_MS)
         found = uvloop.run(run(stub))

@@ -36,8 +36,6 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """Who asks what, how often."""
-
     model: str
     callers: int
     thinks_s: float
@@ -115,7 +113,6 @@ def rounds(side: Side, load: Load, times: int) -> Found:
 
 
 def table(found: Found, load: Load, times: int) -> Table:
-    """Return what the victim saw."""
     title = f"{load.model}: a victim beside {load.callers} callers without a pause"
     drawn = Table("", "asked", "p50 ms", "p90 ms", "p99 ms", title=title)
     alone, beside = found.alone, found.beside

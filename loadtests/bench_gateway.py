@@ -43,7 +43,6 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Say whether the target is met."""
         if not self.limit:
             return ""
         return "ok" if self.value <= self.limit else "MISSED"
@@ -62,13 +61,11 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rss_mb(self) -> float:
-        """Return the resident memory."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def stub_engine() -> AbstractContextManager[Process]:
-    """Run the stub engine."""
     return _server("tests.support.engines.stub", "url")
 
 
@@ -84,7 +81,7 @@ def empty_http() -> AbstractContextManager[Process]:
 
 @contextmanager
 def _server(module: str, place: str) -> Iterator[Process]:
-    """Run a module whose first line tells, as JSON, where it listens and its process."""
+    """Run a module whose first line tells its address and process as JSON."""
     command = [sys.executable, "-m", module]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=bench_home.REPOSITORY) as process:
         try:
@@ -135,13 +132,11 @@ def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
 
 
 def behave(stub: Process, **behaviour: object) -> None:
-    """Steer the stub."""
     request = urllib.request.Request(f"{stub.url}/stub/behave", json.dumps(behaviour).encode())  # noqa: S310  our own
     urllib.request.urlopen(request, timeout=5).read()  # noqa: S310
 
 
 def chat(url: str, key: str, *, tokens: int, stream: bool, model: str = "bench") -> bytes:
-    """Return a chat request."""
     body = {
         "model": model,
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}],
@@ -153,8 +148,6 @@ def chat(url: str, key: str, *, tokens: int, stream: bool, model: str = "bench")
 
 @dataclass(frozen=True)
 class Bench:
-    """The pair under test."""
-
     stub: Process
     gateway: Process
     key: str
@@ -185,8 +178,9 @@ class Bench:
     async def streams(self, step_ms: float, name: str) -> Iterator[Row]:
         """CPU per streamed token.
 
-        The target holds where the gateway is busy. A token that comes alone pays for its own wake-up, read and write
-        in the kernel, which no gateway can share out: that row stands beside what the same costs the stub.
+        The target holds for a busy gateway. A token that comes alone pays for its own wake-up, read and write in the
+        kernel,
+        which no gateway can share out: that row stands beside the stub's cost of the same.
         """
         behave(self.stub, step_ms=step_ms)
         request = chat(self.gateway.url, self.key, tokens=STREAM_TOKENS, stream=True)
@@ -233,7 +227,9 @@ class Bench:
         return iter(rows)
 
     async def _empty(self, message: bytes, body: bytes) -> float:
-        """Return what a call costs one library more than the other where nothing is done: no gateway's costs less."""
+        """Return what an empty call costs one library more than the other: no gateway of these libraries costs
+        less.
+        """
         with empty_rpc() as rpc, empty_http() as web:
             request = request_bytes(web.url, "/v1/completions", body, self.key)
             await rpc_client.closed_loop(rpc.url, self.key, message, callers=CONCURRENCY, seconds=1.0)
@@ -285,7 +281,6 @@ def _quantiles(seconds: list[float]) -> tuple[float, float]:
 
 
 async def run(bench: Bench, streams: int) -> list[Row]:
-    """Run all measurements, one after another."""
     rows = list(await bench.unary())
     rows += await bench.streams(0.0, "as fast as it goes")
     rows += await bench.streams(20.0, "a token each 20 ms")
@@ -296,7 +291,6 @@ async def run(bench: Bench, streams: int) -> list[Row]:
 
 
 def show(rows: list[Row]) -> None:
-    """Print the table."""
     width = max(len(row.what) for row in rows)
     for row in rows:
         target = f"<= {row.limit:g}" if row.limit else ""
@@ -304,7 +298,7 @@ def show(rows: list[Row]) -> None:
 
 
 def main() -> int:
-    """Run the benchmark; 0 where every target is met."""
+    """Run the benchmark; 0 if every target is met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--streams", type=int, default=20_000)

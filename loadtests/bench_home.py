@@ -33,7 +33,6 @@ class Home:
 
 
 def write(root: Path, worker_urls: list[str]) -> Home:
-    """Write the home."""
     platform_key = hashlib.sha256(b"bench").digest()
     _put(root / "platform.key", platform_key.hex().encode())
     pepper = hmac.digest(platform_key, b"penstock/pepper\x01", hashlib.sha256)
@@ -89,7 +88,7 @@ def _table(worker_urls: list[str], tokenizer_sha256: str) -> dict[str, object]:
 
 
 def _tokenizer() -> bytes:
-    """Return SmolLM2's tokenizer where the demo models are prepared, else a small one of the same kind."""
+    """Return SmolLM2's tokenizer if the demo models are prepared, else a small one of the same kind."""
     for path in sorted(REPOSITORY.glob(".penstock/**/demo/**/tokenizer.json")):
         if b"<|im_start|>" in (blob := path.read_bytes()):
             return blob

@@ -1,10 +1,10 @@
-"""What the platform adds to a model's own time where nobody else asks, and where that goes.
+"""The time that the platform adds to a classic model's own, by stage, on an idle machine.
 
 Run: ``make bench-idle``. One platform with the three classic models; each is asked in every way that callers have, one
 request after another, and between any two of them the same handler computes the same input in this process: input to
 tensors, model, output; and the same through processes that do nothing else (``empty_relay``): the floor on the cores
 that there are. Printed are p50s in milliseconds: of the bare call, what the empty relay and the platform add to it,
-and the stages as the answer itself tells them. What no stage has is the client and the sockets.
+and the stages as the answer itself tells them. The rest is the client and the sockets.
 """
 
 import argparse
@@ -55,7 +55,6 @@ def mids(told: list[Stages]) -> Stages:
 
 
 def table(caller: Caller, models: list[str], times: int) -> Table:
-    """Measure, and return what was found."""
     added = ("bare ms", "empty relay", "platform", "platform over relay")
     drawn = Table("model", "input", "asked over", *added, "stages ms", title="p50 at idle, and what is added to it")
     for name in models:
@@ -70,7 +69,6 @@ def table(caller: Caller, models: list[str], times: int) -> Table:
 
 
 def row(took: list[list[float]], told: list[Stages]) -> list[str]:
-    """Return what stands in a line."""
     bare, relay, platform = map(median, took)
     unseen = median(ms - sum(one.values()) for ms, one in zip(took[-1], told, strict=True))
     words = ", ".join(f"{stage} {ms:.2f}" for stage, ms in mids(told).items() if ms >= TOLD_MS)
@@ -79,7 +77,6 @@ def row(took: list[list[float]], told: list[Stages]) -> list[str]:
 
 
 def main() -> None:
-    """Start the platform, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=200, help="each way of each model is asked")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))

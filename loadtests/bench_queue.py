@@ -1,8 +1,9 @@
-"""What waiting in fair order costs: microseconds of CPU per operation of the queue and of the queue, by how many wait.
+"""What waiting in fair order costs: microseconds of CPU per operation of the queue, by the number of waiting
+requests.
 
-Run: ``make bench-queue``. Everything runs in this process and is timed by its own CPU clock, best of
-three, so a busy machine hardly changes the figures. Ends with 1 where ten thousand waiting requests make an operation
-dearer than its bound.
+Run: ``make bench-queue``. Everything runs in this process and is timed by its own CPU clock, best of three, so a busy
+machine hardly changes the figures. Ends with 1 if ten thousand waiting requests make an operation dearer than its
+bound.
 """
 
 import gc
@@ -36,7 +37,7 @@ _chance = random.Random(5)
 
 
 def work(tenants: int, standing: Standing = Standing.PAID) -> Work:
-    """Return a request of one of so many tenants."""
+    """Return a request of one of this many tenants."""
     return Work(
         request=RequestId(f"r{next(_numbers)}"),
         tenant=TenantId(f"t{_chance.randrange(tenants)}"),
@@ -48,7 +49,7 @@ def work(tenants: int, standing: Standing = Standing.PAID) -> Work:
 
 
 def filled(queued: int, tenants: int, bounds: Bounds = WIDE, standing: Standing = Standing.PAID) -> FairQueue:
-    """Return a queue in which so many requests of so many tenants wait."""
+    """Return a queue with this many waiting requests of this many tenants."""
     queue = FairQueue(bounds)
     for _ in range(queued):
         queue.push(work(tenants, standing))
@@ -56,12 +57,10 @@ def filled(queued: int, tenants: int, bounds: Bounds = WIDE, standing: Standing 
 
 
 def anything(_: Work) -> Fit:
-    """Whatever comes fits."""
     return Fit.YES
 
 
 def cpu_us(operation: Callable[[Work], None], prepared: list[Work]) -> float:
-    """Return microseconds of CPU per call."""
     began = time.process_time()
     for one in prepared:
         operation(one)
@@ -91,7 +90,7 @@ def correct(queued: int, tenants: int) -> float:
 
 
 def evict(queued: int, tenants: int) -> float:
-    """A better request comes to a full queue, somebody has to give way."""
+    """Push a better request into a full queue, which evicts another."""
     queue = filled(queued, tenants, replace(WIDE, total_requests=queued), Standing.BATCH)
 
     def operation(one: Work) -> None:

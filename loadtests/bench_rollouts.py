@@ -1,8 +1,8 @@
-"""What rollouts cost who serves and who judges: resolving, evidence, its bytes, and the judges of fifty rollouts.
+"""What rollouts cost gateways and judges: resolving, evidence, its bytes, and the judges of fifty rollouts.
 
-Run: ``make bench-rollouts``. Everything runs in this process and is timed by its own CPU clock, best of some; what a
-gateway does is beside what it does without a rollout. Fifty rollouts have three workers and a candidate each, and four
-gateways tell of them. Ends with 1 where a figure is above its bound.
+Run: ``make bench-rollouts``. Everything runs in this process and is timed by its own CPU clock, best of some; a
+gateway's cost is beside its cost without a rollout. Fifty rollouts have three workers and a candidate each, and four
+gateways tell of them. Ends with 1 if a figure is above its bound.
 """
 
 import gc
@@ -16,12 +16,13 @@ from penstock.apps import slos
 from penstock.connectors.postgres.arms import body_of
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.rollout import Rollout, route_of
+from penstock.domain.serving.load import Load
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.evidence import Arms, Shared
@@ -63,7 +64,6 @@ def least_us(operation: Callable[[], object], times: int = TIMES) -> float:
 
 
 def resolving_us(route: Route) -> float:
-    """Resolve the requests of one user."""
     versions = tuple(replace(one, workers=(WORKER[one.id],)) for one in (calls.VERSION, OTHER))
     current = CurrentTable()
     current.swap(RoutingTable(number=1, made_at=0.0, routes=(route,), versions=versions), 0.0)
@@ -109,7 +109,7 @@ def a_call(number: int) -> Call:
 
 
 def told(per_s: float) -> Iterator[list[ArmSecond]]:
-    """Yield second by second what four gateways tell of fifty aliases with so many requests a second each."""
+    """Yield second by second the evidence of four gateways on fifty aliases at this rate each."""
     worlds = [World(seed=g, per_s=per_s / GATEWAYS, share=SHARE).seconds(WARM_S + MEASURED_S) for g in range(GATEWAYS)]
     for seconds in zip(*worlds, strict=True):
         yield [

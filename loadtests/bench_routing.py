@@ -1,9 +1,10 @@
-"""What a fleet's size costs: a gateway's choice, pick and new table, the controller's tick, from 4 to 10,000 workers.
+"""What a fleet's size costs: a gateway's choice, pick and new table, the controller's tick, from 4 to 10,000
+workers.
 
 Run: ``make bench-routing``. Everything runs in this process and is timed by its own CPU clock, best of some, so a busy
-machine hardly changes the ratios. Ends with 1 where a pick among ten thousand workers costs twice what one among 64
-costs, where the loop stands still for a third of what a new table costs in one go, or where an adapter adds more than
-three microseconds to a pick.
+machine hardly changes the ratios. Ends with 1 if a pick among ten thousand workers costs twice one among 64, if the
+loop
+stands still for a third of a new table's whole cost, or if an adapter adds more than three microseconds to a pick.
 """
 
 import asyncio
@@ -45,19 +46,16 @@ MOST_STALL = 1 / 3
 
 
 def least(cost: Callable[[], float]) -> float:
-    """Return the best of some rounds."""
     return min(cost() for _ in range(ROUNDS))
 
 
 def cpu_ms(operation: Callable[[], object]) -> float:
-    """Return milliseconds of CPU."""
     began = time.process_time()
     operation()
     return (time.process_time() - began) * 1e3
 
 
 def pick_us(size: int, prepared: Prepared, sample: SampleSettings) -> float:
-    """A gateway chooses a worker."""
     chosen_by, (version, *_) = router(size, sample)
     times = PICKS if sample is not EVERYBODY else max(SCANS, PICKS // size)
 
@@ -107,7 +105,7 @@ def _call(model: str) -> Call:
 
 
 def tick_ms(size: int) -> tuple[float, float]:
-    """Return what a tick costs the controller that tells who serves, and one that tells loads too."""
+    """Return the cost of a controller's tick that publishes membership, and of one that publishes loads too."""
     known, seen, later = catalogue(size, VERSIONS), heartbeats(size, VERSIONS, 0), heartbeats(size, VERSIONS, 7)
     latest = build(known, seen, EMPTY, 0.0, lease_s=5.0)
 

@@ -1,8 +1,8 @@
-"""What shadow copies cost those who are answered: first bytes at full load, with copies, without, and without again.
+"""What shadow copies cost answered callers: first bytes at full load, with copies, without, and without again.
 
-Run: ``make bench-shadow``. Real controller, gateways, Postgres and Redis; engines are stand-ins, so that what is
-measured is the platform's doing and not two models on one processor. Rounds alternate; the second round without copies
-says what the machine's own noise is.
+Run: ``make bench-shadow``. Real controller, gateways, Postgres and Redis; engines are stand-ins, so that the platform
+is measured and not two models on one processor. Rounds alternate; the second round without copies shows the machine's
+own noise.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def show(found: dict[str, list[list[float]]]) -> bool:
 
 
 def main() -> int:
-    """Run the benchmark; 0 where the bound is kept."""
+    """Run the benchmark; 0 if the bound is kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=12)

@@ -38,7 +38,6 @@ class Side:
     token: list[float] = field(default_factory=list)
 
     async def round(self, seconds: float) -> None:
-        """Measure once."""
         asked = chat(self.process.url, self.key, tokens=16, stream=False)
         self.unary.append(await self._cost(asked, seconds, 1))
         asked = chat(self.process.url, self.key, tokens=STREAM_TOKENS, stream=True)
@@ -94,7 +93,7 @@ def show(sides: dict[str, Side]) -> bool:
 
 
 def main() -> int:
-    """Run the benchmark; 0 where both bounds are kept."""
+    """Run the benchmark; 0 if both bounds are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=6)

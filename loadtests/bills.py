@@ -14,7 +14,7 @@ from tests.support.scenarios.billing import run, site
 
 
 def main() -> None:
-    """Run, print, and fail where anything differs."""
+    """Run, print, and fail if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)

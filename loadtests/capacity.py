@@ -17,6 +17,6 @@ TURNS = 500
 
 
 def of(records: Sequence[Record], until_s: float) -> float | None:
-    """Return whole answers a second up to here; None where there were too few to say."""
+    """Return whole answers a second up to here; None if there were too few to say."""
     whole = sum(record.end is End.WHOLE and WARM_S <= record.ended_at < until_s for record in records)
     return whole / (until_s - WARM_S) if whole >= FEWEST else None

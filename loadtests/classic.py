@@ -93,14 +93,13 @@ class Caller:
     _rpc: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        """Know where to ask."""
         at = urlsplit(self.side.url)
         self._http = http.client.HTTPConnection(at.hostname or "", at.port, timeout=60)
         self._rpc = grpc.insecure_channel(self.side.rpc).unary_unary(f"{SERVICE}ModelInfer")
         self._bearer = f"Bearer {self.side.keys[self.tenant]}"
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> str:
-        """Send a body; raises ``NotAnswered`` where it is not answered with 200."""
+        """Send a body; raise ``NotAnswered`` unless the answer is a 200."""
         self._http.request("POST", path, body, {"authorization": self._bearer, **headers})
         answer = self._http.getresponse()
         words = answer.read()
@@ -109,7 +108,7 @@ class Caller:
         return answer.getheader(TIMING, "")
 
     def call(self, message: bytes) -> str:
-        """Send a message; raises where it fails."""
+        """Send a message; raise if it fails."""
         _, call = self._rpc.with_call(message, metadata=(("authorization", self._bearer),))
         return dict(call.trailing_metadata()).get(TIMING, "")
 

@@ -1,8 +1,8 @@
-"""Other people's load generators against a running platform, unchanged: guidellm, aiperf and ``vllm bench serve``.
+"""Other projects' load generators against a running platform, unchanged: guidellm, aiperf and ``vllm bench serve``.
 
 Run: ``make clients``. The first two live in environments of their own under ``build/clients``, made from hashed locks;
-vLLM's is the one that the workers serve with. Ends with 1 where one of them refuses to start, or sees a request fail.
-What each said stands in ``build/clients``.
+vLLM's is the one that the workers serve with. Ends with 1 if one of them refuses to start, or sees a request fail.
+Their output stands in ``build/clients``.
 """
 
 import os
@@ -73,7 +73,7 @@ CLIENTS: Mapping[str, Command] = {"guidellm": guidellm, "aiperf": aiperf, "vllm 
 
 
 def failures(side: Side) -> Iterator[str]:
-    """Run each client, and yield who did not end well."""
+    """Run each client, and yield those that failed."""
     tokenizer = next(DEMO_CACHE.glob(f"{MODEL}-*"))
     ours = {**os.environ, "OPENAI_API_KEY": side.keys[TENANT], "VLLM_NO_USAGE_STATS": "1"}
     for name, command in CLIENTS.items():
@@ -90,7 +90,6 @@ def failures(side: Side) -> Iterator[str]:
 
 
 def main() -> int:
-    """Run all; return the exit code."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with running(["fair"], {TENANT: ()}, plain=False) as (side,):
         return 1 if list(failures(side)) else 0

@@ -23,7 +23,7 @@ KEY_OF_TENANT = re.compile(r"(?P<tenant>[\w.-]+)=(?P<key>.*[^=].*)")
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What somebody asked for; None leaves it to the scenario."""
+    """The options of a run; None leaves one to the scenario."""
 
     scenario: str
     target: str
@@ -131,7 +131,7 @@ class LoadTest:
 
 
 def prepared(wishes: Wishes, promises: Mapping[Tier, SloTier], say: Callable[[str], None]) -> LoadTest:
-    """Return the test; raise ``ScenarioRefused`` or ``TargetRefused`` where it can't be done."""
+    """Return the test; raise ``ScenarioRefused`` or ``TargetRefused`` if it can't run."""
     scenario = scenarios.load(wishes.scenario)
     if scenario.trace and wishes.trace is None:
         raise scenarios.ScenarioRefused(f"{wishes.scenario} replays {scenario.trace}: name the file with --trace")
@@ -149,6 +149,6 @@ def prepared(wishes: Wishes, promises: Mapping[Tier, SloTier], say: Callable[[st
 
 
 def keys_of(words: Sequence[str]) -> dict[str, str]:
-    """Return keys by tenant; a key alone, which may end in padding, is everybody's who has none."""
+    """Return keys by tenant; a key alone, which may end in padding, is for every tenant without one."""
     pairs = ((KEY_OF_TENANT.fullmatch(word), word) for word in words)
     return {found["tenant"] if found else "": found["key"] if found else word for found, word in pairs}

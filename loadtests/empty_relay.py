@@ -53,7 +53,7 @@ async def relay(port: int) -> None:
 
 
 async def _size(reader: asyncio.StreamReader) -> int:
-    """Return how many bytes come; 0 where the caller has left."""
+    """Return the number of bytes that come; 0 if the caller has left."""
     try:
         return int.from_bytes(await reader.readexactly(LENGTH))
     except asyncio.IncompleteReadError:

@@ -1,4 +1,4 @@
-"""Environments of their own for other people's programs, made from hashed locks, and again where those change."""
+"""Environments for other projects' programs, made from hashed locks, and again when a lock changes."""
 
 import hashlib
 import subprocess

@@ -6,11 +6,12 @@ from dataclasses import replace
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry, WorkerEntry
 from penstock.domain.fleet.versions import Catalogue, Deployment, Seen
-from penstock.domain.fleet.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import Alias, ModelName, VersionId, WorkerId
 from penstock.domain.models.model import Manifest, ModelVersion, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.choosing import Choosing
@@ -24,7 +25,7 @@ ZONES = "abc"
 
 
 def table(size: int, number: int = 1, adapters: int = 0) -> RoutingTable:
-    """Return a table with one version of so many workers, and so many adapters of it, each held by two of them."""
+    """Return a table with one version of this many workers, and this many adapters of it, each held by two of them."""
     version = VersionEntry(
         id=VersionId("m0@0123456789ab"),
         digest="0" * 64,
@@ -82,7 +83,6 @@ class _Prepared:
     """The preprocessor's place: what it costs itself is measured elsewhere."""
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        """Return a short prompt."""
         del request, version, principal
         return _SHORT
 
@@ -91,7 +91,7 @@ _SHORT = Prepared(prompt_tokens=10)
 
 
 def catalogue(size: int, versions: int) -> Catalogue:
-    """Return so many versions that share so many workers."""
+    """Return this many versions that share this many workers."""
     made = tuple(_version(n) for n in range(versions))
     return Catalogue(
         versions=made,
@@ -105,7 +105,7 @@ def catalogue(size: int, versions: int) -> Catalogue:
 
 
 def heartbeats(size: int, versions: int, queued_tokens: int) -> tuple[Seen, ...]:
-    """Return everybody's heartbeat of second 0."""
+    """Return every worker's heartbeat of second 0."""
     ids = [_version(n).id for n in range(versions)]
     return tuple(
         Seen(

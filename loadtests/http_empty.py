@@ -15,7 +15,6 @@ HEAD = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(
 
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  ASGI
-    """Read one request, and answer it."""
     del scope
     while (await receive()).get("more_body"):
         pass
@@ -24,7 +23,6 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  
 
 
 def main() -> None:
-    """Serve until told to end."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(json.dumps({"url": f"http://127.0.0.1:{listener.getsockname()[1]}", "pid": os.getpid()}), flush=True)
         config = uvicorn.Config(answer, loop="uvloop", lifespan="off", access_log=False, log_level="warning")

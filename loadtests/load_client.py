@@ -21,7 +21,6 @@ class Timed:
 
 
 def request_bytes(url: str, path: str, body: bytes, key: str) -> bytes:
-    """Return a whole request."""
     head = (
         f"POST {path} HTTP/1.1\r\nhost: {urlsplit(url).netloc}\r\nauthorization: Bearer {key}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -51,7 +50,6 @@ class _Caller(asyncio.Protocol):
         self._fail("the connection was closed")
 
     def close(self) -> None:
-        """Close the connection."""
         if self.transport is not None:
             self.transport.close()
 
@@ -126,7 +124,7 @@ async def _connected(url: str, timed: Timed, on_idle: Callable[[_Caller], None])
 
 
 async def closed_loop(url: str, request: bytes, *, callers: int, seconds: float = 0.0, requests: int = 0) -> Timed:
-    """Keep ``callers`` requests in flight for so long, or for so many."""
+    """Keep ``callers`` requests in flight for a time, or for a number of requests."""
     timed, over = Timed(), asyncio.Event()
     stop_at = time.perf_counter() + seconds if seconds else float("inf")
     flying = 0

@@ -1,4 +1,4 @@
-"""Rollouts on real vLLM: what a candidate is, and what becomes of it, with live traffic and nobody at the keyboard.
+"""Rollouts on real vLLM with live traffic and no operator: each kind of candidate, and how its rollout ends.
 
 A platform of its own, two engines, twenty users. Each candidate is pushed as a user would push it, started with
 ``penstock rollout start``, and ends as its evidence says: the good one has everything, the others are held or aborted.
@@ -126,7 +126,7 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """Tell whether it ended as such a candidate must, and was hurt where it should have been."""
+        """Tell whether it ended as such a candidate must, and callers were hurt only if expected."""
         return self.state == self.case.ends and bool(self.hurts) == (self.case.hurt is not None)
 
 
@@ -267,7 +267,6 @@ class Proof:
 
 
 def drawn(outcomes: Sequence[Outcome]) -> Table:
-    """Return the acceptance table."""
     table = Table(
         "candidate", "expected", "ended", "at", "after s", "to 0 % s", "its answers", "errors", "broken", "why"
     )
@@ -290,7 +289,7 @@ def drawn(outcomes: Sequence[Outcome]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the cases and print the table; 0 where each ended as it must."""
+    """Run the cases and print the table; 0 if each ended as it must."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="*", choices=[one.name for one in CASES], default=[one.name for one in CASES])
     parser.add_argument("--home", type=Path, default=None)

@@ -1,4 +1,4 @@
-"""Twenty people who use one alias: each asks, reads, thinks and asks again; what they were answered, and by whom."""
+"""Twenty people who use one alias: each asks, reads, thinks and asks again; their answers, and the version of each."""
 
 import asyncio
 import random
@@ -48,7 +48,6 @@ class Users:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Let them come."""
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
         self._thread.start()
         return self
@@ -56,7 +55,6 @@ class Users:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let them go."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(60.0)
@@ -66,7 +64,6 @@ class Users:
         time.sleep(WARM_S)
 
     def begin(self) -> None:
-        """Count from now on."""
         self._since = time.time()
 
     def sent(self) -> list[tuple[float, str]]:

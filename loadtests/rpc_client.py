@@ -17,14 +17,11 @@ FINAL = b"triton_final_response\x12\x02\x08\x01"
 
 @dataclass(slots=True)
 class Answered:
-    """What came of it."""
-
     done: int = 0
     failed: int = 0
 
 
 def message_class(name: str) -> Any:  # noqa: ANN401  made at run time
-    """Return a message of the protocol."""
     (file,) = descriptor_pb2.FileDescriptorSet.FromString(COMPILED.read_bytes()).file
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
@@ -32,7 +29,6 @@ def message_class(name: str) -> Any:  # noqa: ANN401  made at run time
 
 
 def request(model: str, text: str, tokens: int) -> bytes:
-    """Return a request for a text."""
     made = message_class("ModelInferRequest")(model_name=model)
     made.inputs.add(name="text_input", datatype="BYTES", shape=[1]).contents.bytes_contents.append(text.encode())
     made.parameters["max_tokens"].int64_param = tokens
@@ -42,7 +38,7 @@ def request(model: str, text: str, tokens: int) -> bytes:
 async def closed_loop(
     address: str, key: str, message: bytes, *, callers: int, seconds: float, is_stream: bool = False
 ) -> Answered:
-    """Ask from this many callers for so long."""
+    """Ask from this many callers for this time."""
     answered, until = Answered(), time.monotonic() + seconds
     ask = _streamed if is_stream else _whole
     async with grpc.aio.insecure_channel(address) as channel:

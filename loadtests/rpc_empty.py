@@ -16,13 +16,11 @@ ANSWER = b"\x0a\x05bench" + bytes(120)
 
 
 async def infer(_: object, context: Any) -> bytes:  # noqa: ANN401  the library's own types are generic over messages
-    """Answer one message."""
     await context.read()
     return ANSWER
 
 
 async def main() -> None:
-    """Serve until told to end."""
     server = grpc.aio.server()
     methods = {"ModelInfer": grpc.stream_unary_rpc_method_handler(infer)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("inference.GRPCInferenceService", methods),))

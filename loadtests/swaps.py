@@ -1,9 +1,9 @@
-"""Three models on two places, by use, on real vLLM: who was asked, who slept, and what a caller waited for.
+"""Three models in memory for two, by use, on real vLLM: the asked model, the sleeping ones, and the caller's wait.
 
 A platform of its own with a pool that holds two of them: SmolLM2 twice, as two versions, and MiniLM. Each line is one
-request, some seconds after the last one: who has just woken stays awake for a while, and whoever wants its place waits
-for that beside the swap (``--pause 0`` shows it). A stream runs meanwhile in the last round, and ends as it would have
-ended alone.
+request, some seconds after the last one: a version that has just woken stays awake for a while, and a request for
+another waits for that beside the swap (``--pause 0`` shows it). A stream runs meanwhile in the last round, and ends as
+it would have ended alone.
 
     python -m loadtests.swaps [--rounds 2] [--pause 15] [--home FOLDER]
 """
@@ -23,7 +23,6 @@ ORDER = ("smollm2", SECOND, "minilm", SECOND, "smollm2", "minilm")
 
 
 def main() -> None:
-    """Run and print."""
     parser = argparse.ArgumentParser(prog="swaps", description=__doc__)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--pause", type=float, default=15.0, help="seconds between requests")

@@ -27,7 +27,7 @@ class TargetRefused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model as the target names it; the context is None where it does not say."""
+    """A model as the target names it; the context is None if the target does not tell it."""
 
     name: str
     context_tokens: int | None
@@ -44,7 +44,7 @@ class Model:
 
 
 def model_of(target: str, key: str, wished: str) -> Model:
-    """Return the wished model, or the only one there is; raise ``TargetRefused`` where that is none."""
+    """Return the wanted model, or the only one; raise ``TargetRefused`` if there is none."""
     url = f"{target.rstrip('/').removesuffix('/v1')}/v1/models"
     try:
         headers = {"authorization": f"Bearer {key}"} if key else {}

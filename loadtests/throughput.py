@@ -34,12 +34,10 @@ class Measured:
 
     @property
     def url(self) -> str:
-        """Where completions are asked for."""
         return f"{self.side.url}/v1/completions"
 
     @property
     def headers(self) -> dict[str, str]:
-        """Who asks."""
         return {"authorization": f"Bearer {self.side.keys[TENANT]}"}
 
     def body(self, number: int, tokens: int, *, stream: bool) -> dict[str, object]:
@@ -51,7 +49,6 @@ class Measured:
 
 @contextmanager
 def timed(out: list[float]) -> Iterator[None]:
-    """Append how long the block took."""
     began = time.perf_counter()
     yield
     out.append(time.perf_counter() - began)
@@ -100,7 +97,6 @@ async def measure(sides: list[Measured], options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--callers", type=int, default=16)

@@ -1,4 +1,4 @@
-"""Who waits, who is let in, who is sent away, and whether everybody gets its share."""
+"""Queues, refusals, and each tenant's share against its weight."""
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts

@@ -1,4 +1,4 @@
-"""Money: what is billed, to whom, how exactly, and whether the rows reach the ledger."""
+"""Money: the billed amounts by tenant, how exact they are, and whether their rows reach the ledger."""
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts

@@ -77,7 +77,6 @@ class Caller:
         return record
 
     def close(self) -> None:
-        """Close the connections that are kept."""
         self._connections.close()
 
     def _headers(self, tenant: str) -> dict[str, str]:

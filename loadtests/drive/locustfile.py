@@ -1,7 +1,7 @@
-"""What Locust runs: one user that plays a plan, each session in a greenlet of its own, at its own time (ADR 0067).
+"""The Locust file: one user that plays a plan, each session in a greenlet of its own, at its own time (ADR 0067).
 
-Importing Locust changes the standard library under everybody in the process, so only a process of its own loads this
-file: ``loadtests.drive.process`` starts it, or ``locust -f loadtests/drive/locustfile.py --run-folder FOLDER``.
+Importing Locust patches the standard library of its process, so only a process of its own loads this file:
+``loadtests.drive.process`` starts it, or ``locust -f loadtests/drive/locustfile.py --run-folder FOLDER``.
 """
 
 import json
@@ -47,7 +47,6 @@ class Plan(User):
 
     @task
     def play(self) -> None:
-        """Play it, then end the test."""
         folder = RunFolder(Path(self.environment.parsed_options.run_folder))
         with folder.records_file.open("w", buffering=1) as out:
             folder.keep_health(Player(folder, self.environment.events.request.fire, out).play())
@@ -106,7 +105,6 @@ class Player:
         self._health.held += 1
 
     def _tell(self, record: Record) -> None:
-        """Tell Locust, in its milliseconds."""
         failed = record.end not in (End.WHOLE, End.LEFT)
         why = Unanswered(f"{record.end} {record.status} {record.code}") if failed else None
         self._metric("completion", record, record.whole_s, why)

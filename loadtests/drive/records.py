@@ -30,8 +30,6 @@ class End(StrEnum):
 
 
 class Record(msgspec.Struct, kw_only=True):
-    """One request."""
-
     tenant: str
     planned_at: float
     """Every latency counts from here."""
@@ -87,7 +85,6 @@ class Health(msgspec.Struct, kw_only=True):
 
 
 def write(path: Path, items: Iterable[msgspec.Struct]) -> None:
-    """Write a line for each."""
     encoder = msgspec.json.Encoder()
     with path.open("wb") as out:
         for item in items:
@@ -95,7 +92,6 @@ def write(path: Path, items: Iterable[msgspec.Struct]) -> None:
 
 
 def read(path: Path) -> Iterator[Record]:
-    """Yield all that were written whole."""
     decoder = msgspec.json.Decoder(Record)
     with path.open("rb") as lines:
         for line in lines:

@@ -1,4 +1,4 @@
-"""A run's folder: what was asked of whom, the plan, and what came of it. Keys are never in it."""
+"""A run's folder: its settings and target, the plan, and the outcomes. Keys are never in it."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -50,16 +50,14 @@ class RunFolder:
         write(self.path / "plan.jsonl", plan)
 
     def run(self) -> Run:
-        """Return what is to be done."""
         return msgspec.json.decode(self._run_file.read_bytes(), type=Run)
 
     def plan(self) -> Iterator[Session]:
-        """Yield the plan's sessions in order."""
         with (self.path / "plan.jsonl").open("rb") as lines:
             yield from (msgspec.json.decode(line, type=Session) for line in lines)
 
     def records(self) -> list[Record]:
-        """Return what came of the requests, by planned time; none where nothing was sent."""
+        """Return the requests' records, by planned time; none if nothing was sent."""
         found = read(self.records_file) if self.records_file.exists() else ()
         return sorted(found, key=lambda record: record.planned_at)
 
@@ -72,7 +70,7 @@ class RunFolder:
         self._health_file.write_bytes(msgspec.json.encode(health))
 
     def health(self) -> Health | None:
-        """Return how the generator did; None where it never came to its end."""
+        """Return the generator's own figures; None if it never came to its end."""
         return msgspec.json.decode(self._health_file.read_bytes(), type=Health) if self._health_file.exists() else None
 
     @property

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Usage(msgspec.Struct):
-    """What the target counted; None where it doesn't say."""
+    """The target's count of tokens; None if it doesn't tell it."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -60,7 +60,6 @@ class Stream:
     _rest: bytes = b""
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take what has come."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):

@@ -28,7 +28,7 @@ class Connections:
 
     @contextmanager
     def lent(self, *, slow: bool, within_s: float) -> Iterator[HTTPConnection]:
-        """Lend a connection; it is kept afterwards where its answer was read to the end."""
+        """Lend a connection; it is kept afterwards if its answer was read to the end."""
         connection = self._new(within_s, SLOW_BUFFER_BYTES) if slow else (self._kept() or self._new(within_s))
         is_read = False
         try:
@@ -41,7 +41,6 @@ class Connections:
                 connection.close()
 
     def close(self) -> None:
-        """Close what is idle."""
         while self._idle:
             self._idle.pop().close()
 

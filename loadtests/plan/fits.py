@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[1] / "fits"
 
 
 class Sharing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How prompts begin alike: all with a system prompt, and some go on where an earlier one was."""
+    """How prompts begin alike: all with a system prompt, and some by continuing an earlier one."""
 
     system_tokens: int
     continues_ratio: tuple[float, ...]
@@ -59,5 +59,4 @@ def load(name: str) -> Fit:
 
 
 def names() -> list[str]:
-    """Return the names of all fits."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))

@@ -1,6 +1,6 @@
 """Make ``loadtests/fits`` from the public traces: ``python -m loadtests.plan.fitting FOLDER``.
 
-Run by hand where a trace is new; the files it writes are kept, the traces are not.
+Run by hand when a trace is new; the files it writes are kept, the traces are not.
 """
 
 import csv
@@ -90,7 +90,7 @@ def _shared_blocks(asked: Sequence[Traced]) -> Iterator[tuple[int, Traced, int]]
 
 
 def servegen(folder: Path) -> Fit:
-    """Fit ServeGen's small model: whose clients differ in share and burstiness, over a day."""
+    """Fit ServeGen's small model: its clients differ in share and burstiness, over a day."""
     hours: dict[int, list[float]] = defaultdict(list)
     rates: dict[str, list[tuple[float, float]]] = defaultdict(list)
     with gzip.open(folder / "servegen_m-small_clients.csv.gz", "rt") as rows:
@@ -143,7 +143,6 @@ def _spread(row: dict[str, float], size: float) -> list[int]:
 
 
 def main() -> None:
-    """Write each fit."""
     folder = Path(sys.argv[1])
     for name, fit in {
         "azure-conversation": azure(folder),

@@ -36,7 +36,6 @@ def value_at(quantiles: Quantiles, probability: float) -> float:
 
 
 def drawn(quantiles: Quantiles, chance: random.Random) -> float:
-    """Draw one value."""
     return value_at(quantiles, chance.random())
 
 

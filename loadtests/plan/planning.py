@@ -50,11 +50,9 @@ class Sizes:
     max_output_tokens: int = 1_000_000
 
     def prompt(self, tokens: float) -> int:
-        """Return a prompt's length."""
         return max(1, min(self.max_prompt_tokens, round(tokens * self.scale)))
 
     def output(self, tokens: float) -> int:
-        """Return an answer's length."""
         return max(1, min(self.max_output_tokens, round(tokens * self.scale)))
 
 
@@ -133,7 +131,6 @@ class _TenantPlan:
             told = (*turn.pieces, (f"{turn.pieces[-1][0]}-answer", turn.output_tokens))
 
     def turn(self, told: tuple[Piece, ...] = (), think_s: float = 0.0) -> Turn:
-        """Return the tenant's next request."""
         tenant, chance, sizes = self._tenant, self._chance, self._order.sizes
         rank = chance.random()
         fresh = self._writer.prompt(sizes.prompt(value_at(self._lengths.prompt_tokens, rank)), rank)

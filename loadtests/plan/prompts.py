@@ -49,7 +49,7 @@ def text(pieces: Sequence[Piece], salt: str) -> str:
 
 @dataclass
 class Writer:
-    """Makes the prompts of one tenant in order; with ``sharing`` some go on where an earlier one was."""
+    """Makes the prompts of one tenant in order; with ``sharing`` some continue an earlier one."""
 
     tenant: str
     sharing: Sharing | None
@@ -61,7 +61,7 @@ class Writer:
         self._made: list[tuple[Piece, ...]] = []
 
     def prompt(self, words: int, rank: float) -> tuple[Piece, ...]:
-        """Return the next prompt, of so many words; ``rank`` is the share of prompts that are shorter."""
+        """Return the next prompt, of this many words; ``rank`` is the share of prompts that are shorter."""
         shared = self._shared(words, rank)
         rest = words - length(shared)
         made = (*shared, (f"{self.tenant}-{len(self._made)}", rest)) if rest > 0 else shared

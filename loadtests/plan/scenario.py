@@ -1,4 +1,5 @@
-"""Scenarios and mixes as data: when and what is asked (``scenarios/``), and by whom (``mixes/``). One file each.
+"""Scenarios (``scenarios/``: times and contents of requests) and mixes (``mixes/``: their tenants) as data. One
+file each.
 
 A file that says something unknown or impossible is refused with its place; nothing is guessed.
 """
@@ -62,7 +63,7 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Mix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who asks."""
+    """A mix of tenants: which ask, and how much of the load each is."""
 
     says: str
     tenants: Annotated[tuple[Tenant, ...], msgspec.Meta(min_length=1)]
@@ -99,7 +100,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def _check_fits(lengths: str, sharing: str) -> None:
-    """Raise ``ValueError`` where a fit is missing, or doesn't say what it is named for."""
+    """Raise ``ValueError`` if a fit is missing, or lacks the data that it is named for."""
     if lengths:
         fits.load(lengths)
     if sharing and fits.load(sharing).sharing is None:

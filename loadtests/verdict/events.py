@@ -1,7 +1,7 @@
-"""What counts as good or bad for an indicator, request by request: the load test's reading of ``domain/slo.py``.
+"""Good and bad events of an indicator, request by request: the load test's reading of ``domain/serving/slo.py``.
 
-It sees what a caller sees, and counts latency from the planned time. A request whose value nobody can know is no event:
-it is neither good nor bad, and never 0.
+It sees what a caller sees, and counts latency from the planned time. A request with an unknown value is no event: it is
+neither good nor bad, and never 0.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ Events = Callable[[Record, float], Iterator[bool]]
 def availability(record: Record, *, is_refusal_expected: bool) -> Iterator[bool]:
     """Yield whether the target did its part. A caller's own limit, fault or absence is no event.
 
-    A refusal that does not say when to come back is bad, whoever is at fault.
+    A refusal without a ``Retry-After`` is bad, also if the caller is at fault.
     """
     if record.end is End.REFUSED:
         if record.retry_after_s is None or (record.status == NO_CAPACITY and not is_refusal_expected):

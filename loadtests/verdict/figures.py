@@ -1,4 +1,4 @@
-"""Figures of a sample; none where there is no sample."""
+"""Figures of a sample; none without a sample."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ def quantile(values: Sequence[float], q: float) -> float | None:
 
 
 def shown(seconds: float | None) -> str:
-    """Return a duration as people read it; a question mark where it is unknown."""
+    """Return a duration as people read it; a question mark if it is unknown."""
     if seconds is None:
         return "?"
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"

@@ -19,7 +19,7 @@ P99 = 0.99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generator:
-    """How the generator kept time, in seconds at p99 and at worst; None where nothing was sent."""
+    """How the generator kept time, in seconds at p99 and at worst; None if nothing was sent."""
 
     planned: int
     held: int

@@ -28,8 +28,6 @@ class Finding(StrEnum):
 
 
 class Exit(IntEnum):
-    """How the command ends."""
-
     KEPT = 0
     BROKEN = 1
     SAYS_NOTHING = 2
@@ -49,17 +47,15 @@ class Judged:
 
     @property
     def events(self) -> int:
-        """How many were seen."""
         return self.good + self.bad
 
     @property
     def good_ratio(self) -> float | None:
-        """The share of good events; None where there were none."""
+        """The share of good events; None without events."""
         return self.good / self.events if self.events else None
 
     @property
     def finding(self) -> Finding:
-        """Say whether it was kept."""
         if self.bad > self.objective.error_budget_ratio * max(self.events, FEWEST_EVENTS) + 1e-9:
             return Finding.BROKEN
         return Finding.KEPT if self.events >= FEWEST_EVENTS else Finding.UNKNOWN
@@ -85,7 +81,6 @@ class Verdict:
 
     @property
     def says(self) -> str:
-        """Return the exit's meaning in words."""
         return {
             Exit.KEPT: "every promise was kept",
             Exit.BROKEN: "a promise was broken",
@@ -94,7 +89,7 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return why a run says nothing; empty where it says something."""
+        """Return why a run says nothing; empty if it says something."""
         if self.exit is not Exit.SAYS_NOTHING:
             return ()
         few = (
@@ -108,7 +103,6 @@ class Verdict:
 def judge(
     records: Sequence[Record], health: Health | None, scenario: Scenario, mix: Mix, promises: Mapping[Tier, SloTier]
 ) -> Verdict:
-    """Return the verdict on a run."""
     tiers = [promises[tier] for tier in dict.fromkeys(tenant.tier for tenant in mix.tenants if tenant.judged)]
     events = readers(is_refusal_expected=scenario.refusals == "expected")
     findings = [one for tier in tiers for one in _of_tier(tier, mix, records, events)]

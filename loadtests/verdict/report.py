@@ -20,8 +20,6 @@ SLOWEST = 8
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Told:
-    """Everything that a report tells of."""
-
     run: Run
     scenario: Scenario
     mix: Mix
@@ -62,7 +60,6 @@ def write(told: Told, folder: Path) -> Path:
 
 
 def as_json(told: Told) -> dict[str, object]:
-    """Return verdict and figures for programs."""
     return {
         "says": told.verdict.says,
         "exit": int(told.verdict.exit),

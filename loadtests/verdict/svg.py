@@ -16,7 +16,7 @@ LEAST = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A named axis from ``low`` to ``high``; logarithmic where wished, and then above 0."""
+    """A named axis from ``low`` to ``high``; logarithmic on request, and then above 0."""
 
     name: str
     low: float
@@ -24,12 +24,11 @@ class Axis:
     log: bool = False
 
     def part(self, value: float) -> float:
-        """Return where a value lies, from 0 to 1; what is outside lies at the edge."""
+        """Return a value's position, from 0 to 1; a value outside is at the edge."""
         low, high, at = (self._scaled(x) for x in (self.low, self.high, min(max(value, self.low), self.high)))
         return (at - low) / (high - low) if high > low else 0.0
 
     def ticks(self) -> Iterator[float]:
-        """Yield round values."""
         if self.log:
             for power in range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1):
                 yield from (x for x in (10.0**power, 3 * 10.0**power) if self.low <= x <= self.high)
@@ -73,14 +72,12 @@ class Plot:
         self._parts.append(f'<rect x="{left:.1f}" y="{high:.1f}" {size} fill="{colour}"/>')
 
     def dots(self, points: Sequence[tuple[float, float]], colour: str) -> None:
-        """Mark single values."""
         self._parts.extend(
             f'<circle cx="{self._x(x):.1f}" cy="{self._y(y):.1f}" r="2.2" fill="{colour}" fill-opacity=".55"/>'
             for x, y in points
         )
 
     def line(self, points: Sequence[tuple[float, float]], colour: str) -> None:
-        """Join values."""
         drawn = " ".join(f"{self._x(x):.1f},{self._y(y):.1f}" for x, y in points)
         self._parts.append(f'<polyline points="{drawn}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
 
@@ -95,7 +92,6 @@ class Plot:
         self._parts.append(f'<line {where} stroke="{BOUND_COLOUR}" stroke-width="1.4" stroke-dasharray="6 4"/>')
 
     def text(self) -> str:
-        """Return the SVG element."""
         head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(self.says)}">'
         return "\n".join([head, *self._grid(), *self._parts, "</svg>"])
 

@@ -1,4 +1,6 @@
-"""What each tenant saw, window by window: one begins where a tenant joins or leaves, so before stands beside after."""
+"""Each tenant's figures, window by window: a window begins when a tenant joins or leaves, so before stands beside
+after.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ FAULTS = (End.FAILED, End.BROKEN, End.LATE, End.WRONG)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One tenant in one window; None where nothing is known."""
+    """One tenant in one window; None for unknown values."""
 
     tenant: str
     priority: str
@@ -40,7 +42,6 @@ QUANTILES = (0.5, 0.95, 0.99)
 
 
 def windows(mix: Mix, duration_s: float) -> list[tuple[float, float]]:
-    """Return the run's windows, in seconds."""
     bounds = {0.0, 1.0, *(part for one in mix.tenants for part in (one.from_part, one.until_part))}
     return [(a * duration_s, b * duration_s) for a, b in pairwise(sorted(bounds))]
 

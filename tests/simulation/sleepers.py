@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from penstock.control.capacity import uses
 from penstock.control.pool.packing import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Seen
-from penstock.domain.fleet.worker import Load, WorkerReport, WorkerState
+from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.serving.load import Load
 
 STEP_S = 0.25
 """Between two heartbeats, each of which is followed by a tick."""

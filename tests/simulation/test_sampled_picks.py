@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter

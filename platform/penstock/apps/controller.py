@@ -54,7 +54,7 @@ from penstock.control.rollout.evidence import Evidence
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.rollout.watch import ComparisonWatch
-from penstock.control.runtime import Pace, Parts, Runtime
+from penstock.control.runtime import Pace, Parts, Runtime, Shown
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -135,8 +135,9 @@ def _compose(
     clock, metrics = SystemClock(), Metrics()
     metrics.tell_start()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
-    heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
-    demand = Demand(clock)
+    shown = Shown(metrics, settings.pooled_bytes)
+    heartbeats, orders = Heartbeats(PostgresLeases(database), clock, hears=shown.hears), Orders(fleet.host)
+    demand = Demand(clock, shown.news.set)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
@@ -164,7 +165,7 @@ def _compose(
         orders=orders,
         metrics=metrics,
         pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
-        pool_bytes=settings.pooled_bytes,
+        shown=shown,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(

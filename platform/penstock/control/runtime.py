@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.control.fleet.heartbeats import Heartbeats
+from penstock.control.fleet.heartbeats import Hears, Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
@@ -61,8 +61,18 @@ class Parts:
     demand: Demand
     orders: Orders
     metrics: Metrics
+    shown: "Shown"
     pace: Pace = Pace()
-    pool_bytes: int = 0
+
+
+class Shown:
+    """The metrics of a controller's fleet and pool, and the event that calls for the next tick."""
+
+    def __init__(self, metrics: Metrics, pool_bytes: int = 0) -> None:
+        self.fleet, self.pool = FleetMetrics(metrics), PoolMetrics(metrics, pool_bytes)
+        self.news = asyncio.Event()
+        """Set when the next tick should not wait."""
+        self.hears = Hears(on_news=self.news.set, on_change=self.pool.heard, on_end=self.fleet.ended)
 
 
 class Runtime:
@@ -71,9 +81,7 @@ class Runtime:
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
         self._parts = parts
         self._on_lead = on_lead
-        self._news = asyncio.Event()
-        self._shown = FleetMetrics(parts.metrics)
-        self._pool = PoolMetrics(parts.metrics, parts.pool_bytes)
+        self._news, self._shown, self._pool = parts.shown.news, parts.shown.fleet, parts.shown.pool
         self.held_bytes = 0
         """What those held of the pool that were awake, by the last tick."""
         self.waited_for: tuple[Wanted, ...] = ()
@@ -84,9 +92,6 @@ class Runtime:
         self._good_at = 0.0
         self.failed_ticks = 0
         self.table: RoutingTable = EMPTY
-        parts.heartbeats.on_news = parts.demand.on_news = self.wake
-        parts.heartbeats.on_end = self._shown.ended
-        parts.heartbeats.on_change = self._pool.heard
 
     @property
     def is_ready(self) -> bool:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from penstock.domain.serving import adapted, batched
-from penstock.domain.serving.adapted import Met
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.adapted import Adapted, Met
+from penstock.domain.serving.batched import Batched, Trigger
 from penstock.domain.serving.request_record import Choice, Considered, RequestRecord, Tried
-from penstock.domain.serving.waited import AT_ONCE, Waited, heard
+from penstock.domain.serving.waited import AT_ONCE, Waited
 from penstock.explain.words import count, listed, seconds
 
 AS_GOOD = 0.01
@@ -91,8 +90,8 @@ def attempts(record: RequestRecord) -> Iterator[str]:
 def doors(record: RequestRecord) -> Iterator[str]:
     """Tell how it fared at the door of each worker that it was sent to."""
     for one in record.attempts:
-        waited = heard(one.door) if one.door else None
-        if waited is None:
+        waited = one.door
+        if not isinstance(waited, Waited):
             yield f"How it fared at the door of {one.worker} is unknown."
         elif waited == AT_ONCE:
             yield f"It entered the engine of {one.worker} at once: nobody was in its way."
@@ -118,8 +117,8 @@ def _waited(one: Tried, waited: Waited) -> Iterator[str]:
 def adapters(record: RequestRecord) -> Iterator[str]:
     """Tell how it met its adapter, where it asked for one."""
     for one in record.attempts:
-        found = adapted.heard(one.adapter) if one.adapter else None
-        if found is None:
+        found = one.adapter
+        if not isinstance(found, Adapted):
             continue
         took = seconds(found.waited_s)
         if found.met is Met.HIT:
@@ -133,8 +132,8 @@ def adapters(record: RequestRecord) -> Iterator[str]:
 def batches(record: RequestRecord) -> Iterator[str]:
     """Tell in which batch it was computed, where its worker makes them."""
     for one in record.attempts:
-        batch = batched.heard(one.batch) if one.batch else None
-        if batch is not None:
+        batch = one.batch
+        if isinstance(batch, Batched):
             size = "alone" if batch.size == 1 else f"in a batch of {batch.size}"
             yield (
                 f"{one.worker} computed it {size}, after a wait of {seconds(batch.waited_s)} for it:"

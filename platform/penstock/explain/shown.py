@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from penstock.domain.serving import adapted, batched
 from penstock.domain.serving.request_record import RequestRecord
-from penstock.domain.serving.waited import heard
 from penstock.explain.judging import cost, judged
 from penstock.explain.spans import timeline
 from penstock.explain.story import tell
@@ -12,15 +10,7 @@ from penstock.explain.story import tell
 
 def shown(record: RequestRecord) -> dict[str, Any]:
     """Return everything that is kept of a request, and its story as ``says``."""
-    attempts = [
-        {
-            **one._asdict(),
-            "door": heard(one.door),
-            "batch": batched.heard(one.batch),
-            "adapter": adapted.heard(one.adapter),
-        }
-        for one in record.attempts
-    ]
+    attempts = [one._asdict() for one in record.attempts]
     told = {"says": tell(record), "timeline": timeline(record), "attempts": attempts}
     judgement = {"cost_micro_usd": cost(record), "promises": [_named(one) for one in judged(record)]}
     return {"object": "request", **_named(record), **judgement, **told}

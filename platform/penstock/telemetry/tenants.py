@@ -32,34 +32,33 @@ def _nobody(_: str) -> None: ...
 
 
 class TenantLabels:
-    """``name`` may pseudonymise names; ``on_drop`` gets the label of a tenant that lost its name."""
+    """``name`` may pseudonymise names."""
 
     def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
         self._limit, self._name = limit, name
-        self.on_drop: Callable[[str], None] = _nobody
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._counted = 0
 
-    def of(self, tenant: str) -> str:
-        """Count a request of this tenant and return its label."""
+    def of(self, tenant: str, on_drop: Callable[[str], None] = _nobody) -> str:
+        """Count a request of this tenant and return its label; ``on_drop`` gets that of a tenant that lost its own."""
         count = self._counts[tenant] = self._counts.get(tenant, 0) + 1
         self._counted += 1
         label = self._known.get(tenant)
         if label is None and len(self._known) < self._limit:
             label = self._known[tenant] = self._name(tenant)
         elif label is None and self._limit and count % LOOK_EVERY == 0:
-            label = self._in_place_of_another(tenant, count)
+            label = self._in_place_of_another(tenant, count, on_drop)
         if self._counted >= HALVE_AT:
             self._halve()
         return label or OTHER
 
-    def _in_place_of_another(self, tenant: str, count: int) -> str | None:
+    def _in_place_of_another(self, tenant: str, count: int, on_drop: Callable[[str], None]) -> str | None:
         """Give the tenant the label of the least busy named one if it has twice its requests."""
         least = min(self._known, key=lambda one: self._counts.get(one, 0))
         if count < 2 * self._counts.get(least, 0):
             return None
-        self.on_drop(self._known.pop(least))
+        on_drop(self._known.pop(least))
         label = self._known[tenant] = self._name(tenant)
         return label
 

@@ -8,6 +8,7 @@ side fills it, once for each prompt and once for each step of each sequence. Nei
 from collections.abc import Callable
 from contextvars import ContextVar
 
+from penstock.domain.serving.batched import Batched
 from penstock.domain.serving.used import Used
 from penstock.worker.share import Share
 
@@ -41,6 +42,7 @@ class Meter:
         "_report_every",
         "_reported",
         "_searches",
+        "batched",
         "beside",
         "cached_tokens",
         "engine_s",
@@ -65,6 +67,8 @@ class Meter:
         self.engine_s = 0.0
         self.waited_s: float | None = None
         """How long it waited at the queue; None while it does, and for what never comes there."""
+        self.batched: Batched | None = None
+        """The batch of its last item, if the engine makes batches by our rules."""
         self.is_over = self.has_grammar = False
         self.share: Share | None = None
         """How much of it is in the engine at once; None where that is all of it."""

@@ -116,7 +116,7 @@ SMUGGLED = {
     "x-tenant-id": "rival",
     "x-forwarded-user": "rival",
     "x-penstock-worker": "w-0",
-    "x-penstock-load": "0,0,0,0",
+    "x-penstock-report": '{"load":{}}',
     "x-penstock-refused": "draining",
     "x-gateway-inference-fairness-id": "rival",
     "priority": "u=0",

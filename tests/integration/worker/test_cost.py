@@ -15,10 +15,10 @@ from penstock.domain.fleet.table import EMPTY, VersionEntry
 from penstock.domain.fleet.versions import Catalogue, Deployment
 from penstock.domain.ids import RequestId
 from penstock.domain.models.model import ModelVersion
-from penstock.domain.serving import used
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.cost import Cost
+from penstock.formats.report import decode
 from penstock.gateway.openai.parse import parse
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
 from tests.support.samples.calls import call, principal
@@ -160,7 +160,7 @@ def ask(worker: WorkerProcess, api: Api, body: dict[str, Any]) -> Used:
     """Return what the request took."""
     answer = worker.post(str(api), {"model": worker.version, **body}, timeout=200)
     assert answer.status_code == 200, answer.text
-    told = used.heard(answer.headers[used.HEADER].encode())
+    told = decode(answer.headers["x-penstock-report"].encode()).used
     assert told is not None
     return told
 

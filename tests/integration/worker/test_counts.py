@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.domain.serving import used
 from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.formats.report import COMMENT, decode
 from tests.support.patience import until
 from tests.support.workers.process import TicketMaker, WorkerProcess
 
@@ -81,7 +81,7 @@ def whole(worker: WorkerProcess, path: str, body: dict[str, Any]) -> tuple[httpx
     """Ask for a whole answer; return it and what its head says that it took."""
     answer = worker.post(path, {"model": worker.version, **body}, timeout=120)
     assert answer.status_code == 200, answer.text
-    told = used.heard(answer.headers[used.HEADER].encode())
+    told = decode(answer.headers["x-penstock-report"].encode()).used
     assert told is not None
     return answer, told
 
@@ -93,7 +93,7 @@ def stream(worker: WorkerProcess, path: str, body: dict[str, Any], name: str) ->
     url = f"{worker.report['url']}{path}"
     with httpx.stream("POST", url, content=raw, headers=headers, timeout=120, trust_env=False) as answer:
         assert answer.status_code == 200, answer.read()
-        assert used.HEADER not in answer.headers
+        assert decode(answer.headers["x-penstock-report"].encode()).used is None
         text = ""
         for piece in answer.iter_text():
             text += piece
@@ -144,11 +144,11 @@ def test_a_stream_tells_what_the_engine_says(worker: WorkerProcess, name: str) -
     """The count stands in front of a stream's last event, once, and is the engine's last word."""
     path, body = STREAMS[name]
     events = list(stream(worker, path, body, next(_NAMES)))
-    told = [event for event in events if event.startswith(used.COMMENT.decode())]
+    told = [event for event in events if event.startswith(COMMENT.decode())]
     assert len(told) == 1
     comment, _, last = told[0].partition("\n")
     assert last == events[-1].partition("\n")[2]
-    count = used.heard(comment.encode().removeprefix(used.COMMENT))
+    count = decode(comment.encode().removeprefix(COMMENT)).used
     assert count is not None
     assert (count.prompt_tokens, count.output_tokens) == _usage_in(events)
 

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from penstock.domain.serving import used
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.formats.report import decode
 from tests.support.patience import until
 from tests.support.workers.process import TicketMaker, WorkerProcess
 
@@ -43,7 +43,7 @@ def test_a_neighbour_is_answered_beside_a_list(encoder: WorkerProcess) -> None:
         answer = listed.result()
     assert answer.status_code == 200, answer.text
     assert [one["index"] for one in answer.json()["data"]] == list(range(300))
-    told = used.heard(answer.headers[used.HEADER].encode())
+    told = decode(answer.headers["x-penstock-report"].encode()).used
     assert told is not None
     assert (told.prompts, told.prompt_tokens) == (300, answer.json()["usage"]["prompt_tokens"])
 

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import worker_bearer, worker_secret
+from penstock.formats.report import decode
 from tests.support.patience import until
 from tests.support.workers.process import TicketMaker, WorkerProcess
 
@@ -70,14 +71,12 @@ def test_a_request_with_a_ticket_is_answered_with_the_load(worker: WorkerProcess
     assert answer.status_code == 200, answer.text
     assert answer.json()["usage"]["completion_tokens"] == 4
     assert answer.headers["x-penstock-worker"] == worker.id
-    running, waiting, queued_tokens, kv_used_ratio, wait_s = answer.headers["x-penstock-load"].split(",")
-    assert (int(running), int(waiting), int(queued_tokens)) == (
-        1,
-        0,
-        64,
-    )  # its prompt is through, its output is expected
-    assert 0 <= float(kv_used_ratio) <= 1
-    assert float(wait_s) >= 0
+    load = decode(answer.headers["x-penstock-report"].encode()).load
+    assert load is not None
+    # its prompt is through, its output is expected
+    assert (load.running, load.waiting, load.queued_tokens) == (1, 0, 64)
+    assert 0 <= load.kv_used_ratio <= 1
+    assert load.wait_s >= 0
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/models", "/tokenize", "/penstock/drain", "/no/such/path"])

@@ -30,7 +30,7 @@ from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.runtime import Pace, Parts, Runtime
+from penstock.control.runtime import Pace, Parts, Runtime, Shown
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView, Running
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
@@ -95,8 +95,8 @@ class Room:
         self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
         self.metrics = Metrics()
-        self.heartbeats = Heartbeats(self.leases, clock)
-        self.demand = Demand(clock)
+        shown = Shown(self.metrics, pool_bytes)
+        self.heartbeats, self.demand = Heartbeats(self.leases, clock, hears=shown.hears), Demand(clock, shown.news.set)
         self.host = PaperHost(clock)
         self.orders = Orders(self.host)
         self.leadings = 0
@@ -113,7 +113,7 @@ class Room:
             orders=self.orders,
             metrics=self.metrics,
             pace=Pace(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
-            pool_bytes=pool_bytes,
+            shown=shown,
         )
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(

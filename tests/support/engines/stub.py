@@ -221,19 +221,20 @@ class _Connection(asyncio.Protocol):
     def _whole(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
         self.timer, self.step_s = None, 0.0
         answer = self._complete(path, body)
-        used = b"x-penstock-used: %b\r\n" % self._told() if behaviour.counts else b""
-        self._unary(200, answer, behaviour, extra=used)
+        self._unary(200, answer, behaviour, b"", **({"used": self._used()} if behaviour.counts else {}))
 
-    def _told(self) -> bytes:
-        return b"%d,0,%d,1,1" % (self.stub.prompt_tokens, self.sent)
+    def _used(self) -> dict[str, object]:
+        counts = {"prompt_tokens": self.stub.prompt_tokens, "output_tokens": self.sent}
+        return {**counts, "cached_tokens": 0, "sequences": 1, "prompts": 1}
 
-    def _head(self, status: int, headers: bytes, behaviour: Behaviour) -> bytes:
-        own = b"x-penstock-load: %b\r\nx-penstock-worker: %b" % (behaviour.load.encode(), self.stub.worker.encode())
+    def _head(self, status: int, headers: bytes, behaviour: Behaviour, **parts: object) -> bytes:
+        report = msgspec.json.encode({"load": behaviour.load, **behaviour.report, **parts})
+        own = b"x-penstock-report: %b\r\nx-penstock-worker: %b" % (report, self.stub.worker.encode())
         return b"HTTP/1.1 %d Stub\r\n%b%b\r\n\r\n" % (status, headers, own)
 
-    def _unary(self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"") -> None:
+    def _unary(self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"", **parts: object) -> None:
         head = b"content-type: application/json\r\ncontent-length: %d\r\n%b" % (len(body), extra)
-        self._write(self._head(status, head, behaviour) + body)
+        self._write(self._head(status, head, behaviour, **parts) + body)
         self._over()
 
     def _complete(self, path: str, body: dict[str, Any]) -> bytes:
@@ -310,7 +311,7 @@ class _Connection(asyncio.Protocol):
         out = chunk(event)
         if self.include_usage:
             out += chunk(USAGE % (self.stub.prompt_tokens, self.stub.prompt_tokens + self.sent, self.sent))
-        told = b": penstock-used %b\n" % self._told() if self.counts else b""
+        told = b": penstock-report %b\n" % msgspec.json.encode({"used": self._used()}) if self.counts else b""
         self._write(out + chunk(told + b"data: [DONE]\n\n") + b"0\r\n\r\n")
         self._over()
 

@@ -38,7 +38,9 @@ class Behaviour:
     reason: str = "draining"
     wait_s: float = 0.0
     """What a refusal says of the wait."""
-    load: str = "1,0,64,0.1"
+    load: dict[str, float] = field(default_factory=lambda: {"running": 1, "queued_tokens": 64, "kv_used_ratio": 0.1})
+    report: dict[str, object] = field(default_factory=dict)
+    """Further parts of the gate's report."""
     pieces: int = 1
     """Write events in so many pieces (1: whole)."""
     whole_step_ms: float = 0.0

@@ -2,7 +2,7 @@
 
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share
 from penstock.domain.fleet.versions import Seen
-from penstock.domain.fleet.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import Alias, ModelName, VersionId, WorkerId
 from penstock.domain.models.model import (
     Artifact,
@@ -15,6 +15,7 @@ from penstock.domain.models.model import (
     version_id,
 )
 from penstock.domain.money import MicroUsd, Price
+from penstock.domain.serving.load import Load
 from penstock.domain.tenancy.audit import Act
 
 TINY = VersionId("tiny@000000000000")

@@ -8,10 +8,11 @@ import pytest
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price, dollars
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.adapted import Adapted, Met
+from penstock.domain.serving.batched import Batched, Trigger
 from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Ruled, Tried
 from penstock.domain.serving.slo import Indicator
-from penstock.domain.serving.waited import Ahead, Waited, told
+from penstock.domain.serving.waited import Ahead, Waited
 from penstock.domain.tenancy.ledger import Opening, close
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -47,7 +48,7 @@ def test_a_slow_request_is_told_with_its_longest_stages_and_its_wait() -> None:
     waited = Waited(predicted_s=0.5, waited_s=0.9, share=0.25, waiting=6, tenants=2, ahead=ahead)
     text = story(
         stages_s={"edge": 0.001, "queue": 0.9, "prefill": 0.1, "decode": 0.4},
-        attempts=(BARE._replace(door=told(waited).decode()),),
+        attempts=(BARE._replace(door=waited),),
     )
     assert "Its time went to queue 900 ms, decode 400 ms and prefill 100 ms." in text
     assert "At the door of w1 it was to wait 500 ms and waited 900 ms: 6 requests waited there" in text
@@ -286,7 +287,7 @@ def test_sentences_end_once_and_agree_in_number() -> None:
     assert "complete." in text
     assert ".." not in text
     waited = Waited(predicted_s=0.5, waited_s=0.9, share=None, waiting=1, tenants=1, ahead=())
-    assert "1 other tenant was about" in story(attempts=(BARE._replace(door=told(waited).decode()),))
+    assert "1 other tenant was about" in story(attempts=(BARE._replace(door=waited),))
 
 
 def test_a_replay_sends_to_the_request_that_was_answered() -> None:
@@ -297,44 +298,52 @@ def test_a_replay_sends_to_the_request_that_was_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("batch", "says"),
     [
         (
-            "12,wait,3.5",
+            Batched(size=12, trigger=Trigger.WAIT, waited_s=0.0035),
             "w1 computed it in a batch of 12, after a wait of 3.5 ms for it: the batch started because some",
         ),
         (
-            "1,idle,0.0",
+            Batched(size=1, trigger=Trigger.IDLE, waited_s=0.0),
             "w1 computed it alone, after a wait of 0 ms for it: the batch started because the device was fre",
         ),
     ],
 )
-def test_a_batched_request_is_told_with_its_batch(told: str, says: str) -> None:
-    """Size, wait and trigger, as its worker told them; where it told nothing or nonsense, nothing is said."""
-    assert says in story(attempts=(BARE._replace(batch=told),))
-    assert "batch" not in story(attempts=(BARE._replace(batch="12,magic,1"),))
+def test_a_batched_request_is_told_with_its_batch(batch: Batched, says: str) -> None:
+    """Size, wait and trigger, as its worker told them; of an older line, or of nothing, nothing is said."""
+    assert says in story(attempts=(BARE._replace(batch=batch),))
+    assert "batch" not in story(attempts=(BARE._replace(batch="12,size,1.0"),))
     assert "batch" not in story(attempts=(BARE,))
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("met", "waited_s", "says"),
     [
-        ("hit,0.0", "w1 held its adapter, with a slot for it: it waited for neither."),
-        ("queued,2500.0", "w1 held its adapter, and others had all slots: it waited 2.50 s for one."),
-        ("loaded,1500.0", "w1 had to load its adapter first: it waited 1.50 s until that was there and checked."),
+        (Met.HIT, 0.0, "w1 held its adapter, with a slot for it: it waited for neither."),
+        (
+            Met.QUEUED,
+            2.5,
+            "w1 held its adapter, and others had all slots: it waited 2.50 s for one.",
+        ),
+        (
+            Met.LOADED,
+            1.5,
+            "w1 had to load its adapter first: it waited 1.50 s until that was there and checked.",
+        ),
     ],
 )
-def test_how_it_met_its_adapter_is_told(told: str, says: str) -> None:
-    """Where its gate told it; of a request without one, and of nonsense, nothing is said."""
-    assert says in story(attempts=(BARE._replace(adapter=told),))
-    assert "adapter" not in story(attempts=(BARE._replace(adapter="magic,1"),))
+def test_how_it_met_its_adapter_is_told(met: Met, waited_s: float, says: str) -> None:
+    """As its gate told it; of a request without one, and of an older line, nothing is said."""
+    assert says in story(attempts=(BARE._replace(adapter=Adapted(met=met, waited_s=waited_s)),))
+    assert "adapter" not in story(attempts=(BARE._replace(adapter="hit,0.0"),))
     assert "adapter" not in story(attempts=(BARE,))
 
 
 def test_each_trigger_has_its_words() -> None:
     """None is told by its name for programs."""
     for trigger in Trigger:
-        assert "because" in story(attempts=(BARE._replace(batch=f"3,{trigger},1.0"),))
+        assert "because" in story(attempts=(BARE._replace(batch=Batched(size=3, trigger=trigger, waited_s=0.001)),))
 
 
 def test_the_timeline_has_the_stages_one_after_the_other() -> None:

@@ -103,10 +103,9 @@ def test_no_label_has_what_a_caller_may_choose() -> None:
 def test_the_busiest_have_their_names() -> None:
     """Who asks most is named, whoever came first; who asks hardly more takes nobody's place."""
     labels, dropped = TenantLabels(2), list[str]()
-    labels.on_drop = dropped.append
     for tenant, requests in (("early", 40), ("busy", 500), ("rival", 60), ("late", 200)):
         for _ in range(requests):
-            labels.of(tenant)
+            labels.of(tenant, dropped.append)
     assert dropped == ["early"]
     assert [labels.of(one) for one in ("busy", "late", "early", "rival")] == ["busy", "late", OTHER, OTHER]
 

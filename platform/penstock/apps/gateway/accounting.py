@@ -35,9 +35,9 @@ OVERDUE_S = 60.0
 NAME_BYTES = 6
 
 
-@dataclass(slots=True, kw_only=True)
-class Accounting:
-    """What the process looks after; ``shared`` where gateways share their limits."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountingParts:
+    """Limits and ledger; ``shared`` is there if gateways share their limits."""
 
     reservations: Reservations
     spool: Spool
@@ -48,10 +48,17 @@ class Accounting:
     clock: Clock
     metrics: Metrics
     dsn: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Accounting:
+    """Keeps both, for as long as the process runs."""
+
+    parts: AccountingParts
     live: LiveCounts | None = None
-    """How far whole answers are; set by whoever knows what runs."""
+    """Tells how far whole answers are."""
     orphans: Orphans | None = None
-    """What requests of a dead gateway took; set by whoever knows the workers."""
+    """Tells the usage of a dead gateway's requests."""
     _ring: KeyRing = field(default_factory=KeyRing)
     _wants_count: bool = False
 
@@ -61,32 +68,34 @@ class Accounting:
 
     async def run(self) -> None:
         """Keep holds, and deliver rows; each at its own pace, so that a slow database lets no hold lapse."""
-        async with Database(self.dsn, max_connections=1) as database, asyncio.TaskGroup() as group:
-            group.create_task(_forever(self._keep, _round_over if self.shared is None else self.shared.pause))
+        async with Database(self.parts.dsn, max_connections=1) as database, asyncio.TaskGroup() as group:
+            group.create_task(
+                _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
+            )
             group.create_task(_forever(self._top_up, _half_over))
             group.create_task(self._deliver(PostgresLedger(database)))
 
     async def _keep(self) -> None:
-        if self.shared is not None:
-            await self.shared.meet()
-        await self.reservations.keep()
-        self.spool.flush()  # here, so that a slow database does not delay what is known of running streams
+        if self.parts.shared is not None:
+            await self.parts.shared.meet()
+        await self.parts.reservations.keep()
+        self.parts.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _top_up(self) -> None:
         """Learn how far whole answers are, and reserve more for whatever runs, before it has outgrown what it has."""
         if self.live is not None:
             await self.live.look()
-        await self.reservations.top_up()
+        await self.parts.reservations.top_up()
 
     async def _deliver(self, ledger: PostgresLedger) -> None:
         """Deliver rows; a database that is away is tried again by the next round."""
-        was_away, delivered_at = False, self.metrics.gauge(names.LEDGER_DELIVERED_AT)
-        delivered_at.set(self.clock.now())
+        was_away, delivered_at = False, self.parts.metrics.gauge(names.LEDGER_DELIVERED_AT)
+        delivered_at.set(self.parts.clock.now())
         try:
             while True:
                 is_away = not await self._round(ledger)
                 if not is_away:
-                    delivered_at.set(self.clock.now())
+                    delivered_at.set(self.parts.clock.now())
                 if is_away != was_away:
                     logs.logger().warning("ledger_away" if is_away else "ledger_back")
                 was_away = is_away
@@ -97,7 +106,7 @@ class Accounting:
     async def _round(self, ledger: PostgresLedger) -> bool:
         try:
             took = self.orphans.took if self.orphans is not None else None
-            await self.spool.deliver(ledger, self.reservations.inherit, took)
+            await self.parts.spool.deliver(ledger, self.parts.reservations.inherit, took)
             await self._forgive(ledger)
             await self._count_the_past(ledger)
         except StoreUnavailable:
@@ -109,35 +118,35 @@ class Accounting:
 
     async def _forgive(self, ledger: PostgresLedger) -> None:
         """Tell what error budgets leave out; what the ledger does not take for what it says is not told again."""
-        ends = self.forgiven.take()
+        ends = self.parts.forgiven.take()
         try:
             await ledger.forgive(ends)
         except StoreUnavailable:
-            self.forgiven.put_back(ends)
+            self.parts.forgiven.put_back(ends)
             raise
 
     async def _count_the_past(self, ledger: PostgresLedger) -> None:
         """Raise budget counters to what was spent before this process, a new budget, or the store's loss of memory."""
-        forgot = self.shared is not None and self.shared.wants_count
+        forgot = self.parts.shared is not None and self.parts.shared.wants_count
         if not (self._wants_count or forgot):
             return
         self._wants_count, ring = False, self._ring
-        if self.shared is not None:
-            self.shared.counting()
+        if self.parts.shared is not None:
+            self.parts.shared.counting()
         try:
-            await self.reservations.flush()  # what is settled after the ledger was read would be counted twice
-            await rebuild(ledger, self.meters, ring, self.clock.now())
+            await self.parts.reservations.flush()  # what is settled after the ledger was read would be counted twice
+            await rebuild(ledger, self.parts.meters, ring, self.parts.clock.now())
         except BaseException:
             self._wants_count = True
             raise
-        if self.shared is not None:
-            self.shared.counted()
+        if self.parts.shared is not None:
+            self.parts.shared.counted()
 
     async def _last(self, ledger: PostgresLedger) -> None:
         """Deliver what the end of the process leaves; what stays on disk is the next one's."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
-            await self.reservations.flush()
-            await self.spool.deliver(ledger)
+            await self.parts.reservations.flush()
+            await self.parts.spool.deliver(ledger)
             await self._forgive(ledger)
 
 
@@ -159,7 +168,9 @@ async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awai
         await pause()
 
 
-def accounting(settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics) -> Accounting:
+def accounting_parts(
+    settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics
+) -> AccountingParts:
     """Put it together; nothing connects yet."""
     spool = Spool(settings.paths.spool, clock, _refused(metrics))
     meters: RedisLimits | MemoryLimits = MemoryLimits(clock)
@@ -177,7 +188,7 @@ def accounting(settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, 
     reservations = Reservations(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
     overdue = metrics.gauge(names.RESERVATIONS_OVERDUE)
     overdue.set_function(lambda: reservations.overdue(OVERDUE_S))
-    return Accounting(
+    return AccountingParts(
         reservations=reservations,
         spool=spool,
         meters=meters,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.probes import Probes
 from penstock.apps.gateway.records import refused_early
+from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
@@ -43,11 +44,10 @@ ANSWERS_PATIENCE_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """What clients meet: the edge, what it tells of the gateway, and the HTTP server. gRPC's is made at the start."""
+    """Both servers that clients meet."""
 
-    edge: Edge
-    facts: Facts
     server: EdgeServer
+    rpc: Rpc
 
 
 def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Probes, *, tracing: bool) -> Front:
@@ -56,7 +56,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
     facts = Facts(
         table=lambda: shared.table.view.table,
         missing=probes.missing,
-        draining=probes.draining,
+        draining=lambda: probes.drain.is_on,
         serves=probes.serves,
         explain=shared.recording.explain,
     )
@@ -81,8 +81,9 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         keep_early=refused_early(shared.recording.records, ledger),
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
-    config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
-    return Front(edge=edge, facts=facts, server=EdgeServer(config))
+    config = configure(edge, limits, refused=ledger.refused, ids=_new_id, drain=probes.drain)
+    rpc = Rpc(edge, facts)
+    return Front(server=EdgeServer(config, rpc.drain), rpc=rpc)
 
 
 def _once(shared: Shared, pipeline: Pipeline) -> Once:

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 from penstock.apps import peers, slos
 from penstock.apps.gateway import health, reading, telling
-from penstock.apps.gateway.accounting import Accounting, accounting
+from penstock.apps.gateway.accounting import Accounting, accounting_parts
 from penstock.apps.gateway.background import Background
 from penstock.apps.gateway.evidence import Evidence, evidence
 from penstock.apps.gateway.front import Front, front
@@ -43,6 +43,7 @@ from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.evidence import Arms
 from penstock.gateway.holding import Demand
 from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.listener.connection import Drain
 from penstock.gateway.listener.errors import render
 from penstock.gateway.listener.server import EdgeServer
 from penstock.gateway.pipeline import Pipeline
@@ -125,7 +126,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         chance=random.Random(),
         table=CurrentTable(),
         client=_client(settings, clock, metrics),
-        accounting=accounting(settings, dsn, clock, background.spawn, metrics),
+        accounting=accounting_parts(settings, dsn, clock, background.spawn, metrics),
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),
@@ -139,13 +140,13 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     ledger = _ledger(shared, traces, newest, told)
     shared.table.on_change(lambda _, after: _expect(ledger, after.table))
     preprocessor, preparing, reader = _preprocessing(shared)
-    pipeline, health_watch = _pipeline(shared, preparing, reader, ledger, told)
+    pipeline, health_watch, accounting = _pipeline(shared, preparing, reader, ledger, told)
     probes = Probes(
         table=shared.table,
         keys=keys,
         breakers=health_watch.breakers,
         clock=clock,
-        draining=lambda: met.server.config.draining,  # made below
+        drain=Drain(),
     )
     met = front(shared, pipeline, ledger, probes, tracing=traces is not None)
     text, pages = telling.expositions(metrics, table_source)
@@ -159,7 +160,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         client=shared.client,
         preprocessor=preprocessor,
         offload=shared.offload,
-        accounting=shared.accounting,
+        accounting=accounting,
         health_watch=health_watch,
         recording=shared.recording,
         evidence=told,
@@ -217,7 +218,7 @@ def _pipeline(
     reader: Detokenizer,
     ledger: RequestLedger,
     told: Evidence,
-) -> tuple[Pipeline, HealthWatch]:
+) -> tuple[Pipeline, HealthWatch, Accounting]:
     breakers = health.breakers(shared.table, shared.chance, shared.metrics)
     router = WorkerRouter(
         table=shared.table,
@@ -246,9 +247,12 @@ def _pipeline(
         ledger=ledger,
         shadows=copies,
     )
-    shared.accounting.live = LiveCounts(admission.running, asking)
-    shared.accounting.orphans = Orphans(lambda: shared.table.view.table.versions, asking)
-    return pipeline, HealthWatch(
+    accounting = Accounting(
+        parts=shared.accounting,
+        live=LiveCounts(admission.running, asking),
+        orphans=Orphans(lambda: shared.table.view.table.versions, asking),
+    )
+    watch = HealthWatch(
         breakers=breakers,
         prober=_prober(shared, breakers),
         running=admission.running,
@@ -256,6 +260,7 @@ def _pipeline(
         table=shared.table,
         clock=shared.clock,
     )
+    return pipeline, watch, accounting
 
 
 def _closing(shared: Shared, asking: Asking, ledger: RequestLedger) -> Closing:

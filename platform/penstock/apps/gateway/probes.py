@@ -1,12 +1,13 @@
 """What a gateway answers when it is asked how it is, on its private listener."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.listener.connection import Drain
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import pages
 from penstock.telemetry.pages import Page
@@ -29,7 +30,7 @@ class Probes:
     keys: Keyring
     breakers: Breakers
     clock: Clock
-    draining: Callable[[], bool]
+    drain: Drain
 
     @property
     def pages(self) -> Mapping[str, Page]:
@@ -51,7 +52,7 @@ class Probes:
         return _answer(200, "ok")
 
     async def _ready(self) -> Answer:
-        why = "draining" if self.draining() else self.missing()
+        why = "draining" if self.drain.is_on else self.missing()
         return _answer(503 if why else 200, why or "ready", table=self.table.number, keys=len(self.keys))
 
     async def _region(self) -> Answer:

@@ -50,7 +50,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
     found = keys.read(settings)
     gateway = compose(settings, found)
     ready = ready_file(settings.paths.run, os.getpid())
-    rpc = Rpc(gateway.front)
+    rpc = gateway.front.rpc
     owner = asyncio.create_task(ownership.known(settings, found))
     _keep(gateway, settings)
     try:
@@ -80,7 +80,6 @@ async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int
     listener = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
-    gateway.server.on_drain = rpc.drain
     if fd is None:
         _write(settings.paths.gateway_address, url_of(settings.host, port))
         _write(settings.paths.gateway_grpc_address, reached_at(settings.host, grpc_port))

@@ -2,11 +2,16 @@
 
 import asyncio
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from penstock.apps.gateway.front import Front
 from penstock.apps.settings import GatewaySettings
 from penstock.domain.command_error import CommandError
+from penstock.gateway.openai.facts import Facts
+from penstock.gateway.openai.services import Services
 from penstock.supervision import listening
+
+if TYPE_CHECKING:
+    from penstock.gateway.oip.grpc.server import RpcServer
 
 SETTING = "PENSTOCK_GRPC_PORT"
 
@@ -14,32 +19,34 @@ SETTING = "PENSTOCK_GRPC_PORT"
 class Rpc:
     """The server of one gateway."""
 
-    def __init__(self, front: Front) -> None:
-        from penstock.gateway.oip.grpc.server import RpcServer
-
-        self._server = RpcServer(front.edge, front.facts)
+    def __init__(self, services: Services, facts: Facts) -> None:
+        self._services, self._facts = services, facts
+        self._server: RpcServer | None = None
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self, settings: GatewaySettings, http_port: int, *, is_shared: bool) -> int:
         """Listen, and return the port; a shared one has been reserved by whoever started this process."""
+        from penstock.gateway.oip.grpc.server import RpcServer
+
+        self._server = server = RpcServer(self._services, self._facts)
         with ExitStack() as held:
             port = settings.grpc_port
             if not (port and is_shared):
                 behind = listening.reserve(settings.host, port, behind=http_port, setting=SETTING)
                 port = held.enter_context(behind).getsockname()[1]
             try:
-                return await self._server.start(listening.authority(settings.host, port))
+                return await server.start(listening.authority(settings.host, port))
             except OSError as error:
                 what = f"Can't listen at port {port} for gRPC."
                 raise CommandError(what, do=f"Choose another in {SETTING}.") from error
 
     def drain(self) -> None:
         """Begin to drain."""
-        if self._draining is None:
+        if self._draining is None and self._server is not None:
             self._draining = asyncio.get_running_loop().create_task(self._server.drain())
 
     async def ended(self) -> None:
         """Wait until it is drained."""
         self.drain()
-        assert self._draining is not None  # noqa: S101  begun above
-        await self._draining
+        if self._draining is not None:
+            await self._draining

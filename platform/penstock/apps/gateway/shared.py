@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from penstock.apps.gateway.accounting import Accounting
+from penstock.apps.gateway.accounting import AccountingParts
 from penstock.apps.gateway.records import Recording
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
@@ -29,7 +29,7 @@ class Shared:
     chance: random.Random
     table: CurrentTable
     client: HttpClient
-    accounting: Accounting
+    accounting: AccountingParts
     recording: Recording
     spawn: Spawn
     offload: OffloadPool

@@ -6,12 +6,13 @@ import msgspec
 
 from penstock.domain.fleet.table import Override, Route, Share
 from penstock.domain.fleet.versions import Wanted
-from penstock.domain.fleet.worker import Load, PhaseTiming, WorkerState
+from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Manifest, Task, Tier
 from penstock.domain.money import FREE, MicroUsd, Price
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
 from penstock.domain.serving.auto import COMPARED_PER_S, Caller, Rule
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.shadow import ShadowCaps
 from penstock.domain.tenancy.ledger import LedgerRow, UsageLine

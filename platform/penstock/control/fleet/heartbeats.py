@@ -5,7 +5,7 @@ With the store away they stay in memory and nothing is lost: each worker reports
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.control.capacity.uses import follow
 from penstock.domain.clock import Clock
@@ -38,23 +38,30 @@ class Memory:
     keep_s: float = 600.0
 
 
+class Hears(NamedTuple):
+    """Functions that are told of heartbeats."""
+
+    on_news: Callable[[], None] = lambda: None
+    """Called when a worker appears, changes its state or gives its memory back: the next tick should not wait."""
+    on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
+    """Called with the report of a worker that has changed its state, after the one before."""
+    on_end: Callable[[WorkerReport], None] = lambda _: None
+    """Called once for each worker that says why it goes."""
+
+
+UNHEARD = Hears()
+
+
 class Heartbeats:
     """Every worker's last heartbeat. Fits `control.loop.WorkerLeases`."""
 
-    def __init__(self, store: LeaseStore, clock: Clock, memory: Memory = Memory()) -> None:
-        self._store = store
-        self._clock = clock
-        self._memory = memory
+    def __init__(self, store: LeaseStore, clock: Clock, memory: Memory = Memory(), hears: Hears = UNHEARD) -> None:
+        self._store, self._clock = store, clock
+        self._memory, self._hears = memory, hears
         self._seen: dict[WorkerId, Seen] = {}
         self._unsaved: set[WorkerId] = set()
         self.known: tuple[Seen, ...] = ()
         """What ``seen`` returned last; for showing, not for deciding."""
-        self.on_news: Callable[[], None] = lambda: None
-        """Called when a worker appears, changes its state or gives its memory back: the next tick should not wait."""
-        self.on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
-        """Called with a worker's report of another state than the one before, and with that one."""
-        self.on_end: Callable[[WorkerReport], None] = lambda _: None
-        """Called once for each worker that says why it goes."""
 
     def take(self, report: WorkerReport) -> None:
         """Note a heartbeat that comes now."""
@@ -62,11 +69,11 @@ class Heartbeats:
         self._seen[report.worker] = follow(before, report, self._clock.now())
         self._unsaved.add(report.worker)
         if before is None or _news(before.report) != _news(report):
-            self.on_news()
+            self._hears.on_news()
         if before is not None and before.report.state is not report.state:
-            self.on_change(before.report, report)
+            self._hears.on_change(before.report, report)
         if report.end is not None and (before is None or before.report.end is None):
-            self.on_end(report)
+            self._hears.on_end(report)
 
     async def save(self) -> None:
         """Store what came since the last time, and drop what is too old; a failure keeps it for the next time."""

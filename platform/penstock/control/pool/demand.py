@@ -28,11 +28,10 @@ class WantedSource(Protocol):
 class Demand:
     """What is waited for. Fits `control.loop.Demand`."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, on_news: Callable[[], None] = lambda: None) -> None:
+        """``on_news`` is called when a version begins to be wanted: the next tick should not wait."""
+        self._clock, self._on_news = clock, on_news
         self._told: dict[VersionId, tuple[Wanted, float]] = {}
-        self.on_news: Callable[[], None] = lambda: None
-        """Called when a version begins to be wanted: the next tick should not wait."""
 
     def take(self, told: Wanted) -> None:
         """Note what a gateway says now."""
@@ -44,7 +43,7 @@ class Demand:
                 return
         self._told[told.version] = (replace(told, since=now if known is None else known.since), now)
         if known is None:
-            self.on_news()
+            self._on_news()
 
     def wanted(self) -> tuple[Wanted, ...]:
         """Return what is waited for now, who waits longest first."""

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.domain.errors import TableRefused
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.models.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
 from penstock.domain.serving.auto import MOST_AUTOS, Auto, fault
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.shadow import Shadow
 from penstock.domain.tenancy.owners import EVERYBODY, Owners
 

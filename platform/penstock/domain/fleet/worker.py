@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.serving.load import Load
 
 WORKER_HEADER = "x-penstock-worker"
 """Names the worker that answers a gateway, or that reports to the controller."""
@@ -77,21 +78,6 @@ _STARTING = frozenset(
         WorkerState.WAKING,
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What an engine is busy with, as its gate counts it.
-
-    ``queued_tokens``: prompt tokens accepted and not yet prefilled, plus expected output of running requests.
-    """
-
-    running: int = 0
-    waiting: int = 0
-    queued_tokens: int = 0
-    kv_used_ratio: float = 0.0
-    wait_s: float = 0.0
-    """Seconds that the work waiting at its door will take, at the measured pace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,10 @@
 """How a request met its adapter at a worker, as its gate tells the gateway: there, waited for a slot, or loaded.
 
-On the wire: ``outcome,waited``, in milliseconds. A request's stage ``adapter`` is made of it, and ``penstock explain``
-tells it. Readers take two fields or more.
+A request's stage ``adapter`` is made of it, and ``penstock explain`` tells it.
 """
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
-
-HEADER = "x-penstock-adapter"
-MOST_CHARS = 64
-_FIELDS = 2
 
 
 class Met(StrEnum):
@@ -30,18 +24,3 @@ class Adapted:
 
     met: Met
     waited_s: float = 0.0
-
-
-def told(adapted: Adapted) -> bytes:
-    """Return the header's value."""
-    return b"%b,%.3f" % (adapted.met.encode(), adapted.waited_s * 1e3)
-
-
-def heard(value: str) -> Adapted | None:
-    """Return what a gate told; None where it told nothing, or nonsense."""
-    try:
-        met, waited_ms = value.split(",")[:_FIELDS]
-        found = Adapted(met=Met(met), waited_s=float(waited_ms) / 1e3)
-    except ValueError:
-        return None
-    return found if 0.0 <= found.waited_s < math.inf else None

@@ -1,16 +1,10 @@
 """In which batch a request was computed, as its worker tells the gateway: its size, why it started, the wait for it.
 
-On the wire: ``size,trigger,waited,prepared,computed``, the last three in milliseconds. A request's stages are made of
-it, and ``penstock explain`` tells it.
+A request's stages are made of it, and ``penstock explain`` tells it.
 """
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-
-HEADER = "x-penstock-batch"
-MOST_CHARS = 64
-_FIELDS, _ALL = 5, 2
 
 
 class Trigger(StrEnum):
@@ -39,24 +33,3 @@ class Batched:
     """How long its input took to become tensors; None where an older worker does not say."""
     computed_s: float | None = None
     """How long its batch was computed."""
-
-
-def told(batched: Batched) -> bytes:
-    """Return the header's value."""
-    value = b"%d,%s,%.3f" % (batched.size, batched.trigger.encode(), batched.waited_s * 1e3)
-    if batched.prepared_s is None or batched.computed_s is None:
-        return value
-    return b"%b,%.3f,%.3f" % (value, batched.prepared_s * 1e3, batched.computed_s * 1e3)
-
-
-def heard(value: str) -> Batched | None:
-    """Return what a worker told; None where it told nothing, or nonsense. An older one says less, a newer one more."""
-    try:
-        size, trigger, *told_ms = value.split(",")[:_FIELDS]
-        seconds = [float(one) / 1e3 for one in told_ms]
-        found = Batched(size=int(size), trigger=Trigger(trigger), waited_s=seconds[0])
-    except (ValueError, IndexError):
-        return None
-    if found.size < 1 or not all(0.0 <= one < math.inf for one in seconds):
-        return None
-    return replace(found, prepared_s=seconds[1], computed_s=seconds[2]) if len(seconds) > _ALL else found

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from penstock.domain.errors import ContextTooLong, Evicted, Failed, NoRuleFits, PenstockError, Rejected, TooDear
 from penstock.domain.outcome import Stage
+from penstock.domain.serving.adapted import Adapted
+from penstock.domain.serving.batched import Batched
+from penstock.domain.serving.waited import Waited
 
 _OURS = (Rejected, Evicted, Failed, ContextTooLong, NoRuleFits, TooDear)
 """Errors whose messages are figures of our own; others may quote what a caller wrote."""
@@ -80,12 +83,10 @@ class Tried(NamedTuple):
     worker: str
     sent_s: float
     failed: str = ""
-    door: str = ""
-    """As it came (``domain/waited.py``); empty where the gate told nothing."""
-    batch: str = ""
-    """As it came (``domain/batched.py``); empty where the engine makes batches itself."""
-    adapter: str = ""
-    """As it came (``domain/adapted.py``); empty where none was asked for, or the gate told nothing."""
+    door: Waited | str | None = None
+    """Text in these fields is of lines from before 0.1.0, and is not read."""
+    batch: Batched | str | None = None
+    adapter: Adapted | str | None = None
 
 
 class RequestRecord(NamedTuple):

@@ -131,5 +131,5 @@ class Closing:
 def _learn_wait(call: Admitted, used: Used) -> None:
     """Count the wait at the door of a request that was over before its worker's head could tell it."""
     seconds = call.timings.seconds
-    if used.waited_s and not call.attempts.door and Stage.DECODE not in seconds:
+    if used.waited_s and call.attempts.report.waited is None and Stage.DECODE not in seconds:
         call.timings.put(Stage.QUEUE, seconds.get(Stage.QUEUE, 0.0) + used.waited_s)

@@ -7,6 +7,7 @@ from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
+from penstock.domain.serving.report import SILENT
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice, Refusal, Ruled, Tried
 from penstock.domain.serving.shadow import Copy, TokenIds
@@ -64,19 +65,16 @@ class Attempts:
     """A request at workers, so far. Dispatch and the relay alone write it; a call and its later forms share one."""
 
     __slots__ = (
-        "adapter",
-        "batch",
         "binding",
         "choices",
-        "company",
         "continued_at",
         "count",
-        "door",
         "doubt",
         "errors",
         "kept_tokens",
         "losses",
         "lost",
+        "report",
         "trail",
         "used",
         "was_doubted",
@@ -103,20 +101,17 @@ class Attempts:
         """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
         self.kept_tokens = 0
         """Tokens of the answer that an earlier worker made: the present one has them in its prompt."""
-        self.company: int | None = None
-        """Requests that ran at its worker when that began to answer, this one included; None if it has not told."""
         self.used = used
         """Usage of the present attempt as its worker counted it; None if it has not told, or not yet."""
         self.choices: list[Choice] = []
         self.trail: list[Tried] = []
         """Workers that were chosen for it, and its attempts at them."""
-        self.door = self.batch = self.adapter = b""
-        """Reports of the present attempt's gate: on its queue, on its batch, on its adapter."""
+        self.report = SILENT
+        """The report of the present attempt's gate."""
 
     def begin(self) -> None:
-        """Forget the reports of the attempt before."""
-        self.used, self.company = None, None
-        self.door = self.batch = self.adapter = b""
+        """Forget the report of the attempt before."""
+        self.used, self.report = None, SILENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,9 +8,10 @@ import asyncio
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.serving import used
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
+from penstock.formats.report import HEADER, decode
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
@@ -103,30 +104,27 @@ class Attempt:
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Take what the gate says of its load; let the relay see good news only."""
-        attempts, load = self._call.attempts, wire.load_of(headers)
-        if load is not None:
-            self._loads.heard(self._worker, load)
-            attempts.company = load.running
-        self._status = status
-        attempts.door = wire.header(headers, wire.DOOR_HEADER)
-        waited_s = self._for_adapter(headers, wire.waited_s_of(headers))
+        call, report = self._call, decode(wire.header(headers, HEADER))
+        if report.load is not None:
+            self._loads.heard(self._worker, report.load)
+        self._status, call.attempts.report = status, report
+        waited_s = self._for_adapter(report)
         if status == _OK or waited_s:  # who was refused at once did not wait
-            self._call.timings.spent(Stage.QUEUE, waited_s)
+            call.timings.spent(Stage.QUEUE, waited_s)
         if status == _OK:
-            attempts.batch = wire.header(headers, wire.BATCH_HEADER)
-            self._is_unasked = self._call.request.stream and not wire.is_stream(headers)
+            self._is_unasked = call.request.stream and not wire.is_stream(headers)
             self._relay.on_head(status, headers)
         else:
             self._refused = wire.header(headers, wire.REFUSED_HEADER)
-        attempts.used = NOTHING if self._refused else used.heard(wire.header(headers, wire.USED_HEADER))
+        call.attempts.used = NOTHING if self._refused else report.used
 
-    def _for_adapter(self, headers: list[tuple[bytes, bytes]], waited_s: float) -> float:
+    def _for_adapter(self, report: Report) -> float:
         """Return its wait at the gate without the wait for its adapter, which is a stage of its own."""
-        call = self._call
-        if not call.version.base:
+        call, waited_s = self._call, report.waited.waited_s if report.waited is not None else 0.0
+        if report.adapted is None or not call.version.base:
             return waited_s
-        call.attempts.adapter = wire.header(headers, wire.ADAPTER_HEADER)
-        if spent_s := wire.adapter_s_of(call.attempts.adapter, waited_s):
+        spent_s = min(waited_s, report.adapted.waited_s)
+        if spent_s:
             call.timings.spent(Stage.ADAPTER, spent_s)
         return waited_s - spent_s
 

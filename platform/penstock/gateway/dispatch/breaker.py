@@ -14,8 +14,9 @@ Trade-off: nobody's word is needed. Each gateway learns for itself, which costs 
 and no gateway can be misled by another.
 """
 
+import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from penstock.domain.fleet.table import VersionEntry
@@ -67,8 +68,8 @@ class Breakers:
         self._doubted: set[WorkerId] = set()
         self.charges = Charges(self._settings.charges)
         self._blame = Blame(self._settings.blame)
-        self.wake: Callable[[], None] = lambda: None
-        """Called where a probe is wanted that was not before."""
+        self.woken = asyncio.Event()
+        """Set when a probe is wanted that was not before."""
 
     def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
         """Take in a new table: what left is forgotten, and who was started again begins anew."""
@@ -264,7 +265,7 @@ class Breakers:
             place = self.place_of(worker)
             version = place.version if place else ""
             self._tell(Change(level=Level.WORKER, name=worker, is_open=True, reason=reason, version=version))
-        self.wake()
+        self.woken.set()
 
     def _close(self, worker: WorkerId, record: Record, now: float, reason: str, place: Place | None) -> None:
         record.is_proven = record.is_hard = False
@@ -287,7 +288,7 @@ class Breakers:
         if probe.worker not in self._domains.places.ready or self._record(probe.worker).circuit.is_open:
             return  # one that is open is asked anyway, when its time has come
         if self._plan.want(probe):
-            self.wake()
+            self.woken.set()
 
     def _to_close(self) -> list[WorkerId]:
         """Return the open ones that are asked when their time has come, and are not being asked."""

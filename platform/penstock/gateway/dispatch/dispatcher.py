@@ -24,7 +24,6 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import NO_VERSION, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.serving import adapted, batched, waited
 from penstock.domain.serving.request_record import Tried
 from penstock.domain.serving.ticket import Ticket, binding_of, seal
 from penstock.domain.serving.transport import Workers
@@ -317,12 +316,10 @@ async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
 
 
 def _ended(call: Admitted, failure: Verdict | None) -> Tried:
-    """Return the present attempt with why it failed, where it did, and what door and batch told."""
-    attempts = call.attempts
-    tried, told = attempts.trail[-1], attempts.door[: waited.MOST_CHARS].decode("latin-1")
-    batch = attempts.batch[: batched.MOST_CHARS].decode("latin-1")
-    adapter = attempts.adapter[: adapted.MOST_CHARS].decode("latin-1")
-    return Tried(tried.worker, tried.sent_s, failure.reason if failure is not None else "", told, batch, adapter)
+    """Return the present attempt with the reason of its failure, if any, and the report of its gate."""
+    tried, report = call.attempts.trail[-1], call.attempts.report
+    why = failure.reason if failure is not None else ""
+    return Tried(tried.worker, tried.sent_s, why, report.waited, report.batched, report.adapted)
 
 
 def _members_of(call: Admitted) -> frozenset[WorkerId]:

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.serving.load import Load
 
 
 class Loads(Protocol):

@@ -68,8 +68,7 @@ class Prober:
 
     async def run(self) -> None:
         """Ask whoever is due, until cancelled."""
-        woken = asyncio.Event()
-        self.breakers.wake = woken.set
+        woken = self.breakers.woken
         self.breakers.ask_again()
         async with asyncio.TaskGroup() as group:
             while True:

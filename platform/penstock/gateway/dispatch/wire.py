@@ -7,20 +7,12 @@ are made, each event with its own.
 
 import msgspec
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import VersionId
 from penstock.domain.models.tensors import HEAD_LENGTH
-from penstock.domain.serving import adapted, batched, used, waited
 from penstock.domain.serving.request import Api, InferenceRequest, Sealed
 from penstock.gateway.calls.relay import Rest
 
-LOAD_HEADER = b"x-penstock-load"
-WAITED_HEADER = b"x-penstock-waited-ms"
 REFUSED_HEADER = b"x-penstock-refused"
-USED_HEADER = used.HEADER.encode()
-DOOR_HEADER = waited.HEADER.encode()
-BATCH_HEADER = batched.HEADER.encode()
-ADAPTER_HEADER = adapted.HEADER.encode()
 
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs where usage of a stream is an option; the others always send it."""
@@ -70,38 +62,6 @@ def headers_of(request: InferenceRequest, ticket: str) -> list[tuple[str, str]]:
     if request.traceparent:
         headers.append(("traceparent", request.traceparent))
     return headers
-
-
-def load_of(headers: list[tuple[bytes, bytes]]) -> Load | None:
-    """Return the load a gate reports with its answer, None where there is none or it is damaged."""
-    value = header(headers, LOAD_HEADER)
-    if not value:
-        return None
-    try:
-        running, waiting, queued, kv, *wait = value.split(b",", 5)[:5]  # an older gate says no wait, a newer one more
-        return Load(
-            running=int(running),
-            waiting=int(waiting),
-            queued_tokens=int(queued),
-            kv_used_ratio=float(kv),
-            wait_s=float(wait[0]) if wait else 0.0,
-        )
-    except ValueError:
-        return None
-
-
-def waited_s_of(headers: list[tuple[bytes, bytes]]) -> float:
-    """Return the seconds that a request waited at the gate; 0 where it says nothing, or nonsense."""
-    try:
-        return max(0.0, float(header(headers, WAITED_HEADER) or 0.0)) / 1e3
-    except ValueError:
-        return 0.0
-
-
-def adapter_s_of(told: bytes, waited_s: float) -> float:
-    """Return how much of its wait at the gate a request waited for its adapter; 0 where that says nothing."""
-    found = adapted.heard(told[: adapted.MOST_CHARS].decode("latin-1"))
-    return min(waited_s, found.waited_s) if found is not None else 0.0
 
 
 def is_stream(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -294,7 +294,8 @@ def _worth(counts: _Counts, call: Call, answer: Answer) -> None:
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
     """Return how many ran beside it, by its worker's own word: the table's is old, and requests come in lots."""
-    return worker.load.running if call.attempts.company is None else max(0, call.attempts.company - 1)
+    load = call.attempts.report.load
+    return worker.load.running if load is None else max(0, load.running - 1)
 
 
 def _decoding(seconds: dict[Stage, float], tokens: int) -> float:

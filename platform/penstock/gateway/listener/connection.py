@@ -7,6 +7,7 @@ more than the request's parsing. What is refused here never reached a request, s
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,13 @@ class Awaits(Enum):
     CLOSE = "close"
 
 
+@dataclass(slots=True)
+class Drain:
+    """Whether the gateway drains; the server alone turns it on."""
+
+    is_on: bool = False
+
+
 class EdgeConfig(Config):
     """uvicorn's configuration with what our connections share."""
 
@@ -50,7 +58,7 @@ class EdgeConfig(Config):
     refused: Callable[[PenstockError, RequestId], None]
     ids: Callable[[], str]
     addresses: "Addresses[Connection]"
-    draining: bool = False
+    drain: "Drain"
 
 
 class Connection(HttpToolsProtocol):
@@ -154,7 +162,7 @@ class Connection(HttpToolsProtocol):
         reply = DirectReply(self, self.cycle)
         self.scope["extensions"] = {EXTENSION: reply}  # type: ignore[dict-item]  # the value is ours
         self._replies.append(reply)
-        if self.config.draining:
+        if self.config.drain.is_on:
             reply.last()
         if 1 < len(self._replies) <= PIPELINED:
             self.flow.resume_reading()  # reading on is how a disconnect is noticed

@@ -49,7 +49,7 @@ class PlainReply:
         self._pumping: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._watcher: tuple[Callable[[], None], Callable[[], None], Callable[[], None]] | None = None
-        self.decor: Callable[[], Headers] = _no_headers
+        self.decor: Callable[[], Headers] = _no_headers  # late bound: the exchange that decorates is made of the reply
 
     @property
     def started(self) -> bool:

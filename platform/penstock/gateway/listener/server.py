@@ -17,8 +17,9 @@ from uvicorn import Server
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
+from penstock.gateway.calls.call import nothing
 from penstock.gateway.listener.addresses import Addresses
-from penstock.gateway.listener.connection import Connection, EdgeConfig
+from penstock.gateway.listener.connection import Connection, Drain, EdgeConfig
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.types import App
 
@@ -36,6 +37,7 @@ def configure(
     *,
     refused: Callable[[PenstockError, RequestId], None],
     ids: Callable[[], str],
+    drain: Drain | None = None,
 ) -> EdgeConfig:
     """Return uvicorn's configuration: uvloop, httptools with our connections, none of its logs or headers."""
     config = EdgeConfig(
@@ -50,7 +52,7 @@ def configure(
         proxy_headers=False,
         backlog=BACKLOG,
     )
-    config.addresses = Addresses(limits.connections)
+    config.addresses, config.drain = Addresses(limits.connections), drain or Drain()
     config.limits, config.refused, config.ids = limits, refused, ids
     return config
 
@@ -60,10 +62,10 @@ class EdgeServer(Server):
 
     config: EdgeConfig
 
-    def __init__(self, config: EdgeConfig) -> None:
+    def __init__(self, config: EdgeConfig, on_drain: Callable[[], None] = nothing) -> None:
+        """``on_drain`` is called when draining begins."""
         super().__init__(config)
-        self.on_drain: Callable[[], None] = lambda: None
-        """Called when draining begins."""
+        self._on_drain = on_drain
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. The kernel would hide a slow reader behind megabytes of its own; it gets no more than we hold."""
@@ -79,8 +81,8 @@ class EdgeServer(Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then cut off what is left."""
-        self.config.draining = True
-        self.on_drain()
+        self.config.drain.is_on = True
+        self._on_drain()
         for server in self.servers:
             server.close()
         for listener in sockets or []:

@@ -33,9 +33,10 @@ from penstock.domain.errors import (
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.idempotency import AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.request import InferenceRequest
-from penstock.domain.serving.used import heard, told
 from penstock.domain.tenancy.tenant import Principal
+from penstock.formats.report import decode, encode
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
@@ -181,7 +182,7 @@ class _Follower:
                 if reply.started:
                     raise Conflict("another answer took the record's place")
                 self.original = RequestId(piece.request)
-                self._call.attempts.used = heard(piece.used) or self._call.attempts.used
+                self._call.attempts.used = decode(piece.used).used or self._call.attempts.used
                 reply.start(piece.status, _replayed(piece))
             if piece.data:
                 await self._until_room()
@@ -212,7 +213,8 @@ def fingerprint(request: InferenceRequest) -> str:
 
 def _used(call: Call) -> bytes:
     """Return what a request took, for its record; nothing where nobody has told."""
-    return told(call.attempts.used) if call.attempts.used is not None and call.attempts.used.prompts else b""
+    used = call.attempts.used
+    return encode(Report(used=used)) if used is not None and used.prompts else b""
 
 
 def _replayed(head: Piece) -> Headers:

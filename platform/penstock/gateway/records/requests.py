@@ -44,7 +44,7 @@ class RequestLedger:
         keep: Trace | None = None,
     ) -> None:
         """Take the process's metrics, monotonic time, where traces and records go, and how tenants are shown."""
-        self._clock = clock
+        self._clock, self._metrics = clock, metrics
         self._trace, self._keep = trace, keep
         self._tenants = tenants or TenantLabels()
         self._log = logs.logger()
@@ -55,7 +55,6 @@ class RequestLedger:
         self._copies = metrics.counter(names.SHADOW_COPIES)
         begin_at_zero(self._copies, Outcome)
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
-        self._tenants.on_drop = partial(self._drop, metrics)
 
     def record(self, call: Call, answer: Answer) -> None:
         """Count a request that the corridor saw, once."""
@@ -65,7 +64,7 @@ class RequestLedger:
             self._copied(call, answer, model)
             return
         tier = version.tier.value if version else UNKNOWN
-        tenant = self._tenants.of(call.principal.tenant)
+        tenant = self._tenants.of(call.principal.tenant, self._dropped)
         children = self._children(model, tier, tenant, call.request.api.value)
         exemplar = _exemplar(call) if self._trace is not None else None
         seconds = self._clock() - call.request.arrived_at
@@ -103,16 +102,16 @@ class RequestLedger:
 
     def refused_early(self, tenant: TenantId, outcome: Outcome) -> None:
         """Count an authenticated request that was refused before the pipeline."""
-        self._early.labels(tenant=self._tenants.of(tenant), outcome=outcome.value).inc()
+        self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
         """Log an internal error by type and place; its text may hold a prompt."""
         self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
 
-    def _drop(self, metrics: Metrics, tenant: str) -> None:
+    def _dropped(self, tenant: str) -> None:
         """Drop the series of a tenant that lost its label."""
         self._children.cache_clear()
-        metrics.drop(Label.TENANT, tenant)
+        self._metrics.drop(Label.TENANT, tenant)
 
 
 class _Children:

@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.waited import heard
+from penstock.domain.serving.waited import Waited
 from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
 
@@ -98,8 +98,8 @@ class RequestTraces:
         ends = [*(one.sent_s for one in call.attempts.trail[1:]), times.seconds]
         for one, end_s in zip(call.attempts.trail, ends, strict=False):  # refused before it was sent: none at all
             facts: dict[str, str | float] = {"penstock.worker": one.worker, "penstock.failed": one.failed}
-            if (waited := heard(one.door)) is not None:
-                facts |= {"penstock.predicted_wait_s": waited.predicted_s, "penstock.wait_s": waited.waited_s}
+            if isinstance(one.door, Waited):
+                facts |= {"penstock.predicted_wait_s": one.door.predicted_s, "penstock.wait_s": one.door.waited_s}
             last = self._span("attempt", root, times.arrived + one.sent_s, times.arrived + end_s, facts)
         return last
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import WorkerId
+from penstock.domain.serving.load import Load
 
 HALF_LIFE_S = 1.0
 BELIEVED_S = 4.0

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Overloaded
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.routing import choice, filters, pickers, residency, scorers

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
@@ -12,8 +13,19 @@ from penstock.gateway.answers import account
 from penstock.gateway.answers.account import Account, EngineTimes
 from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.streaming import batch_stages, stages
+from penstock.gateway.streaming import stages
 from penstock.gateway.streaming.watch import Watch, nobody
+
+
+class AnswerReads(NamedTuple):
+    """Functions that read an answer, as ``Answer`` has them."""
+
+    ids: Callable[[], TokenIds | None] = no_ids
+    is_json: Callable[[], bool | None] = unknown
+    form: Callable[[], bytes | None] = unknown
+
+
+NO_READS = AnswerReads()
 
 
 class Frame:
@@ -22,15 +34,13 @@ class Frame:
     __slots__ = (
         "_answered",
         "_news",
+        "_reads",
         "_sent_at",
         "call",
         "clock",
         "deadline_in_s",
         "finish",
         "first_at",
-        "form",
-        "ids",
-        "is_json",
         "itl_s",
         "lease",
         "metrics",
@@ -49,6 +59,7 @@ class Frame:
         clock: Callable[[], float],
         stall_s: float,
         on_paused: Callable[[float], None] = nobody,
+        reads: AnswerReads = NO_READS,
     ) -> None:
         """Begin with nothing counted; ``on_paused`` is told the seconds that the answer waited for its reader."""
         self.call = call
@@ -64,9 +75,7 @@ class Frame:
         self.metrics: EngineTimes | None = None
         self.first_at: float | None = None
         self.itl_s: list[float] = []
-        self.ids: Callable[[], TokenIds | None] = no_ids
-        self.is_json: Callable[[], bool | None] = unknown
-        self.form: Callable[[], bytes | None] = unknown
+        self._reads = reads
         self._sent_at = 0.0
         loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[Answer] = loop.create_future()
@@ -131,8 +140,8 @@ class Frame:
             in_engine_s = self.clock() - self._sent_at - at_gate_s - timings.seconds.get(Stage.ADAPTER, 0.0)
             for stage, seconds in stages.engine_stages(self.metrics, in_engine_s).items():
                 timings.put(stage, seconds + (at_gate_s if stage is Stage.QUEUE else 0.0))
-        elif self.call.attempts.batch:
-            batch_stages.split(timings, self.call.attempts.batch, items=self.call.cost.prompts)
+        elif (batched := self.call.attempts.report.batched) is not None:
+            stages.split_batched(timings, batched, items=self.call.cost.prompts)
 
     def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
         """Return the reply's headers: the resolved version, and where the time went so far."""
@@ -154,10 +163,10 @@ class Frame:
         """Return the header that says what the answer lacks, where it lacks something."""
         return [(b"x-penstock-degraded", ",".join(self.call.degraded).encode())] if self.call.degraded else []
 
-    def settle(self, outcome: Outcome, refusal: Refusal | None = None) -> Answer:
+    def settle(self, outcome: Outcome, refusal: Refusal | None = None, reads: AnswerReads | None = None) -> Answer:
         """Settle the answer (once) and return it."""
         if not self._answered.done():
-            received = self.call.received_at
+            received, read = self.call.received_at, reads or self._reads
             self._answered.set_result(
                 Answer(
                     outcome=outcome,
@@ -167,9 +176,9 @@ class Frame:
                     finish=self.finish,
                     ttft_s=None if self.first_at is None else self.first_at - received,
                     itl_s=tuple(self.itl_s),
-                    ids=self.ids,
-                    is_json=self.is_json,
-                    form=self.form,
+                    ids=read.ids,
+                    is_json=read.is_json,
+                    form=read.form,
                 )
             )
             self.wake()

@@ -12,8 +12,8 @@ from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay, Reply
 from penstock.gateway.streaming import comparable
 from penstock.gateway.streaming.continuation import Obstacle
-from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, Take, TokenReader, same
-from penstock.gateway.streaming.frame import Frame
+from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, TokenReader, same
+from penstock.gateway.streaming.frame import NO_READS, AnswerReads, Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from penstock.gateway.streaming.unary_relay import Reads, UnaryRelay
 from penstock.telemetry import names
@@ -78,28 +78,27 @@ class StreamingRelays:
 
     def open(self, call: Admitted, reply: Reply) -> Relay:
         """Return a relay that watches the client, the deadline and, in streams, the silence."""
-        frame = Frame(
+        if not call.request.stream:
+            labels = call.request.api is Api.CLASSIFY and self._wants.labels(call)
+            reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call), labels=labels)
+            return UnaryRelay(self._frame(call, reply), self._settings.max_answer_bytes, reads)
+        kept = comparable.Kept() if self._wants_json(call) else None
+        continuity = Continuity(call, self._reader, self._count, same if kept is None else kept.over)
+        told = AnswerReads(ids=continuity.told)
+        if kept is not None:
+            told = told._replace(is_json=kept.is_json, form=kept.form)
+        frame = self._frame(call, reply, told)
+        return StreamRelay(frame, continuity, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
+
+    def _frame(self, call: Admitted, reply: Reply, reads: AnswerReads = NO_READS) -> Frame:
+        return Frame(
             call=call,
             reply=reply,
             clock=self._clock.monotonic,
             stall_s=self._settings.stall_s,
             on_paused=self._paused.inc,
+            reads=reads,
         )
-        if not call.request.stream:
-            labels = call.request.api is Api.CLASSIFY and self._wants.labels(call)
-            reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call), labels=labels)
-            return UnaryRelay(frame, self._settings.max_answer_bytes, reads)
-        continuity = Continuity(call, self._reader, self._count, self._over(frame))
-        frame.ids = continuity.told
-        return StreamRelay(frame, continuity, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
-
-    def _over(self, frame: Frame) -> Callable[[Take], Take]:
-        """Return who else looks at a stream's events."""
-        if not self._wants_json(frame.call):
-            return same
-        kept = comparable.Kept()
-        frame.is_json, frame.form = kept.is_json, kept.form
-        return kept.over
 
     def _wants_json(self, call: Admitted) -> bool:
         return comparable.is_asked(call.request) and self._wants.json(call)

@@ -6,7 +6,9 @@ import msgspec
 
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Degradation, Stage
+from penstock.domain.serving.batched import Batched
 from penstock.gateway.answers.account import EngineTimes
+from penstock.gateway.calls.call import Timings
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -56,3 +58,20 @@ def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
     seconds = {stage: ms / 1e3 for stage, ms in said.items() if ms is not None}
     seconds[Stage.RELAY] = max(0.0, waited_s - sum(seconds.values()))
     return seconds
+
+
+def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
+    """Split the time at a worker that makes batches (closed as ``decode``) by its account of the last item.
+
+    The rest is the way back; of several items it is a wait, for one another.
+    """
+    if batched.prepared_s is None or batched.computed_s is None:
+        return
+    left_s = timings.seconds.pop(Stage.DECODE, 0.0)
+    parts = {Stage.QUEUE: batched.waited_s, Stage.PREPARE: batched.prepared_s, Stage.COMPUTE: batched.computed_s}
+    for stage, seconds in parts.items():
+        spent = min(seconds, left_s)
+        timings.put(stage, timings.seconds.get(stage, 0.0) + spent)
+        left_s -= spent
+    rest = Stage.RELAY if items == 1 else Stage.QUEUE
+    timings.put(rest, timings.seconds.get(rest, 0.0) + left_s)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving import used
 from penstock.domain.serving.engine import is_dead
 from penstock.domain.serving.request import Api
+from penstock.formats.report import COMMENT, decode
 from penstock.gateway.answers import account
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source
@@ -236,10 +236,10 @@ class StreamRelay:
 
     def _without_count(self, event: bytes) -> bytes:
         """Take what the worker's gate counted out of an event: it stands in front of the last one."""
-        if not event.startswith(used.COMMENT):
+        if not event.startswith(COMMENT):
             return event
         line, _, event = event.partition(b"\n")
-        self._frame.call.attempts.used = used.heard(line.removeprefix(used.COMMENT))
+        self._frame.call.attempts.used = decode(line.removeprefix(COMMENT)).used
         return event
 
     def _passes(self, event: bytes) -> bool:

@@ -21,7 +21,7 @@ from penstock.gateway.answers import account, content
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source
 from penstock.gateway.streaming import comparable, stages
-from penstock.gateway.streaming.frame import Frame
+from penstock.gateway.streaming.frame import NO_READS, AnswerReads, Frame
 
 READ_BYTES = 1 << 20
 """To read so much takes 4 ms at most, and 20 times as much 100 to 130: no stream would go on meanwhile."""
@@ -104,8 +104,10 @@ class UnaryRelay:
             return
         frame, reply = self._frame, self._frame.reply
         pieces, self._pieces = self._pieces, []
+        told = NO_READS
         if any(self._reads):
-            pieces = [self._read(b"".join(pieces))]
+            whole, told = self._read(b"".join(pieces))
+            pieces = [whole]
         if self._size <= READ_BYTES or frame.call.attempts.used is None:
             pieces = [b"".join(pieces)]
             frame.learn(account.read(pieces[0]))
@@ -121,7 +123,7 @@ class UnaryRelay:
         for piece in pieces:
             reply.write(piece)
         reply.finish()
-        frame.settle(Outcome.OK)
+        frame.settle(Outcome.OK, reads=told)
 
     def fail(self, error: PenstockError) -> Answer:
         """Leave the status to the edge; a reply that has started can only be cut."""
@@ -134,17 +136,16 @@ class UnaryRelay:
     async def answer(self) -> Answer:
         return await self._frame.answer()
 
-    def _read(self, whole: bytes) -> bytes:
-        """Keep what is read of the answer, and return it as its caller is to have it."""
-        frame = self._frame
+    def _read(self, whole: bytes) -> tuple[bytes, AnswerReads]:
+        """Return the answer for its caller, and the functions that read it."""
+        told = NO_READS
         if self._reads.json:
-            frame.is_json, frame.form = partial(comparable.whole, whole), partial(comparable.form, whole)
+            told = told._replace(is_json=partial(comparable.whole, whole), form=partial(comparable.form, whole))
         if self._reads.labels:
-            frame.form = partial(comparable.of_labels, whole)
+            told = told._replace(form=partial(comparable.of_labels, whole))
         if not self._reads.ids:
-            return whole
-        frame.ids = partial(content.token_ids, whole)
-        return content.without_token_ids(whole)
+            return whole, told
+        return content.without_token_ids(whole), told._replace(ids=partial(content.token_ids, whole))
 
     def _end_early(self, error: PenstockError) -> None:
         """The caller's limits don't carry the answer any further: nothing goes out, and what was made is billed."""

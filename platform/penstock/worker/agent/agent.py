@@ -13,8 +13,9 @@ from contextlib import suppress
 from functools import partial
 
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
-from penstock.domain.fleet.worker import Load, WorkerEnd, WorkerOrder, WorkerReport, WorkerState
+from penstock.domain.fleet.worker import WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId
+from penstock.domain.serving.load import Load
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls import expiry

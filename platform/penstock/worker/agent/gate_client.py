@@ -11,9 +11,9 @@ from typing import cast
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import NO_VERSION, VersionId
 from penstock.domain.models.model import Task
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.probe import question
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.worker.agent import wire

@@ -13,8 +13,8 @@ from pathlib import Path
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.exit_code import how_it_ended
-from penstock.domain.fleet.worker import Load
 from penstock.domain.models.model import Manifest
+from penstock.domain.serving.load import Load
 from penstock.worker.agent.evidence import COMPILING, Evidence
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of

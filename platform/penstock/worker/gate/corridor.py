@@ -12,17 +12,18 @@ from dataclasses import dataclass
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.ids import RequestId
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.ticket import Presented, Ticket
 from penstock.domain.serving.waited import AT_ONCE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import gate_config
 from penstock.worker.gate.adapters import Adapters
-from penstock.worker.gate.asgi import ASGIApp, Headers, Receive, Scope, Send
+from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.in_flight import Connection, InFlight, Visit
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.pages import Pages
-from penstock.worker.gate.queue_wait import QueueWait, Rejection, headers_of
+from penstock.worker.gate.queue_wait import QueueWait, Rejection
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate.refusals import OF_QUEUE, Refusal, Refusals, Refused
@@ -34,10 +35,10 @@ from penstock.worker.share import Share
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that may enter the engine; ``headers`` tell its caller how it waited."""
+    """A request that may enter the engine; ``report`` tells how it waited."""
 
     receive: Receive
-    headers: Headers
+    report: Report
     work: Work | None = None
     """As the queue knows it; None for the platform's own probes, which do not wait."""
 
@@ -114,7 +115,7 @@ class Gate:
         """Return when the request may enter the engine; None if its client has left meanwhile."""
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
-            return Admitted(receive, headers_of(AT_ONCE))
+            return Admitted(receive, Report(waited=AT_ONCE))
         clocks_apart = self.clock.monotonic() - self.clock.now()
         work = work_of(ticket, visit.request, size, clocks_apart=clocks_apart)
         if too_much := excess(ticket, work, size):
@@ -124,22 +125,19 @@ class Gate:
         visit.meter.waited_s = wait.waited.waited_s
         if rejection is None:
             self.tally.queue_s.observe(wait.waited.waited_s)
-            return Admitted(wait.receive, wait.headers, work)
+            return Admitted(wait.receive, wait.report, work)
         if rejection.why is None:
             return None
         refusal = OF_QUEUE[rejection.why]
         self.tally.shed(ticket.standing.name.lower(), rejection.reason or refusal)
-        raise Refused(refusal, self._without(ticket)[0], rejection, wait.headers)
+        raise Refused(refusal, self._without(ticket)[0], rejection, wait.report)
 
     async def _engine(self, visit: Visit, admitted: Admitted, scope: Scope, send: Send) -> None:
         """Have the engine answer, and settle what the request held, however it ends."""
         work = admitted.work
         if work is not None and work.part < 1.0:
             visit.meter.share = Share(work.sequences)
-        headers = admitted.headers
-        connection = Connection(
-            scope["path"], admitted.receive, send, self.clock.monotonic, lambda: (*self.tally.headers(), *headers)
-        )
+        connection = Connection(scope["path"], admitted.receive, send, self.clock.monotonic, admitted.report)
         in_flight = InFlight(visit, connection, self.tally)
         try:
             await self._app({**scope, TICKET: visit.ticket}, in_flight.receive, in_flight.send)

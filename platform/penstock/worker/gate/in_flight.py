@@ -7,21 +7,21 @@ Tokens after a disconnect are counted as events that the engine's server still s
 computed in vain, since it batches steps ahead of the server.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
 from penstock.domain.ids import RequestId
-from penstock.domain.serving import used
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.formats.report import COMMENT, encode
 from penstock.worker.gate.asgi import Message, Receive, Send
 from penstock.worker.gate.tally import Tally
 from penstock.worker.meter import Meter, are_filled
 
 _EVENT = b"data: {"
 _STREAM = b"text/event-stream"
-_USED = used.HEADER.encode()
 LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
     Api.CHAT: (b"data: [DONE]",),
     Api.COMPLETIONS: (b"data: [DONE]",),
@@ -50,7 +50,7 @@ class Connection:
     receive: Receive
     send: Send
     clock: Callable[[], float]
-    headers: Callable[[], Iterable[tuple[bytes, bytes]]]
+    report: Report
 
 
 class InFlight:
@@ -104,7 +104,7 @@ class InFlight:
     def send(self, message: Message) -> Awaitable[None]:
         """Pass a message to the client on."""
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *self._connection.headers(), *self._counts(message)]
+            message["headers"] = [*message.get("headers", ()), *self._tally.headers(self._report(message))]
             return self._send(message)
         body = message.get("body", b"")
         if not self._is_metered and body:
@@ -135,21 +135,22 @@ class InFlight:
         if self._late_tokens:
             tally.late_tokens.inc(self._late_tokens)
 
-    def _counts(self, head: Message) -> Iterable[tuple[bytes, bytes]]:
-        """Return the header with the request's usage once all of it is known: not with a stream's head.
+    def _report(self, head: Message) -> Report:
+        """Return the report of the wait, with the batch, and with the counts if all are known: not in a stream's head.
 
-        An engine without meters gets no header: unknown is not 0.
+        Beside an engine without meters there are no counts: unknown is not 0.
         """
-        if any(name == b"content-type" and value.startswith(_STREAM) for name, value in head.get("headers", ())):
-            return ()
-        if not self._is_metered:
-            return ()
-        return ((_USED, used.told(self._meter.used)),)
+        meter = self._meter
+        is_stream = any(
+            name == b"content-type" and value.startswith(_STREAM) for name, value in head.get("headers", ())
+        )
+        used = meter.used if self._is_metered and not is_stream else None
+        return replace(self._connection.report, batched=meter.batched, used=used)
 
     def _tell_at_the_end(self, message: Message) -> None:
         """Put what the request took in front of its stream's last event, in the same event: they come together."""
         if self._is_metered:
-            message["body"] = b"%b%b\n%b" % (used.COMMENT, used.told(self._meter.used), message["body"])
+            message["body"] = b"%b%b\n%b" % (COMMENT, encode(Report(used=self._meter.used)), message["body"])
 
     def _progressed(self, tokens: int) -> None:
         """Report to the queue what the engine has made since the last report; with the first one the prompt is in."""

@@ -7,7 +7,7 @@ more than the rest of the gate.
 
 from dataclasses import dataclass
 
-from penstock.domain.fleet.worker import Load
+from penstock.domain.serving.load import Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

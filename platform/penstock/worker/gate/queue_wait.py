@@ -12,16 +12,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.domain.serving import adapted
 from penstock.domain.serving.adapted import Adapted, Met
-from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, HEADER, TENANT_QUEUE, Waited, told
-from penstock.worker.gate.asgi import Headers, Message, Receive
+from penstock.domain.serving.report import Report
+from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, TENANT_QUEUE, Waited
+from penstock.worker.gate.asgi import Message, Receive
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import LOOK_S
 from penstock.worker.gate.queueing.work import Work
-
-_DOOR, _ADAPTER = HEADER.encode(), adapted.HEADER.encode()
 
 WORD_S = 0.05
 """So long before its deadline a request that still waits is sent away: its gateway is told why."""
@@ -44,11 +42,6 @@ class Rejection:
 
 FOR_GOOD = Rejection(None)
 """Nothing is known of when it could enter."""
-
-
-def headers_of(waited: Waited) -> Headers:
-    """Return the headers that say how long a request waited here, and how it fared meanwhile."""
-    return ((b"x-penstock-waited-ms", b"%.3f" % (waited.waited_s * 1e3)), (_DOOR, told(waited)))
 
 
 class AdapterWait:
@@ -107,12 +100,11 @@ class QueueWait:
         """How it fared, once it may enter or has to go."""
 
     @property
-    def headers(self) -> Headers:
+    def report(self) -> Report:
         """What its answer says of its wait, once it may enter or has to go."""
-        found = headers_of(self.waited)
-        if self._adapter is None:
-            return found
-        return (*found, (_ADAPTER, adapted.told(self._adapter.ended(self._came_at + self.waited.waited_s))))
+        adapter = self._adapter
+        met = adapter.ended(self._came_at + self.waited.waited_s) if adapter is not None else None
+        return Report(waited=self.waited, adapted=met)
 
     async def until_admitted(self) -> Rejection | None:
         """Return None when the request may enter: then it must ``leave`` the queue in the end."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId
+from penstock.domain.serving.report import SILENT, Report
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.asgi import Headers, Send, answer
@@ -44,17 +45,17 @@ class Refused(Exception):
     """The gate refuses the request before its engine has seen it."""
 
     def __init__(
-        self, refusal: Refusal, detail: str = "", rejection: Rejection = FOR_GOOD, headers: Headers = ()
+        self, refusal: Refusal, detail: str = "", rejection: Rejection = FOR_GOOD, report: Report = SILENT
     ) -> None:
         super().__init__(detail or refusal)
-        self.refusal, self.rejection, self.headers = refusal, rejection, headers
+        self.refusal, self.rejection, self.report = refusal, rejection, report
         self.message = f"The worker did not take the request: {detail or refusal}."
 
 
 class Refusals:
     """Answers and counts refusals; ``headers`` are those of each answer of this gate."""
 
-    def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[], Headers]) -> None:
+    def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[Report], Headers]) -> None:
         counter = metrics.counter(names.GATE_REFUSALS)
         self._headers = headers
         self._counts = {refusal: counter.labels(version, refusal) for refusal in Refusal}
@@ -63,5 +64,5 @@ class Refusals:
         refusal = refused.refusal
         self._counts[refusal].inc()
         body = {"error": {"message": refused.message, "code": refusal, **refused.rejection.fields}}
-        headers = (*self._headers(), (b"x-penstock-refused", refusal.encode()), *refused.headers)
+        headers = (*self._headers(refused.report), (b"x-penstock-refused", refusal.encode()))
         await answer(send, refusal.status, json.dumps(body).encode(), headers=headers)

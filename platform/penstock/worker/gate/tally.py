@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Stage
+from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Report
+from penstock.formats.report import HEADER, encode
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.asgi import Headers
@@ -63,11 +65,9 @@ class Tally:
             wait_s=queue.waiting_cost / self.queue.forecast.pace.per_s,
         )
 
-    def headers(self) -> Headers:
-        """Return the headers of each answer: the worker and its load."""
-        load = self.load
-        value = f"{load.running},{load.waiting},{load.queued_tokens},{load.kv_used_ratio:.4f},{load.wait_s:.3f}"
-        return ((b"x-penstock-load", value.encode()), (b"x-penstock-worker", self._worker))
+    def headers(self, report: Report) -> Headers:
+        """Return the headers of an answer: the worker, and the report with the load of now."""
+        return ((HEADER, encode(replace(report, load=self.load))), (b"x-penstock-worker", self._worker))
 
     def exposition(self) -> bytes:
         """Return all metrics as Prometheus reads them."""

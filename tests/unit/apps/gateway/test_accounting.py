@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.apps.gateway import accounting as gateway_accounting
-from penstock.apps.gateway.accounting import Accounting, when_away
+from penstock.apps.gateway.accounting import Accounting, AccountingParts, when_away
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -87,7 +87,7 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
     reservations = Noting(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
-    money = Accounting(
+    parts = AccountingParts(
         reservations=reservations,
         spool=spool,
         meters=store,
@@ -97,6 +97,7 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
         metrics=Metrics(),
         dsn="",
     )
+    money = Accounting(parts=parts)
     ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
     await money._round(ledger)
     assert done == []
@@ -113,7 +114,7 @@ async def test_what_a_budget_is_to_forgive_outlives_a_database_that_is_away(tmp_
     reservations = Reservations(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
-    money = Accounting(
+    parts = AccountingParts(
         reservations=reservations,
         spool=spool,
         meters=store,
@@ -123,6 +124,7 @@ async def test_what_a_budget_is_to_forgive_outlives_a_database_that_is_away(tmp_
         metrics=Metrics(),
         dsn="",
     )
+    money = Accounting(parts=parts)
     own = (Forgiven(hour=7, version=VersionId("m@1"), outcome=Outcome.ENGINE_ERROR, requests=3),)
     forgiven.put_back(own)
     assert not await money._round(PostgresLedger(Database("postgresql://nobody@/none", max_connections=1)))
@@ -138,7 +140,7 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
     dsn = "postgresql://nobody@/none?host=/nonexistent"
-    money = Accounting(
+    parts = AccountingParts(
         reservations=reservations,
         spool=spool,
         meters=store,
@@ -148,6 +150,7 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
         metrics=Metrics(),
         dsn=dsn,
     )
+    money = Accounting(parts=parts)
     running = asyncio.create_task(money.run())
     async with asyncio.timeout(patient(5)):
         while reservations.rounds < 5:  # noqa: ASYNC110  it has no events

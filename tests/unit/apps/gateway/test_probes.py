@@ -14,6 +14,7 @@ from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.listener.connection import Drain
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import pages
 from tests.support.clock import ManualClock
@@ -27,13 +28,11 @@ class Asked:
     """A gateway's probes, and what they look at."""
 
     def __init__(self, clock: ManualClock) -> None:
-        self.table, self.draining = CurrentTable(), False
+        self.table, self.drain = CurrentTable(), Drain()
         self.keys = Keyring(peppers=(b"p",), salt_key=b"s", now=clock.now)
         breakers = Breakers(random.Random(0))
         self.table.on_change(lambda _, after: breakers.learn(after.table.versions, after.at))
-        self.probes = Probes(
-            table=self.table, keys=self.keys, breakers=breakers, clock=clock, draining=lambda: self.draining
-        )
+        self.probes = Probes(table=self.table, keys=self.keys, breakers=breakers, clock=clock, drain=self.drain)
 
     def know(self) -> None:
         _, key = mint(TenantId("t"), pepper=b"p", now=0.0)
@@ -61,7 +60,7 @@ async def test_ready_says_what_is_missing(gateway: Asked) -> None:
     assert await gateway.ask(pages.READY) == (503, "no API keys yet")
     gateway.know()
     assert await gateway.ask(pages.READY) == (200, "ready")
-    gateway.draining = True
+    gateway.drain.is_on = True
     assert await gateway.ask(pages.READY) == (503, "draining")
     assert await gateway.ask(pages.LIVE) == (200, "ok")
 

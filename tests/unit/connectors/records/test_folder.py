@@ -8,6 +8,7 @@ import pytest
 from penstock.connectors.records import Bounds, RecordFolder, lines
 from penstock.connectors.records.folder import SEGMENT_S, SWEEP_EVERY_S
 from penstock.domain.serving.request_record import Choice, Considered, Refusal, RequestRecord, Tried
+from penstock.domain.serving.waited import Waited
 from tests.support.clock import ManualClock
 
 DAY_S = 86_400.0
@@ -48,7 +49,7 @@ async def test_a_record_comes_back_as_it_was(site: Site) -> None:
         "req-1",
         refusal=Refusal("overloaded", None, "full", 1.5),
         choices=(Choice("w", 2, 1, 2, (Considered("w", 0.5, 1.0, 2, 0.3, 4.0),)),),
-        attempts=(Tried("w", 0.1, "reset", "0.000,0.000,,0,0"),),
+        attempts=(Tried("old", 0.1, "reset", "0.000,0.000,,0,0", "", ""), Tried("w", 0.2, "", Waited(waited_s=0.5))),
         stages_s={"queue": 0.25},
         drawn=(),
     )

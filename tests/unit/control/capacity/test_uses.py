@@ -6,7 +6,8 @@ import pytest
 
 from penstock.control.capacity.uses import HALF_S, follow, worth
 from penstock.domain.fleet.versions import Seen
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.serving.load import Load
 from tests.support.samples import control_plane as things
 
 READY = things.report()

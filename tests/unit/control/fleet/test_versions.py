@@ -8,8 +8,9 @@ import pytest
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
+from penstock.domain.serving.load import Load
 from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import NOW
 

@@ -9,9 +9,10 @@ from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.pool.packing import PoolPolicy, Stay
 from penstock.control.pool.plan import plan_pool, stay_of
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
-from penstock.domain.fleet.worker import Load, WorkerOrder, WorkerState
+from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import AdapterSettings, ModelVersion
+from penstock.domain.serving.load import Load
 from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import NOW
 

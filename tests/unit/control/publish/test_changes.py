@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from penstock.control.publish.changes import changes
 from penstock.domain.fleet.table import EMPTY, RoutingTable, WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
+from penstock.domain.serving.load import Load
 from tests.support.samples.calls import VERSION
 from tests.support.samples.control_plane import route
 

@@ -10,8 +10,10 @@ from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.used import Used
+from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts
@@ -154,7 +156,7 @@ async def test_the_wait_of_who_left_the_door_is_learned(desk: Desk, outcome: Out
 async def test_a_wait_that_the_head_told_counts_once(desk: Desk) -> None:
     """A stream that began has told its wait already."""
     desk.call.timings.put(Stage.QUEUE, 1.5)
-    desk.call.attempts.door = b"1.000,1.500,,0,0"
+    desk.call.attempts.report = Report(waited=Waited(predicted_s=1.0, waited_s=1.5))
     desk.call.attempts.used, desk.gates.told = None, {desk.call.request.id: replace(USED, waited_s=1.5)}
     desk.close(Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN))
     await asyncio.gather(*desk.tasks)

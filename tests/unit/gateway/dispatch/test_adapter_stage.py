@@ -7,8 +7,11 @@ import pytest
 
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
+from penstock.domain.serving.adapted import Adapted, Met
+from penstock.domain.serving.report import Report
+from penstock.domain.serving.waited import Waited
+from penstock.formats.report import HEADER, encode
 from penstock.gateway.dispatch.attempt import Attempt
-from penstock.gateway.dispatch.wire import adapter_s_of
 from tests.support.samples import adapter_versions
 from tests.support.samples.calls import VERSION, call
 
@@ -21,27 +24,22 @@ class Deaf:
 
 
 @pytest.mark.parametrize(
-    ("told", "stages"),
+    ("adapted", "stages"),
     [
-        (b"loaded,1500.0", {Stage.ADAPTER: 1.5, Stage.QUEUE: 0.5}),
-        (b"queued,9000.0", {Stage.ADAPTER: 2.0, Stage.QUEUE: 0.0}),
-        (b"hit,0.000", {Stage.QUEUE: 2.0}),
-        (b"", {Stage.QUEUE: 2.0}),
-        (b"nonsense", {Stage.QUEUE: 2.0}),
+        (Adapted(met=Met.LOADED, waited_s=1.5), {Stage.ADAPTER: 1.5, Stage.QUEUE: 0.5}),
+        (Adapted(met=Met.QUEUED, waited_s=9.0), {Stage.ADAPTER: 2.0, Stage.QUEUE: 0.0}),
+        (Adapted(met=Met.HIT), {Stage.QUEUE: 2.0}),
+        (None, {Stage.QUEUE: 2.0}),
     ],
 )
-async def test_the_wait_for_an_adapter_is_a_stage(told: bytes, stages: dict[Stage, float]) -> None:
-    """It is a part of the wait at the gate, never more; of a request without an adapter nothing of it is heard."""
-    headers = [(b"x-penstock-waited-ms", b"2000.0"), (b"x-penstock-adapter", told)]
+async def test_the_wait_for_an_adapter_is_a_stage(adapted: Adapted | None, stages: dict[Stage, float]) -> None:
+    """It is a part of the wait at the gate, never more; it is no stage of a request without an adapter."""
+    report = Report(waited=Waited(waited_s=2.0), adapted=adapted)
+    headers = [(HEADER, encode(report))]
     asked, deaf = call(version=adapter_versions.entry()), Deaf()
     Attempt(deaf, WorkerId("w"), deaf, asked).on_head(200, headers)
     assert asked.timings.seconds == pytest.approx(stages)
-    assert asked.attempts.adapter == told
+    assert asked.attempts.report == report
     plain = call(version=replace(VERSION))
     Attempt(deaf, WorkerId("w"), deaf, plain).on_head(200, headers)
-    assert (plain.timings.seconds, plain.attempts.adapter) == ({Stage.QUEUE: 2.0}, b"")
-
-
-def test_a_long_word_is_cut() -> None:
-    """What a gate tells is bounded before it is read."""
-    assert adapter_s_of(b"loaded,1000.0," + b"x" * 5000, 9.0) == 1.0
+    assert plain.timings.seconds == {Stage.QUEUE: 2.0}

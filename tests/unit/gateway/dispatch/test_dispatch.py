@@ -19,9 +19,10 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
-from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import binding_of, unseal
 from penstock.gateway.dispatch import RetryBudget, dispatcher, verdict
@@ -55,10 +56,13 @@ async def test_caller_body_is_not_changed() -> None:
     assert request.body == before
 
 
+LOAD = {"running": 3, "waiting": 2, "queued_tokens": 640, "kv_used_ratio": 0.25}
+
+
 async def test_load_is_heard_from_every_answer() -> None:
-    """The gate's load header reaches the book, whatever the status."""
+    """The gate's load reaches the book, whatever the status."""
     async with corridor() as way:
-        way.stubs[0].behaviour = Behaviour(load="3,2,640,0.25")
+        way.stubs[0].behaviour = Behaviour(load=LOAD)
         await way.ask(unary_request(), FakeReply())
     assert way.book.heard_ == [("w0", Load(running=3, waiting=2, queued_tokens=640, kv_used_ratio=0.25))]
     assert way.book.dispatched_ == [("w0", 23)]
@@ -67,25 +71,27 @@ async def test_load_is_heard_from_every_answer() -> None:
 async def test_what_a_worker_tells_of_its_batch_is_kept_with_the_attempt() -> None:
     """It is in the record of the request, for whoever explains it; a worker that tells nothing leaves it empty."""
     async with corridor() as way:
-        way.stubs[0].behaviour = Behaviour(load="3,2,640,0.25\r\nx-penstock-batch: 4,size,2.500")
+        way.stubs[0].behaviour = Behaviour(report={"batched": {"size": 4, "trigger": "size", "waited_s": 0.0025}})
         await way.ask(unary_request(), FakeReply())
         assert way.call is not None
-        assert [one.batch for one in way.call.attempts.trail] == ["4,size,2.500"]
+        assert [one.batch for one in way.call.attempts.trail] == [
+            Batched(size=4, trigger=Trigger.SIZE, waited_s=0.0025)
+        ]
         way.stubs[0].behaviour = Behaviour()
         await way.ask(unary_request(), FakeReply())
-        assert [one.batch for one in way.call.attempts.trail] == [""]
+        assert [one.batch for one in way.call.attempts.trail] == [None]
 
 
 async def test_the_wait_at_the_door_of_who_is_refused_there_is_a_stage() -> None:
     """What a refused request waited was accounted nowhere; who is refused at once has waited nowhere."""
     async with corridor() as way:
         way.max_attempts = 1
-        way.stubs[0].behaviour = Behaviour(mode="refuse", load="3,2,640,0.25\r\nx-penstock-waited-ms: 2500.000")
+        way.stubs[0].behaviour = Behaviour(mode="refuse", report={"waited": {"waited_s": 2.5}})
         with pytest.raises(Rejected):
             await way.ask(unary_request(), FakeReply())
         assert way.call is not None
         assert way.call.timings.seconds[Stage.QUEUE] == 2.5
-        way.stubs[0].behaviour = Behaviour(mode="refuse", load="3,2,640,0.25\r\nx-penstock-waited-ms: 0.000")
+        way.stubs[0].behaviour = Behaviour(mode="refuse", report={"waited": {"waited_s": 0.0}})
         with pytest.raises(Rejected):
             await way.ask(unary_request(), FakeReply())
         assert Stage.QUEUE not in way.call.timings.seconds

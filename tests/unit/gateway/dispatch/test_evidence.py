@@ -9,6 +9,7 @@ import pytest
 
 from penstock.domain.errors import DeadlineExceeded, EngineError, EngineRefused
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import InferenceRequest
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour
@@ -135,7 +136,7 @@ async def test_a_call_knows_how_many_ran_at_its_worker(request_of: Callable[[], 
     """The gate tells it with the answer; of a worker that was lost nothing is left."""
     async with corridor(workers=2) as way:
         way.stubs[0].behaviour = Behaviour(mode="reset")
-        way.stubs[1].behaviour = Behaviour(load="7,0,64,0.1")
+        way.stubs[1].behaviour = Behaviour(load={"running": 7})
         await way.ask(request_of(), FakeReply())
         assert way.call is not None
-        assert way.call.attempts.company == 7
+        assert way.call.attempts.report.load == Load(running=7)

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import Asleep, EngineError, EngineRefused, PenstockError, WorkerLost
-from penstock.domain.fleet.worker import Load
-from penstock.gateway.dispatch import engine_words, verdict, wire
+from penstock.gateway.dispatch import engine_words, verdict
 from penstock.gateway.dispatch.records import Evidence
 
 
@@ -86,17 +85,3 @@ def test_engine_message_is_one_bounded_printable_line() -> None:
     assert error.message.startswith("bad [31m value xxx")
     assert len(error.message) <= engine_words.MAX_MESSAGE_CHARS
     assert error.param == "top_k"
-
-
-def test_load_header_that_is_damaged_is_ignored() -> None:
-    """A load that can't be read is no load."""
-    for value in (b"", b"1,2,3", b"a,b,c,d", b"1,2,3,0.5,x"):
-        assert wire.load_of([(b"x-penstock-load", value)]) is None
-    assert wire.load_of([(b"X-Penstock-Load", b"1,2,3,0.5")]) is not None
-
-
-def test_load_header_may_say_less_or_more() -> None:
-    """A gate of an older version says no wait; what a newer one adds is passed over."""
-    old, now, new = (wire.load_of([(wire.LOAD_HEADER, b"1,2,3,0.5" + more)]) for more in (b"", b",1.5", b",1.5,9,z"))
-    assert old == Load(running=1, waiting=2, queued_tokens=3, kv_used_ratio=0.5)
-    assert now == new == Load(running=1, waiting=2, queued_tokens=3, kv_used_ratio=0.5, wait_s=1.5)

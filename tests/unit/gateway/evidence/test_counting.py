@@ -7,11 +7,13 @@ import pytest
 
 from penstock.domain.errors import ContextTooLong, Overloaded
 from penstock.domain.fleet.table import WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, bucket, cell, price_bucket
+from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -385,10 +387,10 @@ def test_nobody_judges_the_answers_of_one_version_alone(house: House) -> None:
     assert not house.arms.judges(a_call(model="other"))
 
 
-@pytest.mark.parametrize(("company", "beside"), [(None, 3), (5, 4), (1, 0), (0, 0)])
-def test_company_is_the_workers_own_word_where_it_has_told(house: House, company: int | None, beside: int) -> None:
+@pytest.mark.parametrize(("company", "beside"), [(None, 3), (Load(running=5), 4), (Load(running=1), 0), (Load(), 0)])
+def test_company_is_the_workers_own_word_where_it_has_told(house: House, company: Load | None, beside: int) -> None:
     """The table's load is old: of requests that come in lots it says that each was alone."""
     call = a_call()
-    call.attempts.company = company
+    call.attempts.report = Report(load=company)
     house.arms.ended(call, OK)
     assert [one.cell for one in house.arm().ttft] == [cell(64, beside)]

@@ -14,6 +14,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Tried
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.serving.used import Used
+from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call
@@ -46,7 +47,7 @@ def a_call() -> Admitted:
     call = calls.call(body={"model": "toy", "messages": [{"role": "user", "content": SECRET}]})
     call = replace(call, lease=Lease(opened_at=0.0, deadline_at=60.0))
     call.lease.drawn, call.lease.left = (DRAW,), (12,)
-    call.attempts.trail.append(Tried("w1", 0.1, "", "0.5,0.7,,2,1"))
+    call.attempts.trail.append(Tried("w1", 0.1, "", Waited(predicted_s=0.5, waited_s=0.7, waiting=2, tenants=1)))
     return call
 
 
@@ -61,7 +62,7 @@ def test_a_finished_request_leaves_everything_but_its_text() -> None:
     assert (record.id, record.tenant, record.key, record.outcome) == ("req-1", "acme", "k", "ok")
     assert (record.seconds, record.deadline_s, record.stages_s) == (2.0, 60.0, {"queue": 0.7})
     assert record.drawn == (Drawn("tenant:acme:toy@1:rpm", 1, 12, 60),)
-    assert record.attempts == (Tried("w1", 0.1, "", "0.5,0.7,,2,1"),)
+    assert record.attempts == (Tried("w1", 0.1, "", Waited(predicted_s=0.5, waited_s=0.7, waiting=2, tenants=1)),)
     assert (record.prompt_tokens, record.cached_tokens, record.output_tokens) == (7, 2, 3)
     assert (record.steps, record.beside, record.price) == (3, 9, (1, 1, 1))
     assert SECRET.encode() not in msgspec.json.encode(record)

@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from penstock.domain.errors import Overloaded
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request_record import Tried
+from penstock.domain.serving.waited import Waited
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records.traces import RequestTraces
@@ -84,7 +85,8 @@ def test_a_trace_of_its_own_begins_with_the_request(house: House) -> None:
 def test_stages_follow_one_another_below_the_request_and_its_worker(house: House) -> None:
     """Queue and decode belong to the attempt that answered, the others to the request; each begins as one ends."""
     call = a_call()
-    call.attempts.trail += [Tried("w1", 0.12, "overloaded"), Tried("w2", 0.15, "", "0.500,0.100,,3,1")]
+    waited = Waited(predicted_s=0.5, waited_s=0.1, waiting=3, tenants=1)
+    call.attempts.trail += [Tried("w1", 0.12, "overloaded"), Tried("w2", 0.15, "", waited)]
     spans = house.spans(call)
     request, attempt = ids(spans["request"])[1], spans["attempt"]
     assert {name: ids(spans[name])[2] for name in ("auth", "route", "attempt")} == dict.fromkeys(

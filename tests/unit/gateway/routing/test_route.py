@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, Evidence, Finding

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import Rejected
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.gateway.dispatch import Breakers, Evidence
 from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter

@@ -25,7 +25,7 @@ async def test_a_streams_count_is_taken_out(pieces: int) -> None:
         assert way.call.attempts.used == USED
     assert answer.outcome is Outcome.OK
     assert answer.said is not None
-    assert b"penstock-used" not in reply.body
+    assert b"penstock-report" not in reply.body
     assert reply.body.endswith(b"data: [DONE]\n\n")
 
 

@@ -18,9 +18,10 @@ import pytest
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import EngineError
-from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import GoldenPrompt, Manifest, Task
+from penstock.domain.serving.load import Load
 from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient, GateState
 from penstock.worker.agent.phases import PhaseMemory

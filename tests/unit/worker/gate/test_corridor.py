@@ -10,10 +10,12 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
-from penstock.domain.serving.waited import Waited, heard
+from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.formats.report import decode
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Metric
 from penstock.worker.gate.corridor import Gate
@@ -94,6 +96,10 @@ class Client:
         return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
 
     @property
+    def waited(self) -> Waited | None:
+        return decode(self.headers["x-penstock-report"].encode()).waited
+
+    @property
     def body(self) -> dict[str, object]:
         found: dict[str, object] = json.loads(b"".join(message.get("body", b"") for message in self.sent[1:]))
         return found
@@ -156,7 +162,7 @@ async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: E
     client = Client(gate)
     task = await started(client, [])
     assert gate.tally.book.load.queued_tokens == 110
-    assert client.headers["x-penstock-load"] == "1,0,110,0.0000,0.000"
+    assert decode(client.headers["x-penstock-report"].encode()).load == Load(running=1, queued_tokens=110)
     assert client.headers["x-penstock-worker"] == "w1"
     engine.steps.release()
     await settle(lambda: len(client.sent) == 2)
@@ -186,12 +192,8 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
         engine.steps.release()
     await asyncio.gather(*calls)
     assert [client.status for client in clients] == [200, 200, 200]
-    assert [client.headers["x-penstock-waited-ms"] for client in clients] == ["0.000", "0.000", "2500.000"]
-    waited = [heard(client.headers["x-penstock-door"]) for client in clients]
-    assert waited[:2] == [Waited(), Waited()]
-    assert waited[2] is not None
-    assert (waited[2].waited_s, waited[2].share, waited[2].tenants) == (2.5, 1.0, 0)
-    assert waited[2].predicted_s > 0
+    assert [client.waited for client in clients[:2]] == [Waited(), Waited()]
+    assert clients[2].waited == Waited(predicted_s=0.42, waited_s=2.5, share=1.0)
     assert (gate.tally.load.running, gate.tally.load.waiting, gate.tally.load.queued_tokens) == (0, 0, 0)
 
 
@@ -249,7 +251,7 @@ async def test_who_waits_past_its_time_hears_so(gate: Gate, ticket: Ticket, reas
     late.next = [{"type": "http.request", "body": b""}, SILENCE]
     await late.call(ticket=replace(ticket, tenant=TenantId("other")))
     assert (late.status, late.headers["x-penstock-refused"], len(gate.queue)) == (503, reason, 0)
-    assert late.headers["x-penstock-waited-ms"] == "0.000", "by a clock that stands still"
+    assert late.waited == Waited(predicted_s=2.1e-07, share=0.5, tenants=1), "by a clock that stands still"
     assert sample(gate, names.DOOR_SHED, standing="paid", reason=reason) == 1
     await cancelled(calls)
 

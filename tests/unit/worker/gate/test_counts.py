@@ -10,9 +10,12 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.serving.report import Report
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.formats.report import COMMENT, decode, encode
 from penstock.worker import meter as meter_module
 from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.queueing.work import Work
@@ -88,9 +91,13 @@ async def ask(gate: Gate, path: str, ticket: Ticket = TICKET, body: bytes = b"")
     return sent[0], b"".join(message["body"] for message in sent[1:])
 
 
-def told(head: Message) -> bytes | None:
+def told(head: Message) -> Used | None:
     """Return the count in a head."""
-    return dict(head["headers"]).get(b"x-penstock-used")
+    return decode(dict(head["headers"]).get(b"x-penstock-report", b"")).used
+
+
+def counted(output_tokens: int) -> Used:
+    return Used(prompt_tokens=12, output_tokens=output_tokens, sequences=1, prompts=1, is_final=False, waited_s=0.0)
 
 
 @pytest.mark.parametrize("path", LAST)
@@ -99,20 +106,20 @@ async def test_a_stream_tells_in_front_of_its_last_event(path: str, clock: Manua
     chunks = [b"data: token\n\n", b"data: token\n\n", b"data: last token\n\n", b"data: usage\n\n", LAST[path]]
     head, body = await ask(Gate(Engine(chunks, b"text/event-stream; charset=utf-8"), CONFIG, clock), path)
     assert told(head) is None
-    assert body == b"".join(chunks[:-1]) + b": penstock-used 12,0,3,1,1\n" + LAST[path]
+    assert body == b"".join(chunks[:-1]) + COMMENT + encode(Report(used=counted(3))) + b"\n" + LAST[path]
 
 
 async def test_a_whole_answer_tells_in_its_head(clock: ManualClock) -> None:
     """An answer in one piece is known before its head goes out, whatever its content type."""
     for kind in (b"application/json", b"application/octet-stream"):
         head, body = await ask(Gate(Engine([b"vectors"], kind), CONFIG, clock), "/v1/embeddings")
-        assert (told(head), body) == (b"12,0,1,1,1", b"vectors")
+        assert (told(head), body) == (counted(1), b"vectors")
 
 
 async def test_a_refusal_by_the_engine_took_nothing(clock: ManualClock) -> None:
     """What the engine did not accept is known to have taken nothing: nobody needs to ask."""
     head, _ = await ask(Gate(Engine([b"{}"], b"application/json", status=400), CONFIG, clock), "/v1/completions")
-    assert told(head) == b"0,0,0,0,0"
+    assert told(head) == Used(is_final=False, waited_s=0.0)
 
 
 @pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream"])

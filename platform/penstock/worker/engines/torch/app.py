@@ -25,8 +25,6 @@ from penstock.domain.errors import (
 )
 from penstock.domain.models.model import HandlerSettings
 from penstock.domain.models.tensors import HEAD_LENGTH
-from penstock.domain.serving.batched import HEADER as BATCH_HEADER
-from penstock.domain.serving.batched import told
 from penstock.domain.serving.engine import HANDLER_FAILED
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import Ticket
@@ -118,13 +116,13 @@ class App:
         answered = await self._answered(body, scope)
         vectors = [form(bodies.numbers(row, self._served.settings)) for row in answered.rows]
         answer = bodies.embeddings(self._served.version, vectors, answered.tokens)
-        return 200, answer, (_JSON, *_batched(answered))
+        return 200, answer, (_JSON,)
 
     async def _classify(self, raw: bytes, scope: Message) -> Reply:
         answered = await self._answered(bodies.read(raw), scope)
         scores = [bodies.numbers(row, self._served.settings) for row in answered.rows]
         answer = bodies.classes(self._served.version, scores, self._served.labels, answered.tokens)
-        return 200, answer, (_JSON, *_batched(answered))
+        return 200, answer, (_JSON,)
 
     async def _infer(self, raw: bytes, scope: Message) -> Reply:
         length = next((value for name, value in scope["headers"] if name == _HEAD_LENGTH), None)
@@ -139,7 +137,7 @@ class App:
         )
         write = partial(infer.write, self._served.version, form, answered.rows)
         body, head = await asyncio.to_thread(write) if asked.classes else write()
-        return 200, body, (_BINARY, (_HEAD_LENGTH, b"%d" % head), *_batched(answered))
+        return 200, body, (_BINARY, (_HEAD_LENGTH, b"%d" % head))
 
     async def _answered(self, body: bodies.Body, scope: Message) -> Answered:
         """Return the outputs of a body's items; a platform probe's are checked against the declaration."""
@@ -176,10 +174,6 @@ def _whole(text: bytes) -> int:
     if not text.isdigit() or len(text) > 9:  # noqa: PLR2004  more than any body
         raise MalformedBody("Inference-Header-Content-Length must be a number of bytes")
     return int(text)
-
-
-def _batched(answered: Answered) -> tuple[tuple[bytes, bytes], ...]:
-    return ((BATCH_HEADER.encode(), told(answered.batched)),) if answered.batched else ()
 
 
 def _ticket(scope: Message) -> Ticket:

@@ -45,7 +45,6 @@ class Answered:
 
     rows: tuple[Features, ...]
     tokens: int
-    batched: Batched | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +124,8 @@ class Service:
                     done = await self._all(given, asked)
             except (DeadlineInQueue, TimeoutError):
                 raise self._prospects.ran_out(asked.prospect) from None
-        return Answered(
-            rows=tuple(row for row, _, _ in done),
-            tokens=sum(tokens for _, tokens, _ in done),
-            batched=done[-1][2] if done else None,
-        )
+        meter.batched = done[-1][2] if done else None
+        return Answered(rows=tuple(row for row, _, _ in done), tokens=sum(tokens for _, tokens, _ in done))
 
     async def _all(self, given: Sequence[Given], asked: _Asked) -> Sequence[_Done]:
         share, tasks = asked.meter.share, list[asyncio.Task[_Done]]()

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from penstock.domain.models.tensors import Datatype, TensorSpec
-from penstock.domain.serving.batched import heard
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.engines.torch.handler import Features, Given, Handler, Model, Prepared
@@ -238,12 +237,12 @@ async def test_an_input_that_breaks_the_model_fails_alone(text: str) -> None:
 async def test_what_was_used_is_counted_for_each_item() -> None:
     """Prompts and tokens are the meter's, and so is each item's part of its batch's time."""
     async with running() as engine:
-        answer = await engine.post(Api.EMBEDDINGS, {"input": TEXTS})
+        await engine.post(Api.EMBEDDINGS, {"input": TEXTS})
         (meter,) = engine.meters
         used = meter.used
         assert (used.prompts, used.prompt_tokens, used.output_tokens, used.steps) == (3, 8, 0, 3)
         assert meter.running == 0
-        batched = heard(answer.headers["x-penstock-batch"])
+        batched = meter.batched
         assert batched is not None
         assert 1 <= batched.size <= 3
         assert batched.prepared_s is not None

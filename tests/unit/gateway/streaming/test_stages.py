@@ -3,10 +3,11 @@
 import pytest
 
 from penstock.domain.outcome import Stage
+from penstock.domain.serving.batched import Batched, Trigger
 from penstock.gateway.calls.call import Timings
-from penstock.gateway.streaming.batch_stages import split
+from penstock.gateway.streaming.stages import split_batched
 
-TOLD = b"4,idle,100.0,200.0,300.0"
+BATCHED = Batched(size=4, trigger=Trigger.IDLE, waited_s=0.1, prepared_s=0.2, computed_s=0.3)
 
 
 def at_worker(seconds: float) -> Timings:
@@ -20,7 +21,7 @@ def at_worker(seconds: float) -> Timings:
 def test_preparing_waiting_and_computing_are_stages_of_their_own() -> None:
     """The wait for a batch joins that at the door; what is left of the time at the worker is the way there and back."""
     timings = at_worker(0.61)
-    split(timings, TOLD, items=1)
+    split_batched(timings, BATCHED, items=1)
     assert timings.seconds == pytest.approx(
         {Stage.QUEUE: 0.15, Stage.PREPARE: 0.2, Stage.COMPUTE: 0.3, Stage.RELAY: 0.01}
     )
@@ -29,22 +30,21 @@ def test_preparing_waiting_and_computing_are_stages_of_their_own() -> None:
 def test_items_of_one_request_wait_for_one_another() -> None:
     """Of several items the last one's is told, and the time before it is a wait."""
     timings = at_worker(1.6)
-    split(timings, TOLD, items=40)
+    split_batched(timings, BATCHED, items=40)
     assert timings.seconds == pytest.approx({Stage.QUEUE: 1.15, Stage.PREPARE: 0.2, Stage.COMPUTE: 0.3})
 
 
 def test_stages_never_add_up_to_more_than_the_time() -> None:
     """Clocks of two machines may differ: no stage is longer than what was left of the time at the worker."""
     timings = at_worker(0.25)
-    split(timings, TOLD, items=1)
+    split_batched(timings, BATCHED, items=1)
     assert timings.seconds == pytest.approx(
         {Stage.QUEUE: 0.15, Stage.PREPARE: 0.15, Stage.COMPUTE: 0.0, Stage.RELAY: 0.0}
     )
 
 
-@pytest.mark.parametrize("told", [b"", b"4,idle,100.0", b"nonsense", b"4,idle,1,2,x"])
-def test_a_worker_that_does_not_say_leaves_the_time_as_it_is(told: bytes) -> None:
-    """An older worker's answer keeps its one stage."""
+def test_a_worker_that_does_not_say_leaves_the_time_as_it_is() -> None:
+    """An answer without the times of its batch keeps its one stage."""
     timings = at_worker(0.6)
-    split(timings, told, items=1)
+    split_batched(timings, Batched(size=4, trigger=Trigger.IDLE, waited_s=0.1), items=1)
     assert timings.seconds == {Stage.QUEUE: 0.05, Stage.DECODE: 0.6}

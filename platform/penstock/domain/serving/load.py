@@ -1,0 +1,18 @@
+"""The load that a gate reports of its engine."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What an engine is busy with, as its gate counts it.
+
+    ``queued_tokens``: prompt tokens accepted and not yet prefilled, plus expected output of running requests.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    queued_tokens: int = 0
+    kv_used_ratio: float = 0.0
+    wait_s: float = 0.0
+    """Seconds that the work waiting at its door will take, at the measured pace."""
