@@ -3,11 +3,9 @@
 A step costs a base, and more per decoding sequence, per token of context that they attend to, and per prompt token of
 the chunks that share the step (chunked prefill, as in vLLM and Sarathi-Serve), with attention growing with the tokens
 before them. On a GPU the first tokens of a step are free: it reads all weights anyway. Decoding goes first, then
-prompts
-in order of arrival; one takes a bounded part of a step while it isn't alone, as in vLLM. Requests beyond the batch wait
-in a queue of its own, first come first served.
-Between two steps only sums change, so a step costs by the events in it, not by the sequences that decode.
-Trade-off: scheduler, tokenizer and HTTP are in the base.
+prompts in order of arrival; one takes a bounded part of a step while it isn't alone, as in vLLM. Requests beyond the
+batch wait in a queue of its own, first come first served. Between two steps only sums change, so a step costs by the
+events in it, not by the sequences that decode. Trade-off: scheduler, tokenizer and HTTP are in the base.
 """
 
 import heapq

@@ -2,9 +2,8 @@
 ready.
 
 A faulty adapter is refused on this worker for a while; its base and other adapters go on. Its log probabilities must be
-numbers, with or without golden prompts. Golden prompts of the base are asked again while the new adapter answers in
-the same batch: asked alone they would not show an engine that mixes the two up. A second load into the same engine
-isn't
+numbers, with or without golden prompts. Golden prompts of the base are asked again while the new adapter answers in the
+same batch: asked alone they would not show an engine that mixes the two up. A second load into the same engine isn't
 questioned again: its name is its content. It must not know how an engine loads, nor why an adapter is wanted.
 """
 

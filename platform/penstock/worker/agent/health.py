@@ -20,8 +20,7 @@ def cause_of(exit_code: int | None, *, oom_kills: int | None) -> Cause:
     """Judge an unwanted end.
 
     ``oom_kills`` is the number of processes that the kernel killed for memory meanwhile, None if it does not say; then
-    a
-    SIGKILL from outside counts as one. The victim may be the engine's core: then the exit code is an ordinary one.
+    a SIGKILL from outside counts as one. The victim may be the engine's core: then the exit code is an ordinary one.
     """
     if oom_kills:
         return Cause.OUT_OF_MEMORY

@@ -59,9 +59,8 @@ class Fetcher:
         """Bring all files, or raise.
 
         A file with a wrong digest is fetched once more from its beginning: a former run's part, or bytes on the wire,
-        may be
-        damaged. Wrong twice means that the store is, and raises ``ArtifactRefused``.
-        ``StoreUnavailable`` means a full disk or an absent store; the unfinished files stay for the next try.
+        may be damaged. Wrong twice means that the store is, and raises ``ArtifactRefused``. ``StoreUnavailable`` means
+        a full disk or an absent store; the unfinished files stay for the next try.
         """
         missing = [file for file in files if not (folder / file.path).is_file()]
         total = sum(file.size_bytes for file in files)

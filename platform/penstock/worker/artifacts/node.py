@@ -52,8 +52,7 @@ class Node:
         """Return a verified copy, or raise ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
 
         Blocks, for minutes if weights are large: call it in a thread. Several workers of one node share one fetch. A
-        damaged
-        copy in the cache is fetched again; a damaged store is refused.
+        damaged copy in the cache is fetched again; a damaged store is refused.
         """
         try:
             with self.cache.fetching(digest):

@@ -2,9 +2,8 @@
 out.
 
 A batch starts when it is full (items, tokens, or seconds), when its earliest deadline would be missed otherwise, when
-its oldest item has waited as long as any may, or at once if the device is idle and no item is expected soon enough.
-The window is what the promise leaves: ``W = SLO - p99 of compute - margin``. Between tenants the least virtual time
-goes
+its oldest item has waited as long as any may, or at once if the device is idle and no item is expected soon enough. The
+window is what the promise leaves: ``W = SLO - p99 of compute - margin``. Between tenants the least virtual time goes
 first (ADR 0078); within a tenant the item that must start first, never before an older one of its class (ADR 0074): so
 offline items fill the rest, and still don't wait for ever.
 
@@ -195,10 +194,8 @@ class Policy:
         """Return how long waiting for one more item is worth it, if one comes each ``next_s`` seconds.
 
         Started now, a batch of n leaves the next item to a batch of its own. If batches of n keep up with arrivals, the
-        sum of
-        all times to an answer counts, and that batch is one of n + 1. Otherwise a queue grows, and all of that batch's
-        seconds
-        of the device are lost.
+        sum of all times to an answer counts, and that batch is one of n + 1. Otherwise a queue grows, and all of that
+        batch's seconds of the device are lost.
         """
         seconds = partial(self._computes.p50, key)
         own_s = seconds(1) if seconds(size) > size * next_s else seconds(1) / (size + 1)

@@ -1,5 +1,4 @@
-"""Device of an engine. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it would
-be a
+"""Device of an engine. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it would be a
 hundred times slower without a reason in sight.
 """
 

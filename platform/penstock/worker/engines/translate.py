@@ -1,6 +1,5 @@
 """Translates engines' metrics into the platform's names: vLLM's, and the torch engine's, which has no KV cache and
-batches
-for steps.
+batches for steps.
 
 Stateless: a restarted engine's counters start from zero, like any process's.
 """

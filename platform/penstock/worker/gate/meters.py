@@ -10,15 +10,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+import msgspec
+
 from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.serving.used import Used
-from penstock.worker.gate.queueing.constants import MINUTE_S
+from penstock.worker.gate.queueing.constants import MINUTE_S, MOST_KNOWN
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current
 
 MOST_ENDED = 16_384
+MOST_WAIT_S = 5.0
 COMING_S = 0.2
 """How long a request may still be on its way here when a gateway asks for it: both came to one event loop."""
 
@@ -94,3 +97,17 @@ class Meters:
 def _resolve(waiting: asyncio.Future[None] | None) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(None)
+
+
+class Asked(msgspec.Struct):
+    """The requests; for running ones the answer waits up to ``wait_s`` for their end."""
+
+    requests: list[str]
+    wait_s: float = 0.0
+
+
+async def usage(meters: Meters, body: bytes) -> bytes:
+    """Return the counts by request as JSON, unknown ones left out; ``msgspec.MsgspecError`` for another body."""
+    asked = msgspec.json.decode(body, type=Asked)
+    names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
+    return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

@@ -12,12 +12,11 @@ import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.telemetry.metrics import CONTENT_TYPE
-from penstock.worker.gate import usage
 from penstock.worker.gate.adapters import Adapters
 from penstock.worker.gate.asgi import OK, ASGIApp, Receive, Scope, Send, answer, call
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.load import Observed
-from penstock.worker.gate.meters import Meters
+from penstock.worker.gate.meters import Meters, usage
 from penstock.worker.gate.refusals import Refusal, Refusals, Refused
 from penstock.worker.gate.tally import Tally
 from penstock.worker.meter import are_filled
@@ -134,7 +133,7 @@ class Pages:
         if not are_filled():
             return 404, b"{}"
         try:
-            return OK, await usage.answer(self.meters, body)
+            return OK, await usage(self.meters, body)
         except msgspec.MsgspecError:
             return 400, b"{}"
 

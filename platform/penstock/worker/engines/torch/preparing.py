@@ -51,8 +51,7 @@ class Preparing:
         """Return the result of the work on a thread.
 
         Raises what it raises, and ``DeadlineInQueue`` if its turn came too late. A cancelled caller leaves the queue;
-        running
-        work goes on, and keeps its thread until it ends.
+        running work goes on, and keeps its thread until it ends.
         """
         made: Made = asyncio.get_running_loop().create_future()
         asked = _Asked(work, ticket.deadline_at, self._clock.monotonic(), made)

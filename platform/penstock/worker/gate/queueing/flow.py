@@ -50,10 +50,8 @@ class Flow:
         the slots.
 
         So a share is a minimum: a handful of requests at once need not queue behind a flood one by one. A flow with
-        nothing
-        inside may be ahead by its last request: it waited for a whole answer before it asked again. Both are bounded,
-        so in the
-        long run service follows weights.
+        nothing inside may be ahead by its last request: it waited for a whole answer before it asked again. Both are
+        bounded, so in the long run service follows weights.
         """
         if not self.running:
             return self.virtual - self.last

@@ -72,8 +72,7 @@ class PriorityLevel:
         """Return the least served flow's head that fits, and move the level's virtual time there.
 
         ``pick`` gives a flow's head. Heads without room are overtaken a bounded number of times, heads beyond their
-        share
-        freely, and a head that fits in a step or two never: small prompts in a row would keep out a large one.
+        share freely, and a head that fits in a step or two never: small prompts in a row would keep out a large one.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []

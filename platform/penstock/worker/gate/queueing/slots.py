@@ -157,9 +157,8 @@ class Slots:
         """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
 
         A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: it would
-        miss
-        the next step. A request larger than every bound still fits into an empty engine: the context check made sure it
-        can run.
+        miss the next step. A request larger than every bound still fits into an empty engine: the context check made
+        sure it can run.
         """
         if not self._slots:
             return Fit.YES
