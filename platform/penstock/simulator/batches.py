@@ -27,9 +27,7 @@ class Batching(Protocol):
 
     def come(self, waiting: Waiting) -> None: ...
 
-    def expire(self, now: float) -> list[Waiting]:
-        """Take out the items past their deadline."""
-        ...
+    def expire(self, now: float) -> list[Waiting]: ...
 
     def decide(self, now: float, device: Device) -> Decision: ...
 
@@ -64,7 +62,6 @@ class Played:
 
     @property
     def missed(self) -> int:
-        """Items that were not done by their deadline."""
         done_late = sum(one.deadline_at < batch.ended_at for batch in self.batches for one in batch.taken)
         return len(self.expired) + len(self.late) + done_late
 

@@ -152,7 +152,6 @@ class EngineModel:
     _seconds: float = 0.0
 
     def enter(self, work: Work, output_tokens: int) -> None:
-        """Take a request in; each of its sequences will really produce ``output_tokens``."""
         sequence = Sequence(work, output_tokens, work.prompt_tokens, work.sequences, next(self._numbers))
         self._waiting.append(sequence)
         group = self._groups.setdefault(self._name(work), _Group(work.weight))
@@ -178,7 +177,6 @@ class EngineModel:
 
     @property
     def busy(self) -> bool:
-        """True if a step would do anything."""
         return bool(self._waiting or self._prefilling or self._decoding)
 
     def made(self, sequence: Sequence) -> int:

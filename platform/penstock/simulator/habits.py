@@ -84,7 +84,6 @@ class Scene:
     """Behind a fair queue the tenants share the engine's steps."""
 
     def play(self, order: QueueOrder) -> "Played":
-        """Return what each of them experienced behind this queue."""
         shares = order is QueueOrder.FAIR and self.shares_steps
         bound = prompt_bound(self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
         size = EngineSize(
@@ -115,8 +114,6 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What a reader and the crowd beside it experienced."""
-
     reader: Record
     crowd: list[Record]
 
@@ -126,7 +123,6 @@ class Played:
 
     @property
     def answers(self) -> int:
-        """Answers that the crowd got in time."""
         return sum(record.in_time for record in self.crowd)
 
 
@@ -162,7 +158,6 @@ SCENES = (
 
 
 def main() -> None:
-    """Print the table."""
     print("TTFT of a reader beside a flood, over its own alone; and answers that the flood got")  # noqa: T201
     heads = "".join(f"{order:>8} p50   p99 flood" for order in (QueueOrder.FAIR, QueueOrder.FIFO))
     print(f"{'reader':10} {'flood':18} {'tenants':>7} {'alone p50':>9}   p99 {heads}")  # noqa: T201

@@ -48,7 +48,6 @@ class Goodput:
 
 
 def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: float) -> Iterator[Arrival]:
-    """Yield Poisson arrivals of all tenants together."""
     who = [(TenantId(f"{standing.name.lower()}-{i}"), standing) for standing, many in TENANTS for i in range(many)]
     at, number = 0.0, 0
     while (at := at + chance.expovariate(per_s)) < span_s:
@@ -101,7 +100,6 @@ def _in_time(records: dict[TenantId, Record], standing: Standing) -> float:
 
 
 def main() -> None:
-    """Print the table."""
     most = capacity()
     standings = [standing for standing, _ in TENANTS]
     print(f"capacity {most:.0f} tokens of service per second; callers leave after {PATIENCE_S:.0f} s")  # noqa: T201

@@ -32,7 +32,6 @@ class Arrival:
 
     @property
     def cost(self) -> float:
-        """What it really costs, in tokens of service."""
         return cost(self.work.prompt_tokens, self.work.sequences * self.output_tokens)
 
 
@@ -56,8 +55,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A request that was rejected, and how long its caller was told to wait."""
-
     at: float
     work: Work
     why: Shed
@@ -129,7 +126,6 @@ class Worker:
         self.now, self._news = end, step
 
     def _hear(self) -> None:
-        """Tell the queue of the last step."""
         news, self._news = self._news, None
         if news is None:
             return

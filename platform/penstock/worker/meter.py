@@ -25,7 +25,6 @@ def fill(engine: str) -> None:
 
 
 def are_filled() -> bool:
-    """Tell whether meters of this process count anything."""
     return bool(_filled)
 
 
@@ -130,7 +129,6 @@ class Meter:
         self.running += 1
 
     def cached(self, tokens: int) -> None:
-        """Count prompt tokens found in the prefix cache."""
         self.cached_tokens += tokens
 
     def made(self, tokens: int) -> None:

@@ -32,7 +32,7 @@ REMEDIES = {
 
 
 class Contact(StrEnum):
-    """How this worker stands with the controller."""
+    """The worker's standing with the controller."""
 
     HEARD = "heard"
     AWAY = "away"

@@ -26,7 +26,6 @@ class Desire:
     _serve: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Begin as one that is to serve."""
         self._serve.set()
 
     def hear(self, order: WorkerOrder) -> None:

@@ -57,8 +57,6 @@ class Entry:
 
 
 class NodeCache:
-    """All copies of one node, shared by its workers."""
-
     def __init__(self, root: Path, *, budget_bytes: int) -> None:
         self._root, self._budget_bytes = root, budget_bytes
         root.mkdir(parents=True, exist_ok=True)
@@ -122,7 +120,6 @@ class NodeCache:
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
     def entries(self) -> list[Entry]:
-        """Return the copies, least recently used first."""
         found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
         return sorted(found, key=lambda entry: entry.used_at)
 

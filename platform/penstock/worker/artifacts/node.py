@@ -41,8 +41,6 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Everything a node needs to get versions."""
-
     source: ArtifactSource
     cache: NodeCache
     fetcher: Fetcher

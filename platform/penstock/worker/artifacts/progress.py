@@ -49,7 +49,6 @@ class Meter:
             self._on_progress(self.progress(now))
 
     def progress(self, now: float) -> Progress:
-        """Return the progress at monotonic second ``now``."""
         elapsed = now - self._began
         rate = max(0, self._fetched) / elapsed if elapsed > 0 else 0.0
         return Progress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)

@@ -72,7 +72,6 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many items wait for their batch."""
         return len(self.policy)
 
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
@@ -111,7 +110,6 @@ class Batcher:
     # -- when ------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
-        """Start what may start, and come back when the policy says so."""
         if self._closing:
             return
         self.policy.most_items = self._cap.most(now)
@@ -165,7 +163,6 @@ class Batcher:
         self._tasks.create_task(self._run(taken, self._fired(batch, now)))
 
     async def _run(self, taken: Sequence[Entry], fired: Fired) -> None:
-        """See one batch through, and start the next."""
         try:
             self._note(replace(fired, compute_s=await self._runner.through(taken)))
         finally:

@@ -38,15 +38,14 @@ class Computes:
         self._half, self._tail = 1.0, UNMEASURED_TAIL
 
     def is_measured(self, key: Key) -> bool:
-        """Tell whether a batch of this bucket was measured."""
         return key in self._curves
 
     def p50(self, key: Key, size: int) -> float:
-        """Return the seconds that every other batch takes at most."""
+        """Return the median seconds of a batch."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._half
 
     def p99(self, key: Key, size: int) -> float:
-        """Return the seconds that hardly any batch exceeds."""
+        """Return the 99th percentile of a batch's seconds."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
 
     def most_within(self, key: Key, seconds: float, most: int) -> int:
@@ -56,7 +55,6 @@ class Computes:
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
-        """Note the seconds of a batch that ended at ``now``."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

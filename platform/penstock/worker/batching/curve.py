@@ -28,7 +28,6 @@ class Curve:
         self._read: list[float] = []
 
     def seconds(self, size: int) -> float:
-        """Return how long a batch of this size takes."""
         sizes, read = self._sizes, self._read
         if not sizes:
             return self._prior.seconds(size)
@@ -42,7 +41,6 @@ class Curve:
         return read[i - 1] + (read[i] - read[i - 1]) * (size - left) / (right - left)
 
     def learn(self, size: int, seconds: float) -> None:
-        """Note the seconds of a batch of this size, at the usual pace."""
         knot = self._nearest(size)
         found = max(LEAST_S, seconds)
         if knot != size:

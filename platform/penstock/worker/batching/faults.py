@@ -62,11 +62,9 @@ class Quarantine:
         return 0.0
 
     def succeeded(self) -> None:
-        """A batch was computed: the device works."""
         self._successes += 1
 
     def failed_alone(self, digest: bytes, now: float) -> None:
-        """An item failed in a batch of its own."""
         if not digest:
             return
         suspect = self._suspects.pop(digest, None)
@@ -81,14 +79,11 @@ class Quarantine:
 
 
 class MemoryCap:
-    """How many items the device has memory for, as far as is known."""
-
     def __init__(self, whole: int) -> None:
         self._whole = whole
         self._halved, self._at = float(whole), 0.0
 
     def halve(self, size: int, now: float) -> None:
-        """A batch of this size did not fit."""
         self._halved, self._at = max(1.0, size / 2), now
 
     def most(self, now: float) -> int:

@@ -66,7 +66,6 @@ class Group:
         self.longest = max((one.item.cost for one in self), default=0)
 
     def oldest(self, *, offline: bool) -> Waiting | None:
-        """Return the item of a class that has waited longest."""
         return next(iter(self.offline if offline else self.interactive), None)
 
     def next_in_s(self, now: float) -> float:

@@ -48,7 +48,6 @@ class BatchMeters:
             self._beyond.inc(fired.compute_s > fired.predicted_s)
 
     def left(self, why: Left) -> None:
-        """An item has left without a result."""
         self._left[why].inc()
 
     def exposition(self) -> bytes:

@@ -40,8 +40,6 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Items that start now, and items late for it and for any other."""
-
     key: Key
     trigger: Trigger
     taken: tuple[Waiting, ...]
@@ -157,7 +155,7 @@ class Policy:
         return max(of_least, key=lambda one: (self._saved(one, now), -one.due_at))
 
     def _place(self, waiting: Waiting, now: float) -> float:
-        """Return what its tenant has had; offline items that may wait longer come behind all others."""
+        """Return its tenant's virtual time; offline items that may wait longer come behind all others."""
         return inf if self._is_spare(waiting, now) else self._tenants.virtual_time(waiting.item.tenant)
 
     def _is_spare(self, waiting: Waiting, now: float) -> bool:
@@ -267,5 +265,4 @@ class Policy:
 
 
 def _size(group: Group, room: Room) -> int:
-    """Return how many of a group would go."""
     return min(room.items, min(len(group.interactive), room.interactive) + min(len(group.offline), room.offline))

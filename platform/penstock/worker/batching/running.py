@@ -24,14 +24,11 @@ Compute = Callable[[Sequence[Item]], Sequence[Result]]
 
 @dataclass(slots=True, eq=False)
 class Entry(Waiting):
-    """A waiting item, and its caller's future."""
-
     future: asyncio.Future[Result]
     told: Callable[[Batched], None]
     note_left: Callable[[Left], None]
 
     def answer(self, result: Result) -> None:
-        """Give its caller what compute made of it."""
         if isinstance(result, Exception):
             self.fail(result, Left.POISONED)
         elif not self.future.done():
@@ -52,8 +49,6 @@ class _Timed:
 
 
 class Runner:
-    """Runs batches on one device, and learns from them."""
-
     def __init__(self, compute: Compute, clock: Clock, computes: Computes, cap: MemoryCap) -> None:
         self._compute, self._clock, self._computes = compute, clock, computes
         self._last_ended_at = 0.0

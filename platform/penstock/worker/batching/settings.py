@@ -19,7 +19,6 @@ class Prior:
     per_item_s: float = 0.002
 
     def seconds(self, size: int) -> float:
-        """Return them for a batch of this size."""
         return self.fixed_s + self.per_item_s * size
 
 

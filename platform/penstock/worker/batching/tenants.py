@@ -37,7 +37,6 @@ class Tenants:
             self._times.forget(gone)
 
     def are_several(self, now: float) -> bool:
-        """Tell whether more than one is active."""
         second = next(islice(reversed(self._seen.values()), 1, 2), None)
         return second is not None and now - second <= ACTIVE_S
 

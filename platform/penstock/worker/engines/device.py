@@ -27,7 +27,6 @@ def names(folder: Path = Path("/dev")) -> list[str]:
 
 
 def has_gpu(devices: Iterable[str]) -> bool:
-    """Return whether any of these is a GPU."""
     return any(_GPU.fullmatch(name) for name in devices)
 
 

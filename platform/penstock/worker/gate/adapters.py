@@ -59,7 +59,6 @@ class Adapters:
         }
 
     def exposition(self) -> bytes:
-        """Return their metrics as Prometheus reads them."""
         self._swaps.inc(self._slots.swaps - self._swaps_told)
         self._swaps_told = self._slots.swaps
         return self._metrics.exposition()

@@ -44,8 +44,6 @@ class Admitted:
 
 
 class Gate:
-    """ASGI middleware in front of one engine."""
-
     def __init__(
         self,
         app: ASGIApp,

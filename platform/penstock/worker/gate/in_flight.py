@@ -102,7 +102,6 @@ class InFlight:
         return message
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Pass a message to the client on."""
         if message["type"] == "http.response.start":
             message["headers"] = [*message.get("headers", ()), *self._tally.headers(self._report(message))]
             return self._send(message)

@@ -69,11 +69,9 @@ class LoadBook:
         self.queued_tokens += prompt_tokens + output_tokens
 
     def prefilled(self, prompt_tokens: int) -> None:
-        """Take the prompt of a request off: its first token is there."""
         self.queued_tokens -= prompt_tokens
 
     def leave(self, remaining_tokens: int) -> None:
-        """Count a request out, with what of it was still queued."""
         self.in_flight -= 1
         self.queued_tokens -= remaining_tokens
 

@@ -50,7 +50,6 @@ class Meters:
             self.close(ticket.request, meter, clock.monotonic())
 
     def open(self, request: RequestId, weight: float = 1.0) -> Meter:
-        """Return a new meter for a request that came, of a tenant with this weight."""
         meter = self._meters[request] = Meter(weight)
         _resolve(self._expected.pop(request, None))
         return meter

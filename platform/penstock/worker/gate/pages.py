@@ -36,8 +36,6 @@ class _Rest(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Of one gate in front of ``engine``."""
-
     engine: ASGIApp
     entry: Entry
     tally: Tally
@@ -116,7 +114,6 @@ class Pages:
         return self._state(status)
 
     async def _observed(self, _: Scope, body: bytes) -> Answer:
-        """Take the agent's reading of the engine's metrics."""
         raw, slots = json.loads(body), self.tally.queue.slots
         observed = Observed(
             waiting=int(raw["waiting"]),

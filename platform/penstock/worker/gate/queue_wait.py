@@ -60,7 +60,7 @@ class AdapterWait:
             self._met = Met.QUEUED if slots.wait_s(work.adapter, now, 1.0) else Met.HIT
 
     def ended(self, now: float) -> Adapted:
-        """Return how it fared until now, when it enters or gives up."""
+        """Return the adapter's part of the wait until now."""
         if self._met is Met.LOADED:
             waited_s = self._slots.residents.held_s(self._adapter, self._came_at, now)
         elif self._met is Met.QUEUED:
@@ -101,7 +101,7 @@ class QueueWait:
 
     @property
     def report(self) -> Report:
-        """What its answer says of its wait, once it may enter or has to go."""
+        """The report of its wait, once it may enter or has to go."""
         adapter = self._adapter
         met = adapter.ended(self._came_at + self.waited.waited_s) if adapter is not None else None
         return Report(waited=self.waited, adapted=met)
@@ -134,7 +134,7 @@ class QueueWait:
             )
 
     def _over(self, *, has_left: bool) -> Rejection:
-        """Give up, and return what it is told."""
+        """Give up, and return the rejection."""
         self.waited = self._fared()
         reason, is_queued = self._reason(), self._start_by <= self._last
         wait_s = self._queue.give_up(self._work.request, self._clock())
@@ -158,7 +158,7 @@ class QueueWait:
         return max(by, now + LOOK_S) if self._queue.forecast.waits_for_load(work) else by
 
     def _reason(self) -> str | None:
-        """Return what is in the way of one that waits."""
+        """Return the reason of a wait that is no lack of capacity, if there is one."""
         if self._queue.forecast.waits_for_load(self._work):
             return ADAPTER_LOADING
         return TENANT_QUEUE if self._queue.forecast.waits_for_own(self._work) else None

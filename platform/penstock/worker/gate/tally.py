@@ -70,5 +70,4 @@ class Tally:
         return ((HEADER, encode(replace(report, load=self.load))), (b"x-penstock-worker", self._worker))
 
     def exposition(self) -> bytes:
-        """Return all metrics as Prometheus reads them."""
         return b"".join([self.metrics.exposition(), *(more() for more in self.beside)])

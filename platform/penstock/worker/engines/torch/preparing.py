@@ -44,7 +44,6 @@ class Preparing:
         self._clock, self._turns, self._note = clock, Turns(most), note
 
     def __len__(self) -> int:
-        """How many inputs wait for a thread."""
         return len(self._turns)
 
     async def prepared(self, work: Callable[[], Prepared], ticket: Ticket) -> Prepared:

@@ -46,7 +46,6 @@ class AdapterSlots:
         return frozenset(name for name, slot in self._slots.items() if slot.running)
 
     def holds(self, adapter: VersionId) -> bool:
-        """Tell whether an adapter is in a slot."""
         return adapter in self._slots
 
     def since(self, adapter: VersionId, now: float) -> float:
@@ -55,7 +54,6 @@ class AdapterSlots:
         return slot.since if slot is not None and not slot.goes_to else now
 
     def running(self, adapter: VersionId) -> int:
-        """Return how many of its requests are in the engine."""
         slot = self._slots.get(adapter)
         return slot.running if slot is not None else 0
 
@@ -101,13 +99,13 @@ class AdapterSlots:
             slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Nothing of it waits any more: what was promised to it is not needed."""
+        """Cancel its promise: no request of it waits any more."""
         promised = self._promised.pop(adapter, None)
         if promised is not None:
             self._slots[promised].goes_to = NO_VERSION
 
     def drop(self, adapter: VersionId) -> None:
-        """It is resident no more; nothing of it runs."""
+        """Free the slot of an adapter that left memory; nothing of it runs."""
         slot = self._slots.pop(adapter, None)
         if slot is not None and slot.goes_to:
             del self._promised[slot.goes_to]

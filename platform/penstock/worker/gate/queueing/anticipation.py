@@ -48,7 +48,6 @@ class Expected:
         self._away: OrderedDict[TenantId, Absent] = OrderedDict()
 
     def left(self, tenant: TenantId, standing: Standing, now: float) -> None:
-        """The last request that a tenant had here has ended."""
         habit = self._habits.setdefault(tenant, _Habit())
         self._habits.move_to_end(tenant)
         if len(self._habits) > MOST_KNOWN:
@@ -102,15 +101,12 @@ class Anticipation:
         self._expected, self._patience = Expected(), Patience()
 
     def came(self, tenant: TenantId, now: float) -> None:
-        """A request of the tenant has come."""
         self._expected.came(tenant, now)
 
     def left(self, tenant: TenantId, standing: Standing, now: float) -> None:
-        """The last request that the tenant had here has ended."""
         self._expected.left(tenant, standing, now)
 
     def rest(self, now: float) -> None:
-        """No prompt stands back from now on."""
         self._patience.rest(now)
 
     def until(self, head: Work, fair: FairQueue, stay_s: float, now: float) -> float | None:

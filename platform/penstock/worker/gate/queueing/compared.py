@@ -36,7 +36,6 @@ class FirstComeQueue(AdmissionQueue):
         return super().expected_wait_s(_as_of_all(work), now)
 
     def arrive(self, work: Work, now: float, admit: Admit, reject: Reject) -> None:
-        """Take a request as one of the same flow as all others."""
         super().arrive(_as_of_all(work), now, admit, reject)
 
 

@@ -43,7 +43,6 @@ class Entered:
         )
 
     def came(self, work: Work) -> None:
-        """A request has come to the queue."""
         self._tenants.setdefault(work.tenant, _Tenant()).here += 1
 
     def entered(self, work: Work) -> None:

@@ -24,7 +24,6 @@ class Pace:
         return max(self._rate, 1.0)
 
     def busy(self, now: float) -> None:
-        """The engine has work from now on."""
         if self._since is None:
             self._since, self._done, self._is_full = now, 0.0, True
 

@@ -68,7 +68,6 @@ class FairQueue:
         return self._cost
 
     def tenants(self) -> Iterable[tuple[Standing, TenantId, int, float]]:
-        """Yield standing, tenant, waiting requests and their cost, for every tenant that waits."""
         for standing, level in self._levels.items():
             for flow in level.flows.values():
                 if flow.queue:
@@ -121,7 +120,6 @@ class FairQueue:
         return work
 
     def finish(self, work: Work) -> None:
-        """Tell that a dispatched request has left the engine, after its last correction."""
         level = self._levels[work.standing]
         self._apart.discard(work.request)
         level.finish(work)

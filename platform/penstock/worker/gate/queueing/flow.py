@@ -63,7 +63,6 @@ class Flow:
         return round(self.rank, 6), self.slots, self.arrival, self.tenant
 
     def push(self, work: Work) -> None:
-        """Let a request wait, behind the others."""
         self.queue[work.request] = work
         self.cost += work.cost
         self.came += 1
@@ -88,7 +87,6 @@ class Flow:
         return self.queue[min(heads, key=lambda one: one[1])[0]] if heads else self.head
 
     def enter(self, work: Work) -> None:
-        """Charge a request that enters the engine."""
         self.bypassed = 0
         self.last = work.cost / self.weight
         self.virtual += self.last
@@ -113,7 +111,7 @@ class Flow:
 
 
 class LongestFlows:
-    """The flows of a level by what waits of them over their weight."""
+    """A level's flows by waiting cost over weight."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TenantId]] = []

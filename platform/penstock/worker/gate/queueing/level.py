@@ -108,7 +108,6 @@ class PriorityLevel:
             flow.bypassed += 1
 
     def dispatch(self, work: Work) -> Work:
-        """Start a waiting request: charge its expected cost to its flow."""
         flow = self.flows[work.tenant]
         flow.enter(work)
         self.running += 1
@@ -158,7 +157,6 @@ class PriorityLevel:
         return min(self.cost, own + fresh + own * others / work.weight)
 
     def clear(self) -> None:
-        """Start from zero, since nothing waits or runs."""
         self.flows.clear()
         self._next.clear()
         self._crowd.clear()

@@ -47,12 +47,11 @@ class MayEnter:
         self.reserved = Reserved(slots)
 
     def seen(self, work: Work, now: float) -> None:
-        """A request has come, whatever becomes of it."""
         self.active.seen(work, now)
         self.reserved.seen(work, now)
 
     def forget(self, now: float) -> None:
-        """Let go of what was kept for tenants that have been away."""
+        """Drop the shares and reservations of tenants that have been away."""
         self.active.forget(now)
         self.reserved.forget(now)
 

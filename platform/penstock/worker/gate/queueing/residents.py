@@ -51,8 +51,6 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why an adapter isn't loaded here, and until when."""
-
     why: str
     until: float
 

@@ -45,7 +45,7 @@ class Active:
         self._in_engine = 0.0
 
     def many(self, standing: Standing) -> int:
-        """Return how many of at least this standing are about."""
+        """Return how many tenants of at least this standing are active."""
         return sum(self._many[standing:])
 
     def share_of(self, work: Work) -> float:
@@ -75,17 +75,14 @@ class Active:
             self.changes += before is None or before[1:] != known[1:]
 
     def come(self, tenant: TenantId) -> None:
-        """A request of this tenant waits or runs from now on."""
         self._requests[tenant] += 1
 
     def leave(self, tenant: TenantId) -> None:
-        """One that waited or ran is gone."""
         self._requests[tenant] -= 1
         if not self._requests[tenant]:
             del self._requests[tenant]
 
     def is_here(self, tenant: TenantId) -> bool:
-        """Tell whether a request of a tenant waits or runs."""
         return tenant in self._requests
 
     def has_company(self, tenant: TenantId) -> bool:
@@ -143,7 +140,6 @@ class Reserved:
             self._divide()
 
     def forget(self, now: float) -> None:
-        """Give up reservations of tenants that have long been away."""
         while self._promised:
             tenant, (_, seen) = next(iter(self._promised.items()))
             if now - seen <= RESERVATION_HOLD_S or self._slots.held_by(tenant).slots:
@@ -162,7 +158,6 @@ class Reserved:
         return sorted((tenant for tenant in used if used[tenant] < 1.0), key=used.__getitem__)
 
     def covers(self, work: Work) -> bool:
-        """Tell whether the request runs on what its tenant has reserved."""
         part = self._parts.get(work.tenant)
         if part is None or work.standing.is_spare:
             return False
@@ -170,7 +165,7 @@ class Reserved:
 
     @property
     def kept(self) -> Room:
-        """What is kept free now."""
+        """Room kept free now for reserving tenants."""
         if self._parts and self._seen != self._slots.changes:
             self._resize()
             self._kept, self._seen = self._unused(), self._slots.changes
@@ -184,7 +179,7 @@ class Reserved:
         return Room(math.ceil(KEPT_FREE * unused.slots), KEPT_FREE * unused.blocks if unused.slots else 0.0)
 
     def _resize(self) -> None:
-        """The engine may have said meanwhile how much it has."""
+        """Divide anew if the engine has said meanwhile how much it has."""
         if self._sized is not self._slots.size:
             self._divide()
 

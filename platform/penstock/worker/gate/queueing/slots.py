@@ -20,7 +20,7 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSize:
-    """What the engine has: requests per batch, KV blocks, tokens per block."""
+    """The engine's size: sequences per batch, KV blocks, tokens per block."""
 
     max_seqs: int
     kv_blocks: int
@@ -146,11 +146,9 @@ class Slots:
         return self._by_tenant.get(tenant, NOTHING)
 
     def holders(self) -> Iterable[tuple[TenantId, Room]]:
-        """Return each tenant inside, and what it holds."""
         return self._by_tenant.items()
 
     def held_up_to(self, standing: Standing) -> Room:
-        """Return what requests of this standing and lower ones hold."""
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
@@ -169,7 +167,7 @@ class Slots:
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
-        """Seat the request; its prompt is in prefill until ``prefilled``."""
+        """Book the request's slots and blocks; its prompt is in prefill until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
         self._prefilling[work.request] = tokens
         self._prefill_tokens += tokens
