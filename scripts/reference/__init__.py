@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.reference import cli, errors, headers, metrics, settings
+from scripts.reference import cli, errors, events, headers, metrics, settings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
@@ -13,4 +13,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "headers.md": headers.page,
     "errors.md": errors.page,
     "metrics.md": metrics.page,
+    "events.md": events.page,
 }

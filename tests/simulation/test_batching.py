@@ -82,7 +82,15 @@ def test_of_what_waits_hardly_more_is_missed_than_must_be(keys: tuple[Key, ...],
     assert best <= ours <= 1.10 * best
 
 
-@pytest.mark.parametrize(("keys", "per_s"), [(KEYS[:1], 150.0), (KEYS[:1], 300.0), (KEYS, 150.0), (KEYS, 300.0)])
+@pytest.mark.parametrize(
+    ("keys", "per_s"),
+    [
+        pytest.param(KEYS[:1], 150.0, marks=pytest.mark.drill),
+        (KEYS[:1], 300.0),
+        (KEYS, 150.0),
+        pytest.param(KEYS, 300.0, marks=pytest.mark.drill),
+    ],
+)
 def test_who_knows_the_future_saves_at_most_a_tenth_of_the_items(
     keys: tuple[Key, ...], per_s: float, record_property: Note
 ) -> None:

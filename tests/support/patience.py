@@ -16,7 +16,7 @@ def until(what: str, check: Callable[[], bool], *, within_s: float = 30.0, every
 
 
 def patient(seconds: float) -> float:
-    """Return how long something may take here and now that may take so long on a quiet machine.
+    """Return the time to allow here and now for an act that takes ``seconds`` on a quiet machine.
 
     With several processes a core, each takes that much longer.
     """

@@ -1,1 +1,1 @@
-"""Composition roots: where ports meet adapters, and nothing else happens."""
+"""Composition roots: each process's ports meet their connectors here."""

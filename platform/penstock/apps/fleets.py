@@ -1,4 +1,4 @@
-"""Which host runs the workers, by setting: this machine, or the cluster of the controller; each with its planner."""
+"""The host of the workers, by setting: this machine or the controller's cluster, each with its planner."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ class Hosted:
 
 @asynccontextmanager
 async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
-    """Yield the host that the settings name, or raise ``CommandError``."""
+    """Yield the host that the settings name; raise ``CommandError`` for one that can't be used."""
     if settings.fleet is FleetKind.LOCAL:
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
         yield Hosted(host=_local(settings, command), plan=plan, pool=pool)
@@ -56,14 +56,14 @@ def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
 def _provided(
     settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
 ) -> Sequence[str]:
-    """Give a worker its secret and return how it is started."""
+    """Write a worker's secrets and return its command."""
     provide(settings, worker, version)
     return command(worker, version)
 
 
 @asynccontextmanager
 async def _cluster(settings: ControllerSettings) -> AsyncIterator[Host]:
-    """Yield the cluster; its client is imported here alone, for one machine needs none."""
+    """Yield the cluster; its client is imported here alone, since one machine needs none."""
     try:
         from penstock.connectors.kubernetes import client, fleet, pools
     except ModuleNotFoundError as error:

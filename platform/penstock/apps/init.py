@@ -1,8 +1,8 @@
-"""The first start of a platform, and of each newer program: the database is brought up to date, and operators get in.
+"""The first start of a platform, and of each newer release: migrations, roles, the operators' first key.
 
-A job that may run again, and beside itself: one at a time works, under an advisory lock; whatever is there is left as
-it is. The first operator's key is written to its file before the database knows it: a job that dies between the two
-leaves a key that is worth nothing, and the next one makes another. It is never printed.
+A job that may run again: an advisory lock lets one run at a time, and existing data is left alone. The operators' key
+is written to its file before the database knows it: a job that dies in between leaves a worthless key, and the next run
+makes another. The key is never printed.
 """
 
 import asyncio
@@ -32,13 +32,12 @@ CONNECTIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What one run changed; nothing where all was there."""
+    """The changes of one run."""
 
     migrations: int
     key_made: bool
 
     def __str__(self) -> str:
-        """Say it, without the key."""
         key = "the first admin key is in its file" if self.key_made else "operators have an admin key already"
         return f"{self.migrations} migrations applied, {key}"
 
@@ -63,7 +62,7 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
 
 
 async def _let_in(settings: InitSettings, database: Database) -> None:
-    """Give the processes roles of their own, where their passwords are told."""
+    """Give the processes database roles of their own, if their passwords are set."""
     files = {
         roles.GATEWAY: settings.gateway_database_password_file,
         roles.CONTROLLER: settings.controller_database_password_file,
@@ -80,7 +79,7 @@ async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
             yield database
     except PenstockError as error:
         raise CommandError(
-            f"The database did not do what the first start needs: {error.message}.",
+            f"The database refused the first start: {error.message}.",
             do="Check the role and the name in PENSTOCK_DATABASE_URL, the password in PENSTOCK_DATABASE_PASSWORD_FILE, "
             "and that this role may create tables and roles.",
         ) from error

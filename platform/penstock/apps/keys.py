@@ -1,4 +1,4 @@
-"""The platform's keys out of their files, and again whenever these change: no process is restarted for a new key."""
+"""The platform's keys, read from their files, and again when these change: a new key needs no restart."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,22 +24,21 @@ _PEPPER = partial(secret_file.key, what="pepper of API keys (PENSTOCK_PEPPER_FIL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The secrets in force, the newest first: it makes, all of them check."""
+    """The secrets in force, the newest first: it signs, and all of them verify."""
 
     platform: tuple[bytes, ...]
     peppers: tuple[bytes, ...]
 
     def after(self, before: "Keys") -> "Keys":
-        """Return these, and behind them those that were in force until now."""
+        """Return these keys, followed by those that were in force before."""
         return Keys(platform=self.platform + before.platform, peppers=self.peppers + before.peppers)
 
     def __repr__(self) -> str:
-        """Hide everything."""
         return "Keys(…)"
 
 
 def read(settings: KeySettings) -> Keys:
-    """Return the keys of now, or raise ``CommandError`` that names the file and the remedy."""
+    """Return the present keys, or raise ``CommandError`` that names the file and the remedy."""
     platform = secret_file.with_previous(platform_file(settings), _PLATFORM)
     if not settings.pepper_file:
         return Keys(platform=platform, peppers=tuple(derive(key, Purpose.PEPPER) for key in platform))
@@ -47,7 +46,7 @@ def read(settings: KeySettings) -> Keys:
 
 
 def check_files(settings: Told, declared: type[Told]) -> None:
-    """Raise ``CommandError`` for the first file that a process is told of and can't use."""
+    """Raise ``CommandError`` for the first named file that can't be used."""
     for kind in (Kind.KEY_FILE, Kind.FILE):
         for name in named(kind, declared):
             if file := getattr(settings, name):
@@ -55,12 +54,11 @@ def check_files(settings: Told, declared: type[Told]) -> None:
 
 
 def platform_file(settings: KeySettings) -> Path:
-    """Return where the platform's key is."""
     return Path(settings.platform_key_file) if settings.platform_key_file else settings.paths.platform_key
 
 
 async def follow(settings: KeySettings, on_change: Callable[[Keys], Awaitable[None]]) -> None:
-    """Hand over the keys whenever their files change, until cancelled; what can't be used leaves those before it."""
+    """Pass on the keys whenever their files change, until cancelled; unusable ones leave the old keys in force."""
     files = [platform_file(settings), *([Path(settings.pepper_file)] if settings.pepper_file else [])]
     seen = _stamps(files)
     while True:

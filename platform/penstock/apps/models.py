@@ -1,4 +1,4 @@
-"""Packaging put together with the store, the signer and the folders that the settings name."""
+"""Packaging, composed with the store, the signer and the folders that the settings name."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ from penstock.packaging.wheels import Pin, pins_of
 
 
 async def ensure_demo(settings: Settings, report: Report) -> dict[Alias, Packed]:
-    """Have the demo models that the settings name signed and in the store; return them by alias.
+    """Return the demo models that the settings name by alias, signed and stored.
 
     Raises ``CommandError`` for an unknown name, a download or a conversion that fails.
     """
@@ -29,9 +29,9 @@ async def ensure_demo(settings: Settings, report: Report) -> dict[Alias, Packed]
 async def push(
     settings: Settings, source: Path, choices: Choices, report: Report, base: ModelVersion | None = None
 ) -> Packed:
-    """Sign and store what ``source`` holds, an adapter where it has a base.
+    """Sign and store ``source``: a model, or an adapter of ``base``.
 
-    Raises ``CommandError`` in words for a person where the version is refused or the store can't be used.
+    Raises ``CommandError`` if the version is refused or the store can't be used.
     """
     with in_words(str(source)):
         publishing = await asyncio.to_thread(_publishing, settings, settings.paths.cache, report)
@@ -41,7 +41,6 @@ async def push(
 
 
 def pins() -> dict[str, Pin]:
-    """Return the wheels of the demo models by name."""
     return pins_of(slos.shipped("models.lock", "requirements/models.lock").read_text())
 
 

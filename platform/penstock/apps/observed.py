@@ -21,7 +21,7 @@ def prometheus(settings: Settings, given: str = "") -> Prometheus | None:
 
 
 def heeded(settings: Settings | ControllerSettings) -> Prometheus | None:
-    """Return the Prometheus whose error budgets count for rollouts: the controller's own, or this home's."""
+    """Return the Prometheus whose error budgets decide about rollouts: the controller's own, or this home's."""
     url = settings.budgets_url or _of_home(settings)
     return Prometheus(url) if url else None
 
@@ -43,7 +43,7 @@ def budgets(settings: Settings, given: str = "") -> ErrorBudgets:
 
 
 def pages(settings: Settings) -> Sequence[str]:
-    """Return the addresses of this home's metrics pages: gateways, controller and workers."""
+    """Return the metrics addresses of this home's processes."""
     return exposition.addresses(settings.paths.run)
 
 

@@ -1,6 +1,6 @@
-"""A start is refused on a database that another platform writes: both would bill into one ledger.
+"""Refuses a start on another platform's database, and with another pepper than its API keys were hashed with.
 
-And with another pepper than its API keys were hashed with: every caller would be told that his key is wrong.
+Two platforms would bill into one ledger; with another pepper every caller would be told that the key is wrong.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ RETRY_S = 1.0
 
 
 def fingerprint(secret: bytes) -> str:
-    """Return what a database may know of the platform's key, or of its pepper."""
+    """Return the digest of the platform's key, or of its pepper, that the database may know."""
     return derive(secret, Purpose.FINGERPRINT).hex()
 
 
 async def check(settings: KeySettings, database: Database, found: Keys) -> None:
-    """Raise ``CommandError`` where the database is another platform's, or API keys were hashed with another pepper;
-    ``StoreUnavailable`` where nobody can tell.
+    """Raise ``CommandError`` if the database is another platform's, or its API keys were hashed with another
+    pepper.
 
-    The newest ones first: the database knows the platform by those from then on.
+    Raises ``StoreUnavailable`` if that is unknown. The database knows the platform by its newest key from then on.
     """
     if not await is_owner(database, tuple(map(fingerprint, found.platform))):
         raise CommandError(
@@ -42,7 +42,7 @@ async def check(settings: KeySettings, database: Database, found: Keys) -> None:
 
 
 async def known(settings: GatewaySettings, found: Keys) -> None:
-    """Return as soon as the database is known to be this platform's; raise ``CommandError`` where it isn't."""
+    """Return when the database is known to be this platform's; raise ``CommandError`` if it is another's."""
     async with Database(database_dsn(settings), max_connections=1) as database:
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Who this process is to the others of its platform, as the settings say, and whether its stores are verified."""
+"""This process's certificate by the settings, and whether its stores are verified."""
 
 from pathlib import Path
 
@@ -14,23 +14,23 @@ from penstock.tls.stores import unverified
 FIELDS = ("tls_cert_file", "tls_key_file", "tls_ca_file")
 MOUNTED = ("platform_key_file", "worker_key_file")
 STORES = ("database", "limits", "answers")
-_OFF = f"say {PREFIX}TLS=off where nobody else is on that network."
+_OFF = f"set {PREFIX}TLS=off if the network is private."
 
 
 def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
-    """Return what this process shows to others, None where TLS is off; raises ``CommandError`` for what can't be."""
+    """Return this process's mutual TLS, None if TLS is off; ``CommandError`` for contradicting settings."""
     check_stores(settings)
     files = files_of(settings, role)
     if files is None and _is_strict(settings):
         raise CommandError(
-            "This process has its keys from mounted files and no certificate: others could read what it says.",
+            "This process has mounted keys and no certificate: its traffic could be read.",
             do=f"Mount one for {', '.join(map(_variable, FIELDS))}, or {_OFF}",
         )
     return Mutual(files, role, clock) if files else None
 
 
 def files_of(settings: PeerSettings, role: Role) -> Files | None:
-    """Return where the certificate of a process is; None where it has none."""
+    """Return the certificate files of a process; None without any."""
     named = dict(zip(FIELDS, (settings.tls_cert_file, settings.tls_key_file, settings.tls_ca_file), strict=True))
     if settings.tls is Tls.OFF:
         _check_off([_variable(field) for field, file in named.items() if file])
@@ -45,7 +45,7 @@ def files_of(settings: PeerSettings, role: Role) -> Files | None:
 
 
 def _check_off(named: list[str]) -> None:
-    """Refuse a certificate that would be shown to nobody: whoever names one believes that it is."""
+    """Refuse a certificate beside ``TLS=off``: an operator who names one expects it to be used."""
     if named:
         raise CommandError(
             f"{PREFIX}TLS=off contradicts {', '.join(named)}: nothing would be encrypted.",
@@ -54,26 +54,26 @@ def _check_off(named: list[str]) -> None:
 
 
 def of_home(home: Home, role: Role) -> Files:
-    """Return where `penstock up --tls` puts what a process of this home needs."""
+    """Return the certificate files that `penstock up --tls` writes for a role."""
     return Files(
         certificate=home.tls / f"{role}.pem", key=home.tls / f"{role}.key", authorities=home.tls / "authorities.pem"
     )
 
 
 def check_stores(settings: Told) -> None:
-    """Raise ``CommandError`` for a store on another machine that could be anybody, where that must not be."""
+    """Raise ``CommandError`` for a remote store that is not verified, if this platform uses TLS or mounted keys."""
     if settings.tls is Tls.OFF or not (_is_strict(settings) or settings.tls is Tls.ON or _has_certificate(settings)):
         return
     for store in STORES:
         if why := unverified(str(getattr(settings, f"{store}_address", ""))):
             raise CommandError(
-                f"{_variable(f'{store}_url')} leads to another machine, {why}: anybody there could be it.",
+                f"{_variable(f'{store}_url')} leads to another machine, {why}: the store is not verified.",
                 do=f"{_remedy(store)}, or {_OFF}",
             )
 
 
 def _is_strict(settings: Told) -> bool:
-    """Tell whether keys are mounted: so a platform is run that nobody starts by hand."""
+    """Tell whether keys are mounted, as in a deployment."""
     return settings.tls is not Tls.OFF and any(getattr(settings, field, "") for field in MOUNTED)
 
 
@@ -83,7 +83,7 @@ def _has_certificate(settings: Told) -> bool:
 
 def _remedy(store: str) -> str:
     name = "Name the authority of its certificate in " + _variable(f"{store}_ca_file")
-    return name if store == "database" else f"Use rediss:// ({name[0].lower()}{name[1:]}, where it is no public one)"
+    return name if store == "database" else f"Use rediss:// ({name[0].lower()}{name[1:]}, if it is not public)"
 
 
 def _variable(field: str) -> str:

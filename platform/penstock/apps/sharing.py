@@ -1,8 +1,7 @@
-"""Limits that one process counts hold only while it is the only gateway: several need a store that they share, and
-another one for answers under idempotency keys.
+"""Several gateways need a shared store of limits, and another one for answers under idempotency keys.
 
-A supervisor replaces its one gateway by starting the next beside it, and the old one takes no more requests: those
-two may be there together.
+Limits that one process counts hold only for a single gateway. A supervisor replaces its gateway by starting the next
+beside it, and the old one takes no more requests: those two may run together.
 """
 
 from collections.abc import Iterator
@@ -19,11 +18,11 @@ REMEDY = "Name the Redis or Valkey that they share in PENSTOCK_LIMITS_URL, or ru
 
 
 def check_shared(settings: GatewaySettings) -> None:
-    """Raise ``CommandError`` where several gateways would break a promise for want of a store, or one store of two."""
+    """Raise ``CommandError`` if several gateways lack a shared store, or both stores are one database."""
     if settings.gateways > 1 and not settings.limits_url:
         raise CommandError(
-            f"Without a shared store each of {settings.gateways} gateways gives every limit and budget whole:"
-            f" {settings.gateways} times what was agreed.",
+            f"Without a shared store each of {settings.gateways} gateways grants every limit and budget in full:"
+            f" {settings.gateways} times the agreed amount.",
             do=REMEDY,
         )
     if settings.gateways > 1 and not settings.answers_url:
@@ -34,22 +33,22 @@ def check_shared(settings: GatewaySettings) -> None:
         )
     is_shared = settings.answers_url and settings.limits_url
     if is_shared and _database(settings.answers_url) == _database(settings.limits_url):
-        raise CommandError("A day of answers would fill the store that decides on limits.", do=ANSWERS_REMEDY)
+        raise CommandError("Kept answers would fill the store of limits.", do=ANSWERS_REMEDY)
 
 
 def doubts_on_answers(settings: GatewaySettings) -> str:
-    """Return what an operator should know of where answers under idempotency keys are kept; empty where all is well."""
+    """Return a warning about the store of answers under idempotency keys; empty if there is none."""
     if not settings.limits_url:
         return ""
     if not settings.answers_url:
         return "in this process: at another gateway a repeated request runs again (PENSTOCK_ANSWERS_URL)"
     if _server(settings.answers_url) == _server(settings.limits_url):
-        return "on the limits' server, whose memory they share (PENSTOCK_ANSWERS_URL)"
+        return "on the limits' server, in the same memory (PENSTOCK_ANSWERS_URL)"
     return ""
 
 
 def _database(url: str) -> tuple[str, str]:
-    """Return the server and the number of its database that a URL names, as the client reads it."""
+    """Return the server and database number of a URL, as the client reads it."""
     parts = urlsplit(url)
     named = parse_qs(parts.query).get("db", [])
     path = "" if parts.scheme == "unix" else parts.path.strip("/")
@@ -63,7 +62,7 @@ def _server(url: str) -> str:
 
 @contextmanager
 def limits_of_this_home(settings: GatewaySettings, *, is_supervised: bool) -> Iterator[None]:
-    """Keep other gateways out of this home while its limits are counted in this process."""
+    """Keep other gateways out of this home while this process counts its limits."""
     check_shared(settings)
     if settings.limits_url:
         yield
@@ -74,8 +73,8 @@ def limits_of_this_home(settings: GatewaySettings, *, is_supervised: bool) -> It
             stack.enter_context(lock.held(file, shared=is_supervised))
         except BlockingIOError as error:
             raise CommandError(
-                f"Another gateway of {settings.paths.root} ({lock.holders(file)}) counts limits and budgets: with two,"
-                " both would be given twice.",
+                f"Another gateway of {settings.paths.root} ({lock.holders(file)}) counts limits and budgets: two would"
+                " grant them twice.",
                 do=f"End that one. {REMEDY}",
             ) from error
         yield

@@ -1,4 +1,4 @@
-"""The promises that ship with the platform: tiers, windows, error-budget policy and tolerances of rollouts.
+"""The promises that ship with the platform: tiers, windows, error-budget policy, tolerances of rollouts.
 
 The files lie in the wheel or, in a checkout, under ``slo/``; the rooms that use the data parse it.
 """
@@ -51,19 +51,16 @@ def read(folder: Path) -> dict[Tier, SloTier]:
 
 @lru_cache(maxsize=1)
 def load() -> dict[Tier, SloTier]:
-    """Return the platform's tiers."""
     return read(shipped("slo_specs", "slo/specs"))
 
 
 @lru_cache(maxsize=1)
 def windows() -> Windows:
-    """Return the windows of burn-rate alerts."""
     return _parsed("windows", alert_windows.parse)
 
 
 @lru_cache(maxsize=1)
 def policy() -> Policy:
-    """Return the error budget policy."""
     return _parsed("budget_policy", budget_policy.parse)
 
 
@@ -78,7 +75,6 @@ def gates(tier: Tier) -> Gates:
 
 
 def promised() -> Promised:
-    """Return the tiers and the number of bad events below which a budget is not judged."""
     return Promised(tiers=load(), least_bad_events=windows().least_bad_events)
 
 

@@ -1,4 +1,4 @@
-"""Which database, artifact store, signer and verifier the settings name. Imports cost something: each stands alone."""
+"""The database, artifact store, signer and verifier that the settings name; each import stands alone, for its cost."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def database_dsn(settings: DatabaseSettings) -> str:
-    """Return the address of the database: the one that is named, or the home's embedded one."""
+    """Return the database's address: the named one, or the home's embedded one."""
     from penstock.connectors.postgres.embedded import dsn_of
 
     return settings.database_address or with_user(dsn_of(settings.paths.postgres), settings.database_user)
 
 
 async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) -> "Delivered":
-    """Bring the spool of a gateway that does not come back to the ledger, or raise ``CommandError``."""
+    """Deliver the spool of a gateway that does not come back, or raise ``CommandError``."""
     from penstock.connectors.postgres.database import Database
     from penstock.connectors.postgres.ledger import PostgresLedger
     from penstock.connectors.spool.by_hand import deliver
@@ -32,7 +32,7 @@ async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) 
 
 
 def open_store(settings: ArtifactSettings) -> ArtifactStore:
-    """Return the artifact store: the home's folder, or S3. Satisfies the gateway's and the worker's ports too."""
+    """Return the artifact store, the home's folder or S3: it fits the gateway's and the worker's ports too."""
     if settings.artifact_store:
         from penstock.connectors.s3.store import S3Store
 
@@ -43,14 +43,13 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
 
 
 def open_signer(settings: Told) -> Signer:
-    """Return the signer with the home's key pair, which is made at the first call."""
+    """Return the signer with the home's key pair, which the first call makes."""
     from penstock.connectors.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)
 
 
 def open_verifier(settings: WorkerSettings) -> SignatureVerifier:
-    """Return the verifier with the platform's public key, or with the home's own."""
     from penstock.connectors.signing.keys import PUBLIC
     from penstock.connectors.signing.openssf import PublicKeyVerifier
 

@@ -1,4 +1,4 @@
-"""Composition root of a worker: settings in, one agent out."""
+"""Composition root of a worker: one agent from the settings."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ from penstock.worker.gate_config import GateConfig, QueueOrder
 
 
 def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
-    """Run one worker until it is drained; exits with 1 where it failed, with 2 where it was forced."""
+    """Run one worker until it is drained; exit with 1 if it failed, with 2 if it was forced."""
     logs.configure("worker", level=settings.log_level)
     check_files(settings, WorkerSettings)
     check_free(settings.host, settings.worker_port, "PENSTOCK_WORKER_PORT")
@@ -64,7 +64,7 @@ async def _run(settings: WorkerSettings, version: VersionId, worker: WorkerId) -
 
 
 class Workplace:
-    """What the settings mean for one worker of this machine."""
+    """The settings, applied to one worker of this machine."""
 
     def __init__(self, settings: WorkerSettings, worker: WorkerId) -> None:
         self._settings, self._worker = settings, worker
@@ -89,7 +89,7 @@ class Workplace:
         return log_files.is_alive(self._engines / f"{worker}.pid")
 
     def place(self, port: int) -> Place:
-        """Return where the engine runs: an open queue leaves its queue unbound, a fair one has its steps shared."""
+        """Return the engine's place: the open order leaves its queue unbound, the fair one shares its steps."""
         order = self._settings.door_order
         return Place(
             host=self._settings.host,
@@ -103,7 +103,6 @@ class Workplace:
         )
 
     def config(self, version: VersionId, place: Place) -> AgentConfig:
-        """Return who this worker is."""
         ours = self._settings
         return AgentConfig(
             worker=self._worker,
@@ -127,7 +126,6 @@ class Workplace:
         )
 
     def ports(self, version: VersionId, place: Place, forking: Forking) -> Ports:
-        """Return what its agent works with."""
         clock = SystemClock()
         return Ports(
             obtain=self._obtain,
@@ -154,7 +152,7 @@ class Workplace:
         )
 
     def forking(self) -> Forking:
-        """Return the way to the pre-imported parent: a shared one, or one of our own."""
+        """Return the pre-imported parent: a shared one, or this worker's own."""
         shared = self._settings.zygote_socket
         own = self._engines / f"{self._worker}.zygote"
         return Forking(
@@ -218,7 +216,7 @@ class Workplace:
         return node.obtain(digest, watch)
 
     def _controller(self) -> str:
-        """Return where the controller is now: it may have come back at another address."""
+        """Return the controller's present address: a restarted one may have another."""
         if self._settings.controller_url:
             return self._settings.controller_url
         try:
@@ -228,7 +226,6 @@ class Workplace:
 
 
 def _arguments(version: VersionId, copy: Copy, place: Place) -> tuple[str, ...]:
-    """Return what the engine of this version is started with."""
     manifest = copy.manifest
     if manifest.runtime is Runtime.VLLM:
         return arguments(version, manifest, copy.folder, place)
@@ -246,7 +243,7 @@ def _arguments(version: VersionId, copy: Copy, place: Place) -> tuple[str, ...]:
 
 
 def _digest(store: ArtifactStore, version: VersionId) -> str:
-    """Return the digest of the version, or raise ``ArtifactRefused`` where its name is not exactly one's."""
+    """Return the version's digest; ``ArtifactRefused`` unless its name fits exactly one version."""
     _, _, digits = version.partition("@")
     found = (digits,) if is_sha256(digits) else store.signed(digits) if digits else ()
     if len(found) != 1:
@@ -255,5 +252,5 @@ def _digest(store: ArtifactStore, version: VersionId) -> str:
 
 
 def _url(settings: WorkerSettings, place: Place, *, secure: bool) -> str:
-    """Return where it is reached; the controller puts in where a worker is that listens on all its addresses."""
+    """Return the worker's address; the controller replaces one that means all addresses."""
     return url_at(settings.advertise or place.host, place.port, secure=secure)

@@ -1,4 +1,4 @@
-"""Who gives a worker its secrets: whoever starts it, from the platform's key, which the worker itself never reads."""
+"""A worker's secrets, derived from the platform's key, which the worker itself never reads."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,24 +14,23 @@ from penstock.supervision.files import write_private
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSecrets:
-    """What one worker holds: the key of tickets for it, and what it shows with its reports of its one version."""
+    """One worker's secrets: the key of its tickets, and the bearer of its reports."""
 
     ticket_key: bytes
     bearer: str
 
     def __repr__(self) -> str:
-        """Hide everything."""
         return "WorkerSecrets(…)"
 
 
 def made_for(settings: KeySettings, worker: WorkerId, version: VersionId) -> str:
-    """Return the text of a worker's key file, or raise ``CommandError`` where there is no platform key."""
+    """Return the text of a worker's key file; ``CommandError`` without a platform key."""
     key = keys.read(settings).platform[0]
     return f"{worker_secret(key, worker).hex()} {worker_bearer(key, worker, version)}"
 
 
 def provide(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
-    """Write the worker's secrets where it looks for them; raises like ``made_for``."""
+    """Write the worker's key file in this home; raises like ``made_for``."""
     file = settings.paths.worker_key(worker)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, made_for(settings, worker, version))

@@ -1,6 +1,6 @@
-"""The command line. Each command talks to the running platform over its public and operator APIs, or runs a process.
+"""The command line: each command asks a running platform over its APIs, or runs a process.
 
-Imports of rooms happen inside the commands: `penstock --help` and `penstock ask` should not wait for a database driver.
+Rooms are imported inside the commands: `penstock --help` and `penstock ask` should not wait for a database driver.
 """
 
 from typing import Annotated
@@ -86,5 +86,4 @@ def _common(
 
 
 def main() -> None:
-    """Run the command line."""
     app()

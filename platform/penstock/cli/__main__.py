@@ -1,4 +1,4 @@
-"""``python -m penstock.cli`` is ``penstock``: how the supervisor starts its children with its own interpreter."""
+"""``python -m penstock.cli`` is ``penstock``: supervisors start their children with their own interpreter."""
 
 from penstock.cli import main
 

@@ -1,4 +1,4 @@
-"""`penstock aliases …`: the names that callers use, and the versions or rules that they lead to."""
+"""`penstock aliases …`: the names that callers use, with the versions or rules behind them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,9 +24,9 @@ def set_alias(
     shares: Annotated[list[str], typer.Argument(help="VERSION, or several as VERSION=PERCENT that add up to 100.")],
     *,
     override: Annotated[
-        list[str] | None, typer.Option(help="TENANT=VERSION: this tenant has that one of the versions; repeat it.")
+        list[str] | None, typer.Option(help="TENANT=VERSION: this tenant gets that version; may be repeated.")
     ] = None,
-    no_overrides: Annotated[bool, typer.Option("--no-overrides", help="Take all tenants' overrides away.")] = False,
+    no_overrides: Annotated[bool, typer.Option("--no-overrides", help="Remove all tenants' overrides.")] = False,
 ) -> None:
     """Point an alias at a version, or share it among several.
 
@@ -38,7 +38,7 @@ def set_alias(
 
     * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10 --override acme=new@ba9876543210`
 
-    Overrides stay as they are where none is named.
+    Without `--override` and `--no-overrides` the overrides stay as they are.
     """
     with explained():
         body: dict[str, object] = {"shares": [arguments.share(text) for text in shares]}
@@ -50,8 +50,8 @@ def set_alias(
 
 @app.command("remove")
 @as_caller
-def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take away.")]) -> None:
-    """Take an alias away; requests that name it are refused from then on."""
+def remove_alias(alias: Annotated[str, typer.Argument(help="The alias to remove.")]) -> None:
+    """Remove an alias; requests that name it are refused from then on."""
     with explained():
         operator(load()).delete(f"/aliases/{alias}")
         out.print(f"{alias} is removed.")
@@ -60,7 +60,7 @@ def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take awa
 @app.command("list")
 @as_caller
 def list_aliases() -> None:
-    """List the aliases and where they lead."""
+    """List the aliases with their versions or rules."""
     with explained():
         caller = operator(load())
         screen.show(views.listed(caller.get("/aliases")["aliases"], caller.get("/autos")["autos"]))
@@ -71,15 +71,17 @@ def list_aliases() -> None:
 def auto_alias(
     alias: Annotated[str, typer.Argument(help="The name that callers use, for example `auto`.")],
     *,
-    file: Annotated[Path | None, typer.Option(help="A YAML file with its rules; without it they are shown.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
+    file: Annotated[
+        Path | None, typer.Option(help="A YAML file with its rules; without it the present rules are shown.")
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the name.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Show how often the models of two rules agree.")] = False,
-    hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report is of so many hours.")] = 24.0,
+    hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report covers these last hours.")] = 24.0,
 ) -> None:
-    """Let a name stand for rules: the first one that fits says which model answers.
+    """Make a name choose the model by rules: the first rule that fits the request answers it.
 
-    Write the smallest model first. Whether a model is able to answer is looked at in any case: its context, its task,
-    tool calls, its chat template, the caller's `x-penstock-price-cap`. So a file may be as short as this:
+    Write the smallest model first. A rule also needs a model that is able to answer: context length, task, tool calls,
+    chat template, and the caller's `x-penstock-price-cap` are checked in any case. So a file may be as short as this:
 
     * `rules: [{name: small, to: smollm2}, {name: rest, to: big}]`
 
@@ -89,25 +91,25 @@ def auto_alias(
 
     * `rules: [{name: short, to: smollm2, prompt_tokens: 1000, tools: false}, {name: rest, to: big@0123456789ab}]`
 
-    Answers name the version in `x-penstock-version` and the rule in `x-penstock-auto`; who sends that header back
-    with the next request of a conversation stays at that rule or moves on to a later one.
+    Answers name the version in `x-penstock-version` and the rule in `x-penstock-auto`. A caller that sends that header
+    back with the next request of a conversation stays at that rule or moves on to a later one.
 
-    Would the small model have done? `compare` names another rule, whose model is asked some of what this one has
-    answered, unseen and at the platform's cost: at most `compare_per_s` (0.2, up to 10) a second in each gateway.
-    A rule below one that fits everything leads nobody anywhere, and can be compared with: so you try a model before
-    its first caller.
+    Would the small model have done? `compare` names another rule: its model gets copies of some requests of this rule,
+    unseen by callers and at the platform's cost, at most `compare_per_s` (0.2, up to 10) a second in each gateway.
+    A rule below one that fits everything gets no requests, but can be compared with: try a model before its first
+    caller.
 
     * `rules: [{name: short, to: smollm2, prompt_tokens: 1000}, {name: rest, to: big, compare: short}]`
 
     * `rules: [{name: all, to: big, compare: small}, {name: small, to: smollm2}]`
 
-    `--report` tells how often it would have agreed, and what it would have cost.
+    `--report` shows how often the other model would have agreed, and its price.
 
     For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
     """
     with explained():
         if (file is not None) + remove + report > 1:
-            raise CommandError("--file, --remove and --report are three acts.", do="Give one of them.")
+            raise CommandError("--file, --remove and --report exclude each other.", do="Give one of them.")
         caller = operator(load())
         if remove:
             caller.delete(f"/autos/{alias}")
@@ -128,10 +130,11 @@ def compare_versions(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
 ) -> None:
-    """Say how versions that share an alias do, beside the one with the largest share. It may be asked at any moment.
+    """Compare the versions that share an alias with the one that has the largest share, at any moment.
 
-    Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or there is too
-    little to say (wait). A strength of 1 decides. Requests are compared with others of like prompts and like company.
+    Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or the evidence is
+    too
+    small (wait). A strength of 1 decides. Requests are compared with others of similar prompts and load.
 
     For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
     `penstock aliases compare chat`

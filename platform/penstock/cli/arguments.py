@@ -27,10 +27,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
 class Api(Protocol):
-    """The operators' API."""
-
     def get(self, path: str) -> Any:  # noqa: ANN401  JSON
-        """Return what is at a path."""
         ...
 
 
@@ -57,7 +54,6 @@ def length(text: str) -> float:
 
 
 def micro_usd(dollars: str) -> int:
-    """Return dollars as whole micro-dollars."""
     try:
         amount = Decimal(dollars) * MICRO
         if 0 <= amount <= MOST_MICRO and amount == amount.to_integral_value():
@@ -129,7 +125,7 @@ def tenants(text: str, api: Api) -> list[str] | None:
 
 
 def base(name: str, api: Api) -> ModelVersion:
-    """Return the version that an adapter is made for, by its name or by an alias that leads to it alone."""
+    """Return the version that an adapter is made for, by name or by an alias of that version alone."""
     if "@" not in name:
         routes = {route["alias"]: route["shares"] for route in api.get("/aliases")["aliases"]}
         versions = [share["version"] for share in routes.get(name, []) if share["weight"]]

@@ -1,4 +1,4 @@
-"""`penstock ask`: one question to the running platform, as any client would ask it."""
+"""`penstock ask`: one question to the running platform, as a client asks it."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from penstock.cli.terminal import err, explained, out
 
 def ask(
     question: Annotated[
-        str, typer.Argument(help="What to ask; - reads it from the standard input.", show_default=False)
+        str, typer.Argument(help="The question; - reads it from the standard input.", show_default=False)
     ] = "",
     image: Annotated[
         Path | None, typer.Option(help="An image to be classified: JPEG, PNG or WebP.", show_default=False)
@@ -25,7 +25,7 @@ def ask(
     ] = "",
     key: Annotated[str, typer.Option(help="An API key; default: the demo tenant's.", show_default=False)] = "",
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens.")] = 256,
-    stages: Annotated[bool, typer.Option(help="Show where the time went.")] = True,
+    stages: Annotated[bool, typer.Option(help="Show the time of each stage.")] = True,
 ) -> None:
     """Ask a model a question; the answer streams to the screen.
 
@@ -46,7 +46,6 @@ def ask(
 
 
 def _classify(question: str, image: Path, model: str, key: str, *, stages: bool) -> None:
-    """Show what is on an image."""
     from penstock.apps.settings import load
     from penstock.cli.classify import show
     from penstock.clients import classic
@@ -56,7 +55,9 @@ def _classify(question: str, image: Path, model: str, key: str, *, stages: bool)
 
     with explained():
         if question:
-            raise CommandError("An image is classified, and a question about it is not read.", do="Leave out the one.")
+            raise CommandError(
+                "An image is classified, without a question.", do="Leave out the question, or the image."
+            )
         given = classic.image_of(image)
         with connections.gateway(load(), key) as http:
             answer = classic.classify(http, classic.image_model(http, model), given, SystemClock().monotonic)

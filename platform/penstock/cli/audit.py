@@ -1,4 +1,4 @@
-"""`penstock audit`: who did what to what, and when; a tenant's own keys see what concerns their tenant."""
+"""`penstock audit`: administrative acts; a tenant's own keys see those of their tenant."""
 
 import json
 from typing import Annotated
@@ -21,16 +21,19 @@ MOST = 1000
 def audit(
     since: Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="the beginning")] = "",
     until: Annotated[str, typer.Option(help="Before this UTC day or moment.", show_default="now")] = "",
-    actor: Annotated[str, typer.Option(help="Only acts of this key's id, or of `platform`.", show_default="all")] = "",
+    actor: Annotated[str, typer.Option(help="Only acts of this key id, or of `platform`.", show_default="all")] = "",
     action: Annotated[
-        str, typer.Option(help="Only acts of this kind, as `key.revoke`, or `key` for all of keys.", show_default="all")
+        str,
+        typer.Option(
+            help="Only acts of this kind, such as `key.revoke`, or `key` for all about keys.", show_default="all"
+        ),
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, max=MOST, help="So many of the newest.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The number of acts, newest first.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line; times in Unix seconds.")] = False,
 ) -> None:
     """List administrative acts, newest first.
 
-    A tenant's admins and auditors see those that concern their tenant, operators all.
+    A tenant's admins and auditors see those of their tenant, operators all.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""`penstock budgets …`: what may be spent a day and a month, and what was."""
+"""`penstock budgets …`: spend caps of a day and a month, and the spend."""
 
 from typing import Annotated
 
@@ -22,9 +22,9 @@ app = typer.Typer(
 @app.command("show")
 @as_caller
 def show_budgets(
-    scope: Annotated[str, typer.Argument(help="Only this one's, as tenant:shop.", show_default="all")] = "",
+    scope: Annotated[str, typer.Argument(help="Only this scope, such as tenant:shop.", show_default="all")] = "",
 ) -> None:
-    """Show what was spent of each budget in the present day and month, the fullest first.
+    """Show the spend of each budget in the present day and month, the fullest first.
 
     For example: `penstock budgets show`, or `penstock budgets show org:retail`.
     """
@@ -36,11 +36,11 @@ def show_budgets(
 @app.command("set")
 @as_caller
 def set_budget(
-    scope: Annotated[str, typer.Argument(help="Whose: key:ID, tenant:ID or org:ID.")],
-    per_day: Annotated[str, typer.Option(help="Dollars a day; 0 takes the cap away.", show_default="as it is")] = "",
+    scope: Annotated[str, typer.Argument(help="The budget's scope: key:ID, tenant:ID or org:ID.")],
+    per_day: Annotated[str, typer.Option(help="Dollars a day; 0 removes the cap.", show_default="as it is")] = "",
     per_month: Annotated[str, typer.Option(help="Dollars a month; 0 likewise.", show_default="as it is")] = "",
 ) -> None:
-    """Cap what somebody may spend. What was already spent in the present day or month counts.
+    """Cap the spend of a key, tenant or organisation. Earlier spend of the present day or month counts.
 
     For example:
 
@@ -51,7 +51,7 @@ def set_budget(
     with explained():
         kind, _, name = scope.partition(":")
         if not name:
-            raise CommandError(f"{scope!r} names nobody.", do="Give key:ID, tenant:ID or org:ID.")
+            raise CommandError(f"{scope!r} names no budget.", do="Give key:ID, tenant:ID or org:ID.")
         given = {"spend_per_day": per_day, "spend_per_month": per_month}
         caps = {field: micro_usd(amount) for field, amount in given.items() if amount}
         if not caps:

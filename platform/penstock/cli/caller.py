@@ -1,7 +1,7 @@
-"""Who calls the controller, and where it is: ``--key`` and ``--url``, the same two for every command that speaks to it.
+"""``--key`` and ``--url``: the caller of the controller and its address, for every command that asks it.
 
-Without them a command is the operator of the home that it finds. With them it needs no home: it is whoever holds the
-key, from any machine that reaches the address.
+Without them a command is the operator of the home that it finds. With them it needs no home, and runs on any machine
+that reaches the address.
 """
 
 import inspect
@@ -16,7 +16,7 @@ Key = Annotated[
     typer.Option(
         "--key",
         envvar="PENSTOCK_KEY",
-        help="An admin's API key; an auditor's where nothing is changed.",
+        help="An admin's API key; for reading, an auditor's.",
         show_default="the operators' of this home",
         rich_help_panel="Caller",
     ),
@@ -34,7 +34,7 @@ Url = Annotated[
 
 
 def as_caller(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take ``--key`` and ``--url`` beside its own words."""
+    """Add ``--key`` and ``--url`` to a command."""
 
     @wraps(command)
     def called(*arguments: Any, key: str = "", url: str = "", **named: Any) -> None:  # noqa: ANN401  the command's own

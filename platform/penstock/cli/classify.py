@@ -1,4 +1,4 @@
-"""`penstock classify`: what texts are, by a model that knows classes, as any client would ask for it."""
+"""`penstock classify`: labels of texts by a classifier, as a client asks for them."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +18,9 @@ def classify(
     ] = None,
     model: Annotated[str, typer.Option(help="An alias, or a version as name@digest.")] = "topics",
     key: Annotated[str, typer.Option(help="An API key; default: the demo tenant's.", show_default=False)] = "",
-    stages: Annotated[bool, typer.Option(help="Show where the time went.")] = True,
+    stages: Annotated[bool, typer.Option(help="Show the time of each stage.")] = True,
 ) -> None:
-    """Tell the best label of each text, and its score; a line for each.
+    """Print the best label of each text with its score, a line for each.
 
     For example:
 
@@ -42,7 +42,7 @@ def classify(
 
 
 def show(answer: "Labelled", *, stages: bool) -> None:
-    """Print the labels with their scores, a line for each, and where the time went where that is wanted."""
+    """Print the labels with their scores, a line for each, and the times of the stages if wanted."""
     from penstock.clients.chat import breakdown
 
     for label, score in answer.found:

@@ -1,4 +1,4 @@
-"""`penstock diagnose`: what holds the platform up, by evidence, and what helps."""
+"""`penstock diagnose`: the bottleneck by evidence, and the remedies."""
 
 import json
 from dataclasses import dataclass
@@ -39,9 +39,9 @@ class Asked:
 def diagnose(
     window: Annotated[
         str,
-        typer.Option(help="Of how long: 90s, 5m, 1h.", show_default="5m of a Prometheus, else 15s from now on"),
+        typer.Option(help="The length of time: 90s, 5m, 1h.", show_default="5m of a Prometheus, else 15s from now on"),
     ] = "",
-    until: Annotated[str, typer.Option(help="Ending at this UTC moment; of a Prometheus.", show_default="now")] = "",
+    until: Annotated[str, typer.Option(help="Its end as a UTC moment; needs a Prometheus.", show_default="now")] = "",
     prometheus: Annotated[
         str,
         typer.Option(
@@ -52,16 +52,19 @@ def diagnose(
     ] = "",
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Write what was measured to this file, for a colleague.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Judge what such a file holds, without a platform.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Write the measurements to this file, for a colleague.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Judge the measurements of such a file, without a platform.")
+    ] = None,
 ) -> None:
-    """Name the bottleneck from evidence: where requests' time went, which promise is broken, by what, and what helps.
+    """Name the bottleneck from evidence: the time of each stage, the broken promise, its cause, and the remedies.
 
-    Each known cause is found, ruled out, or left open because something is unknown; what is unknown rules nothing out.
+    Each known cause is found, ruled out, or left open because something is unknown; unknown values rule nothing out.
     Remedies come cheapest first.
 
-    Ends with 0 where nothing is wrong, 3 where a bottleneck is found, and 4 where a promise is broken without a known
-    cause or too little was measured.
+    Ends with 0 if nothing is wrong, 3 if a bottleneck is found, and 4 if a promise is broken without a known cause or
+    too
+    little was measured.
 
     For example:
 
@@ -117,14 +120,11 @@ def _of_prometheus(prometheus: "Prometheus", asked: Asked) -> "Recording":
     window = PrometheusWindow(prometheus, asked.seconds or LOOK_BACK_S, asked.until or None)
     says = f"the last {window.seconds:.0f} s, from {prometheus.url}"
     if window.seconds - window.seen_s > window.seconds * UNSEEN_RATIO:
-        says += (
-            f", which has seen only {window.seen_s:.0f} s of it (what is unknown may be known of a shorter --window)"
-        )
+        says += f", which has data for only {window.seen_s:.0f} s of it (a shorter --window may leave less unknown)"
     return record(window, says)
 
 
 def write(recording: "Recording", file: Path) -> None:
-    """Write a recording; raises ``CommandError``."""
     from penstock.diagnosis.recording import as_json
 
     try:
@@ -134,7 +134,6 @@ def write(recording: "Recording", file: Path) -> None:
 
 
 def read(file: Path) -> "Recording":
-    """Read a recording; raises ``CommandError``."""
     from penstock.diagnosis.recording import of_json
 
     try:

@@ -1,4 +1,4 @@
-"""`penstock embed`: texts to vectors, as any client would ask for them."""
+"""`penstock embed`: vectors of texts, as a client asks for them."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`penstock explain`: why a request was as it was, and why the controller did what it did."""
+"""`penstock explain`: the life of a request, and the controller's decisions."""
 
 import json
 from typing import Annotated
@@ -20,20 +20,27 @@ MOST = 1000
 def explain(
     request_id: Annotated[
         str,
-        typer.Argument(help="As the answer's header x-request-id, its body or the log says it.", show_default=False),
+        typer.Argument(
+            help="The request's id: from the answer's header x-request-id, its body or the log.", show_default=False
+        ),
     ] = "",
-    decisions: Annotated[bool, typer.Option("--decisions", help="Of the controller, instead of a request.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, help="So many of the newest decisions.")] = 50,
+    decisions: Annotated[
+        bool, typer.Option("--decisions", help="Show the controller's decisions instead of a request.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The number of decisions, newest first.")] = 50,
     gateway: Annotated[
         list[str] | None,
-        typer.Option(help="A gateway's address; a name of many addresses, or several.", show_default="this home's"),
+        typer.Option(
+            help="A gateway's address, or a name with several addresses; may be repeated.", show_default="this home's"
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything that is kept, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole record as JSON.")] = False,
 ) -> None:
-    """Tell the life of a request that has ended: waits, limits, workers, tokens, price, promises.
+    """Tell the life of an ended request: waits, limits, workers, tokens, price, promises.
 
-    A key sees its own requests, a tenant's admins and auditors the tenant's, operators all. With `--decisions` tell
-    operators what the controller changed, from which signal, against which objective.
+    A key sees its own requests, a tenant's admins and auditors the tenant's, operators all. With `--decisions`
+    operators
+    see the controller's changes, each with its signal and objective.
 
     For example:
 
@@ -49,7 +56,7 @@ def explain(
         elif request_id:
             _request(request_id, gateway or [], as_json=as_json)
         else:
-            raise CommandError("Nothing was named.", do="Give a request's id, or --decisions.")
+            raise CommandError("There is nothing to explain.", do="Give a request's id, or --decisions.")
 
 
 def _request(request_id: str, gateways: list[str], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`penstock keys …`: who may call."""
+"""`penstock keys …`: API keys."""
 
 from typing import Annotated
 
@@ -14,9 +14,9 @@ from penstock.views import tenants as views
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
 ROLES = (
-    "infer asks models. auditor reads its tenant's usage, keys, budgets and audit log. admin reads the same and keeps "
-    "its tenant's keys: makes, changes, rotates, revokes. Both do so by these commands with `--key` and `--url`. "
-    "Of the tenant operators, an auditor reads all tenants' and an admin does everything."
+    "infer calls models. auditor reads its tenant's usage, keys, budgets and audit log. admin reads the same and "
+    "manages its tenant's keys. Both use these commands with `--key` and `--url`. "
+    "In the tenant operators, an auditor reads all tenants' data and an admin may do everything."
 )
 Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
 
@@ -24,10 +24,10 @@ Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and
 @app.command("create")
 @as_caller
 def create_key(
-    tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
+    tenant: Annotated[str, typer.Argument(help="The tenant that the key belongs to.")],
     role: Annotated[Role, typer.Option(help=ROLES)] = Role.INFER,
-    model: Annotated[list[str] | None, typer.Option(help="Only for this alias; may be repeated.")] = None,
-    expires_in_s: Annotated[float, typer.Option(help="End by itself after so many seconds; 0 never.")] = 0.0,
+    model: Annotated[list[str] | None, typer.Option(help="Restrict the key to this alias; may be repeated.")] = None,
+    expires_in_s: Annotated[float, typer.Option(help="Seconds until the key expires; 0 never.")] = 0.0,
     plan: Annotated[
         list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {bounds.CAPS_HELP}")
     ] = None,
@@ -42,7 +42,7 @@ def create_key(
 
     * `penstock keys create shop --plan requests_per_min=60 --plan spend_per_day=2.50`
 
-    * `penstock keys create shop --role auditor` - reads of shop alone
+    * `penstock keys create shop --role auditor` - reads the affairs of shop alone
 
     * `penstock keys create operators --role admin` - for another operator of the platform
     """
@@ -59,7 +59,9 @@ def create_key(
 
 @app.command("list")
 @as_caller
-def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", show_default="all")] = "") -> None:
+def list_keys(
+    tenant: Annotated[str, typer.Argument(help="Only keys of this tenant.", show_default="all")] = "",
+) -> None:
     """List keys, never their secrets."""
     with explained():
         found = operator(load()).get("/keys")["keys"]
@@ -71,7 +73,7 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", 
 def change_plan(
     key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.CAPS_HELP}")]
 ) -> None:
-    """Change a key's own bounds; the tenant's hold beside them.
+    """Change a key's own bounds; its tenant's bounds hold as well.
 
     For example: `penstock keys plan 1a2B3c4D5e6F requests_per_min=60 max_streams=4`
     """
@@ -84,7 +86,7 @@ def change_plan(
 @app.command("revoke")
 @as_caller
 def revoke_key(key_id: Id) -> None:
-    """Make a key worthless within seconds, on every gateway."""
+    """Revoke a key; every gateway refuses it within seconds."""
     with explained():
         operator(load()).post(f"/keys/{key_id}/revoke")
         out.print(f"{key_id} is revoked.")
@@ -94,14 +96,14 @@ def revoke_key(key_id: Id) -> None:
 @as_caller
 def rotate_key(
     key_id: Id,
-    overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key works on.")] = 3600.0,
+    overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key stays valid.")] = 3600.0,
 ) -> None:
-    """Make a key's successor and show it; the old one works on for a while, so that callers can change over."""
+    """Make a key's successor and show it; the old key stays valid for the overlap."""
     with explained():
         _show_secret(operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s}))
 
 
 def _show_secret(answer: dict[str, object]) -> None:
-    """The secret alone goes to the standard output, so that a script can take it."""
+    """Print the secret alone on the standard output, for scripts."""
     out.print(str(answer["secret"]), markup=False, highlight=False, soft_wrap=True)
     err.print("This is the only time the key is shown.", style="dim")

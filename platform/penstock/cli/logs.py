@@ -1,4 +1,4 @@
-"""`penstock logs`: the last lines of this home's processes that say something, wherever the home is."""
+"""`penstock logs`: the last log lines of this home's processes."""
 
 import json
 from collections import deque
@@ -18,16 +18,16 @@ Line = tuple[str, str]
 
 def logs(
     what: Annotated[
-        str, typer.Argument(help="Whose: gateway, controller, worker, engine, postgres, …", show_default="all")
+        str, typer.Argument(help="The process: gateway, controller, worker, engine, postgres, …", show_default="all")
     ] = "",
     event: Annotated[
-        list[str] | None, typer.Option("--event", "-e", help="Only lines with this, such as `breaker_turned`.")
+        list[str] | None, typer.Option("--event", "-e", help="Only lines with this event, such as `breaker_turned`.")
     ] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="So many of the last.")] = 10,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="The number of lines.")] = 10,
 ) -> None:
-    """Print what processes of this home logged last, the newest at the end.
+    """Print the last log lines of this home's processes, the newest at the end.
 
-    Of what tells no time, such as an engine's own log, it is the file that was written last.
+    Logs without times, such as an engine's own, are those of the file that was written last.
 
     For example:
 
@@ -42,7 +42,7 @@ def logs(
 
 
 def _files(settings: Settings, what: str, events: Sequence[str]) -> list[Path]:
-    """Return the logs of this home, the oldest first, or say where else they are."""
+    """Return the logs of this home, the oldest first; ``CommandError`` names other places to look."""
     folder = settings.paths.logs
     found = sorted(folder.glob(f"{what}*.log*"), key=lambda path: path.stat().st_mtime)  # those that were cut away too
     if not found:
@@ -55,7 +55,9 @@ def _files(settings: Settings, what: str, events: Sequence[str]) -> list[Path]:
 
 
 def _last(files: Sequence[Path], events: Sequence[str], most: int) -> list[str]:
-    """Return the last lines with one of these words: those that tell their time in its order, else of one file."""
+    """Return the last lines with one of these words: lines with a time in its order, after those of one file
+    without.
+    """
     told: list[Line] = []
     untold: list[str] = []
     for path in files:
@@ -73,7 +75,7 @@ def _lines(path: Path, events: Sequence[str]) -> Iterator[Line]:
 
 
 def _time_of(text: str) -> str:
-    """Return when a line of our own was written; nothing for other programs' lines."""
+    """Return the time of one of our own lines; empty for other programs' lines."""
     try:
         line = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`penstock models …`: the versions that may be served."""
+"""`penstock models …`: model versions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,15 +16,15 @@ from penstock.views import versions
 
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")
 
-_ENGINE = f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(arguments.ENGINE_NUMBERS)}, dtype."
+_ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {', '.join(arguments.ENGINE_NUMBERS)}, dtype."
 
 
 Tenants = Annotated[
-    str, typer.Option(help="For whom alone it is, as A,B; for others there is no such name. Default: everybody.")
+    str, typer.Option(help="The tenants that may use it, as A,B; to others the name does not exist. Default: all.")
 ]
 Golden = Annotated[
     Path | None,
-    typer.Option(help="A JSON file of questions with known answers, which each worker must get right to be ready."),
+    typer.Option(help="A JSON file of questions with known answers; a worker must answer them correctly to be ready."),
 ]
 
 
@@ -46,7 +46,7 @@ def show_model(version: Annotated[str, typer.Argument(help="A version as name@di
 
 @app.command("prepare")
 def prepare_models() -> None:
-    """Fetch, convert and sign the demo models, without starting anything; quick where that is done already."""
+    """Fetch, convert and sign the demo models without starting anything; quick if that is done already."""
     import asyncio
 
     from penstock.apps.models import ensure_demo
@@ -65,12 +65,12 @@ def push_model(  # noqa: PLR0913  one for each option
         str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
     ],
     licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
-    origin: Annotated[str, typer.Option(help="Where the weights came from; default: the name of the source.")] = "",
+    origin: Annotated[str, typer.Option(help="The origin of the weights; default: the name of the source.")] = "",
     *,
-    base: Annotated[str, typer.Option(help="Of an adapter (a PEFT folder): the version or alias it is made for.")] = "",
+    base: Annotated[str, typer.Option(help="For an adapter (a PEFT folder): its base, a version or alias.")] = "",
     tenants: Tenants = "",
-    workers: Annotated[int, typer.Option(min=0, help="Workers to start of it; 1 turns an adapter on.")] = 0,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node that each worker spreads the weights over.")] = 1,
+    workers: Annotated[int, typer.Option(min=0, help="Workers to start; 1 turns an adapter on.")] = 0,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node over which each worker spreads the weights.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
 ) -> None:
@@ -123,9 +123,11 @@ def push_model(  # noqa: PLR0913  one for each option
 @as_caller
 def scale_model(
     version: Annotated[str, typer.Argument(help="A version as name@digest.")],
-    workers: Annotated[int, typer.Argument(min=0, help="How many; 0 ends all of them, once their answers are whole.")],
+    workers: Annotated[
+        int, typer.Argument(min=0, help="The number of workers; 0 ends all after their running answers.")
+    ],
 ) -> None:
-    """Say how many workers of a version there should be; in a cluster, how few there may be.
+    """Set the number of workers of a version; in a cluster, the least number.
 
     For example: `penstock models scale my-model@0123456789ab 3`
     """
@@ -138,50 +140,51 @@ def scale_model(
 @as_caller
 def own_model(
     version: Annotated[str, typer.Argument(help="A version as name@digest.")],
-    tenants: Annotated[str, typer.Argument(help="For whom alone it is, as A,B.")] = "",
+    tenants: Annotated[str, typer.Argument(help="The tenants that may use it, as A,B.")] = "",
     *,
-    everybody: Annotated[bool, typer.Option("--everybody", help="It is for everybody again.")] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Open it to all tenants again.")] = False,
 ) -> None:
-    """Say for which tenants a version is; for everybody else there is none of that name, wherever they look.
+    """Restrict a version to some tenants, or open it to everybody; to other tenants the name does not exist.
 
-    An alias that leads to it is there for whoever may have one of its versions. An adapter is for those that have its
-    base as well. Requests that run go on to their end. Refused while the version takes part in a rollout.
+    An alias that leads to it stays for the tenants that may use one of its versions. An adapter is for tenants that may
+    use its base as well. Running requests end normally. Refused while the version takes part in a rollout.
 
     For example: `penstock models tenants my-lora@0123456789ab acme,beta`, or `… --everybody`
     """
     with explained():
         if bool(tenants) == everybody:
-            raise CommandError("Say for whom it is.", do="Name tenants as A,B, or give --everybody.")
+            raise CommandError("There are no tenants.", do="Name tenants as A,B, or give --everybody.")
         api = operator(load())
         own = arguments.tenants(tenants, api)
         changed = api.put(f"/models/{version}/tenants", {"tenants": own})
-        out.print(f"{version} is for {', '.join(own or ['everybody'])}", highlight=False)
+        out.print(f"{version} is open to {', '.join(own or ['everybody'])}", highlight=False)
         if own and changed["aliases"]:
-            out.print(f"For everybody else it is no more behind {', '.join(changed['aliases'])}.", highlight=False)
+            out.print(f"Other tenants no longer reach it by {', '.join(changed['aliases'])}.", highlight=False)
 
 
 @app.command("pin")
 @as_caller
 def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as name@digest.")]) -> None:
-    """Have a version's workers never sleep, whoever else needs their memory, and wake those that do.
+    """Keep a version's workers awake whichever versions need their memory, and wake those that sleep.
 
-    An adapter's workers are its base's: they never sleep either, load it before all others and never let go of it.
+    An adapter is served by its base's workers: they stay awake too, load the adapter first and never unload it.
 
-    Refused where more would be pinned than the machine has memory for (PENSTOCK_POOL_BYTES), or more adapters of one
-    base than its engine has slots for (adapter_slots), less one, which stays free for all others.
+    Refused if the machine lacks memory for all pinned versions (PENSTOCK_POOL_BYTES), or if the base's engine would
+    have
+    no adapter slot left for other adapters (adapter_slots).
     """
     with explained():
         operator(load()).put(f"/deployments/{version}/pin", {})
-        out.print(f"{version} is pinned: its workers never sleep, and as an adapter never leaves them", highlight=False)
+        out.print(f"{version} is pinned: its workers never sleep, and an adapter stays loaded", highlight=False)
 
 
 @app.command("unpin")
 @as_caller
 def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as name@digest.")]) -> None:
-    """Let a version's workers sleep again, or let go of an adapter, while nobody uses it and others need its memory."""
+    """Let a version's workers sleep, or unload an adapter, when it is unused and other versions need the memory."""
     with explained():
         operator(load()).delete(f"/deployments/{version}/pin")
-        out.print(f"{version} is pinned no more", highlight=False)
+        out.print(f"{version} is no longer pinned", highlight=False)
 
 
 def _report(text: str) -> None:

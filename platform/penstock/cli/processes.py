@@ -1,4 +1,4 @@
-"""Commands that run or steer processes: the whole platform, one of its processes, a restart."""
+"""Commands that run or steer processes."""
 
 import os
 import signal
@@ -9,18 +9,18 @@ import typer
 
 from penstock.cli.terminal import explained, out
 
-Parent = Annotated[int, typer.Option(hidden=True, help="End when this process ends.")]
+Parent = Annotated[int, typer.Option(hidden=True, help="End with this process.")]
 
 
 class Restartable(StrEnum):
-    """What can be restarted without breaking a stream."""
+    """Processes that restart without breaking a stream."""
 
     GATEWAY = "gateway"
     WORKERS = "workers"
 
 
 def up(
-    question: Annotated[bool, typer.Option(help="Ask the platform a first question when it is ready.")] = True,
+    question: Annotated[bool, typer.Option(help="Ask a first question when the platform is ready.")] = True,
     tls: Annotated[
         bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
     ] = False,
@@ -39,7 +39,7 @@ def up(
 
     * `PENSTOCK_MODELS=smollm2 PENSTOCK_WORKERS=2 penstock up` - two workers of one model
 
-    * `penstock up --tls` - no process listens to another without its certificate
+    * `penstock up --tls` - each process shows the others its certificate
 
     * `penstock up --observe` - with metrics, rules and alerts, kept in the same folder
     """
@@ -54,7 +54,7 @@ def up(
 
 
 def down() -> None:
-    """Stop the platform of this home: drains first, like Ctrl-C in its terminal."""
+    """Stop the platform of this home; it drains first, as after Ctrl-C."""
     from penstock.apps.settings import load
     from penstock.local.down import stop
 
@@ -110,7 +110,7 @@ def controller(parent: Parent = 0) -> None:
 
 
 def init() -> None:
-    """Prepare the database of a platform, and write the operators' first key to its file; may run again at any time.
+    """Prepare a platform's database, and write the operators' first key to its file; may run again at any time.
 
     For example: `PENSTOCK_ADMIN_KEY_FILE=/run/out/admin.key penstock init`
     """
@@ -163,7 +163,7 @@ def worker_key(
 
 
 def _begin(parent: int = 0) -> None:
-    """Make what the process writes private, and let it end with its supervisor."""
+    """Make the process's files private, and end it with its supervisor."""
     from penstock.supervision.files import keep_private
     from penstock.supervision.parent import terminate_with
 

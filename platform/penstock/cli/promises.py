@@ -1,4 +1,4 @@
-"""`penstock slo …`: the promises as rules for Prometheus, and what is left of their error budgets."""
+"""`penstock slo …`: rules for Prometheus, and the state of the error budgets."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,11 @@ app = typer.Typer(no_args_is_help=True, help="Service level objectives: their ru
 
 @app.command("rules")
 def write_rules(
-    folder: Annotated[Path, typer.Argument(help="Where Prometheus reads rules; `rule_files` names it.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of Prometheus's rules, as `rule_files` names it.")],
 ) -> None:
     """Write the rules of all promises, and the alerts on causes, as files for Prometheus.
 
-    Older files of this command are replaced, others in the folder are left alone.
+    Older files of this command are replaced; other files in the folder stay.
 
     For example: `penstock slo rules /etc/prometheus/rules`
     """
@@ -30,11 +30,13 @@ def write_rules(
 
 @app.command("alertmanager")
 def write_alertmanager(
-    page: Annotated[str, typer.Option(help="Webhook that wakes somebody.", show_default="nobody")] = "",
-    ticket: Annotated[str, typer.Option(help="Webhook that opens a ticket.", show_default="nobody")] = "",
-    rollback: Annotated[str, typer.Option(help="Webhook that hears of burning promises.", show_default="nobody")] = "",
+    page: Annotated[str, typer.Option(help="Webhook of pages, which wake a person.", show_default="nobody")] = "",
+    ticket: Annotated[str, typer.Option(help="Webhook of tickets.", show_default="nobody")] = "",
+    rollback: Annotated[
+        str, typer.Option(help="Webhook of burning promises, for an automatic rollback.", show_default="nobody")
+    ] = "",
 ) -> None:
-    """Print a configuration for Alertmanager: pages and tickets, and which alert explains which.
+    """Print a configuration for Alertmanager: pages and tickets, and the alerts that explain others.
 
     For example: `penstock slo alertmanager --page https://pager.example/hook > alertmanager.yaml`
     """
@@ -53,12 +55,12 @@ def show_status(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Show what is left of each error budget, how fast it burns, when it is spent, and what that means for rollouts.
+    """Show each error budget: what is left, its burn rate, the forecast, and the pace of rollouts that follows.
 
-    A burn of 1 spends a budget exactly within its period, and 10 within a tenth of it. `-` is unknown, or few asked.
-    Of fewer events than an alert would speak of there is no verdict: they are counted, and said to be too few.
-    Without a Prometheus the processes' own pages tell what happened since they started: no burn, and no forecast.
-    Rollouts heed availability always, by the ledger, and the other promises where the controller has a Prometheus:
+    A burn of 1 spends a budget exactly within its period, and 10 within a tenth of it. `-` is unknown.
+    Fewer events than an alert waits for give no verdict: they are counted, and called too few.
+    Without a Prometheus the processes' own pages are read, since their start: without burn and forecast.
+    Rollouts always heed availability, by the ledger, and the other promises if the controller has a Prometheus:
     that of `penstock up --observe`, or PENSTOCK_BUDGETS_URL.
 
     For example:

@@ -1,4 +1,4 @@
-"""`penstock rollout …`: a candidate takes an alias over, stage by stage, judged while it runs."""
+"""`penstock rollout …`: a candidate takes over an alias, stage by stage."""
 
 import time
 from collections.abc import Iterator
@@ -28,47 +28,55 @@ _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
-Kinds = Annotated[Kind, typer.Option("--kind", help="Whether it is the same model by other means, or another one.")]
+Kinds = Annotated[Kind, typer.Option("--kind", help="The same model by other means, or another model.")]
 Shares = Annotated[
-    str, typer.Option("--shares", help="The shares to go through, in percent: 0 first for copies alone, 100 at last.")
+    str, typer.Option("--shares", help="The candidate's shares in percent, ascending: 0 for copies alone, 100 at last.")
 ]
-Patience = Annotated[float, typer.Option("--patience-s", min=0, help="Seconds without a proof until a share is held.")]
-Copies = Annotated[
-    float, typer.Option("--copies", min=0, help="Unseen copies a second that each gateway sends it; 0 for none.")
+Patience = Annotated[
+    float, typer.Option("--patience-s", min=0, help="Seconds without a proof after which a share is held.")
 ]
-Reason = Annotated[str, typer.Option(help="Why; it stands in the history and in the audit log.")]
-Override = Annotated[bool, typer.Option("--override-budget", help="Though the error budget is spent; needs --reason.")]
+Copies = Annotated[float, typer.Option("--copies", min=0, help="Shadow copies a second from each gateway; 0 for none.")]
+Reason = Annotated[str, typer.Option(help="The reason, for the history and the audit log.")]
+Override = Annotated[
+    bool, typer.Option("--override-budget", help="Go on although the error budget is spent; needs --reason.")
+]
 
 
 @app.command("start")
 @as_caller
 def start(  # noqa: PLR0913  one for each option
-    alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
-    candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
+    alias: Annotated[str, typer.Argument(help="The alias; its present version is the incumbent.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate version, as name@digest.")],
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
-    stage_s: Annotated[float, typer.Option(min=0, help="Seconds that each share lasts at least.")] = STAGES[0].min_s,
-    watch_s: Annotated[float, typer.Option(min=0, help="Seconds that it is watched with everything.")] = (
-        STAGES[-1].min_s
-    ),
+    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each share.")] = STAGES[0].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the watch at 100 %.")] = (STAGES[-1].min_s),
     patience_s: Patience = PATIENCE_S,
-    guard: Annotated[bool, typer.Option("--guard", help="Abort also what a person has promoted.")] = False,
+    guard: Annotated[
+        bool, typer.Option("--guard", help="Let automation abort a share that a person has promoted, too.")
+    ] = False,
     stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
-    first: Annotated[list[str] | None, typer.Option("--first", help="A tenant that has the candidate at once.")] = None,
+    first: Annotated[
+        list[str] | None, typer.Option("--first", help="A tenant that gets the candidate at once.")
+    ] = None,
     most_tokens: Annotated[
-        float, typer.Option(min=0, max=100, help="Hold it where it has more percent of the tokens, until it has all.")
+        float,
+        typer.Option(
+            min=0, max=100, help="Hold the rollout if the candidate exceeds this share of all tokens, in percent."
+        ),
     ] = 100.0,
     copies: Copies = ShadowCaps().per_s,
-    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Take a dearer price list.")] = False,
+    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Accept a more expensive price list.")] = False,
     override_budget: Override = False,
     reason: Reason = "",
 ) -> None:
     """Give a candidate a small share of an alias, and more as the evidence proves it no worse.
 
-    It is held or aborted by itself where the evidence speaks against it; an abort gives the incumbent everything back.
+    It is held or aborted automatically if the evidence is against it; an abort gives the incumbent its whole share
+    back.
     A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's `user`,
-    else by tenant. So one per cent may be any part of the tokens; --most-tokens bounds that part.
+    else by tenant. So one per cent of the callers may send any part of the tokens; --most-tokens bounds that part.
 
     For example:
 
@@ -96,18 +104,18 @@ def start(  # noqa: PLR0913  one for each option
 @app.command("plan")
 @as_caller
 def plan(  # noqa: PLR0913  one for each option
-    alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
-    candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
+    alias: Annotated[str, typer.Argument(help="The alias; its present version is the incumbent.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate version, as name@digest.")],
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
     patience_s: Patience = PATIENCE_S,
-    hours: Annotated[float, typer.Option(min=0.01, max=168, help="Take the traffic of so many hours.")] = 1.0,
+    hours: Annotated[float, typer.Option(min=0.01, max=168, help="Plan with the traffic of these last hours.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
 ) -> None:
-    """Say how long each share will take, what it can find out, and for which ones the traffic is too thin.
+    """Estimate the time and the detectable faults of each share, and name the shares with too little traffic.
 
-    Nothing is started. The figures hold for requests that find company: about as much load on each worker.
+    Nothing is started. The figures assume similar load on the workers of both versions.
 
     For example: `penstock rollout plan chat smollm2-135m-instruct@0123456789ab --shares 25,50,100 --hours 24`
     """
@@ -128,10 +136,12 @@ def plan(  # noqa: PLR0913  one for each option
 def status(
     alias: Annotated[str, typer.Argument(help="The alias, or the id of a rollout; without it all, newest first.")] = "",
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until it is over.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print further changes, until the rollout is over.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
 ) -> None:
-    """Say where rollouts are, what the judge says now, and all that happened."""
+    """Show the stage of rollouts, the judge's present verdict, and the history."""
     with explained():
         if not alias:
             found = operator(load()).get("/rollouts")
@@ -149,24 +159,24 @@ def status(
 @app.command("hold")
 @as_caller
 def hold(alias: Alias, *, reason: Reason) -> None:
-    """Let it stay at its share until it is resumed."""
+    """Keep a rollout at its share until it is resumed."""
     _move(alias, "hold", reason)
 
 
 @app.command("resume")
 @as_caller
 def resume(alias: Alias, *, reason: Reason) -> None:
-    """Let it go on from where it is held."""
+    """Continue a held rollout from its share."""
     _move(alias, "resume", reason)
 
 
 @app.command("promote")
 @as_caller
 def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) -> None:
-    """Give it its next share whatever the evidence says: you have looked.
+    """Give the candidate its next share whatever the evidence says: you have looked.
 
-    Automation then undoes nothing at that share, unless the rollout was started with --guard: it says what it would do.
-    At 100 % what comes next is the watch: the share stays, and the incumbent is let go when the watch is over.
+    Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes.
+    At 100 % the next stage is the watch: the share stays, and the incumbent is released at its end.
     A promotion during the watch ends it at once: the rollout is done.
     """
     _move(alias, "promote", reason, override_budget=override_budget)
@@ -175,7 +185,7 @@ def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) 
 @app.command("abort")
 @as_caller
 def abort(alias: Alias, *, reason: Reason) -> None:
-    """Give the incumbent everything back, at once. Answers that are under way end where they began."""
+    """Give the incumbent its whole share back at once. Running answers end at the version that began them."""
     _move(alias, "abort", reason)
 
 
@@ -187,7 +197,7 @@ def _move(alias: str, word: str, reason: str, *, override_budget: bool = False) 
 
 
 def _id_of(alias: str) -> str:
-    """Return the id of an alias's newest rollout; an id is its own."""
+    """Return the id of an alias's newest rollout; an id is returned as it is."""
     found = operator(load()).get("/rollouts")["rollouts"]
     ids = [one["id"] for one in found if alias in (one["id"], one["alias"])]
     if not ids:
@@ -203,7 +213,7 @@ def _whole(alias: str) -> dict[str, Any]:
 
 
 def _following(whole: dict[str, Any]) -> Iterator[str]:
-    """Yield each change that comes, and now and then what the judge says, until it is over."""
+    """Yield each change, and every few looks the judge's verdict, until the rollout is over."""
     told, said, caller = len(whole["history"]), "", operator(load())
     for look in count(1):
         now = caller.get(f"/rollouts/{whole['id']}")
@@ -218,7 +228,7 @@ def _following(whole: dict[str, Any]) -> Iterator[str]:
 
 
 def _stages(shares: str, stage_s: float, watch_s: float) -> list[dict[str, object]]:
-    """Return the stages of these shares in percent, and the watched one at last."""
+    """Return the stages of these shares in percent, followed by the watch."""
     try:
         weights = [round(float(text) / 100 * WEIGHT_TOTAL) for text in shares.split(",")]
     except ValueError as error:

@@ -28,7 +28,7 @@ class _NoReferences(yaml.SafeLoader):
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the rules of a file as the controller takes them, or raise ``CommandError``."""
+    """Return the rules of a file for the controller, or raise ``CommandError``."""
     try:
         with file.open("rb") as opened:
             raw = opened.read(MOST_BYTES + 1)
@@ -56,7 +56,9 @@ def _rule(rule: object, number: int) -> dict[str, Any]:
     try:
         json.dumps(rule)
     except TypeError as error:
-        raise CommandError(f"Rule {number} holds a date, or what else is no text and no number.", do=_PLAIN) from error
+        raise CommandError(
+            f"Rule {number} holds a value that is neither text nor number, such as a date.", do=_PLAIN
+        ) from error
     return {**rule, **often, "price": round(price * MICRO_PER_USD), "deadline_s": deadline_s}
 
 

@@ -1,4 +1,4 @@
-"""`penstock spool`: what gateways owe the ledger, where a gateway itself won't bring it."""
+"""`penstock spool`: ledger rows on disk of gateways that do not come back."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from penstock.cli.terminal import err, explained, out
 
-app = typer.Typer(no_args_is_help=True, help="What gateways owe the ledger.")
+app = typer.Typer(no_args_is_help=True, help="Ledger rows that gateways still hold on disk.")
 
 
 @app.command()
@@ -16,10 +16,10 @@ def deliver(
         str, typer.Argument(help="The folder `spool` of a gateway's home.", show_default="that of this home")
     ] = "",
 ) -> None:
-    """Bring the rows of gateways that have ended to the ledger, as the next gateway in their home would.
+    """Deliver the rows of ended gateways to the ledger, as the next gateway in their home would.
 
-    For a volume whose gateway never comes back. It may run beside gateways that live there: theirs is left alone. It
-    needs the database alone, and may be run again: a row that is there already is not counted twice.
+    For a volume whose gateway never comes back. It may run beside living gateways, whose rows it leaves alone. It needs
+    only the database, and may run again: no row is counted twice.
 
     For example: `penstock spool deliver /mnt/home-gateway-7/spool`
     """
@@ -34,8 +34,8 @@ def deliver(
         place = Path(folder) if folder else settings.paths.spool
         done = asyncio.run(deliver_spool(settings, place, SystemClock()))
     for request, why in done.refused.items():
-        err.print(f"the ledger does not take request {request}: {why}", highlight=False, soft_wrap=True)
-    left = f"{len(done.left)} files are left: of gateways that run, or of what the ledger does not take"
+        err.print(f"the ledger refuses the row of request {request}: {why}", highlight=False, soft_wrap=True)
+    left = f"{len(done.left)} files are left: of running gateways, or with rows that the ledger refuses"
     told = left if done.left else "nothing is left"
     out.print(f"{done.rows} rows delivered; {told}", highlight=False, soft_wrap=True)
     if done.left:

@@ -1,4 +1,4 @@
-"""`penstock status`, `config`, `contract` and `version`: what runs, with which settings."""
+"""`penstock status`, `config`, `contract` and `version`."""
 
 import typer
 
@@ -43,7 +43,7 @@ def status() -> None:
 
 
 def config() -> None:
-    """Print all settings as YAML; the output may stand as `settings.yaml` in the home."""
+    """Print all settings as YAML, which may be saved as `settings.yaml` in the home."""
     from penstock.apps.settings import as_yaml
 
     with explained():
@@ -58,7 +58,7 @@ def version() -> None:
 
 
 def contract() -> None:
-    """Print what each process needs: command, settings, ports, probes, folders, secrets, calls; as JSON.
+    """Print each process's needs: command, settings, ports, probes, folders, secrets, calls; as JSON.
 
     For example: `penstock contract > infra/contract.json`
     """

@@ -1,4 +1,4 @@
-"""`penstock tenants …` and `penstock orgs …`: whose keys, limits and budgets there are."""
+"""`penstock tenants …` and `penstock orgs …`: tenants and organisations with their plans."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from penstock.domain.tenancy.tenant import Priority
 from penstock.local.connections import operator
 from penstock.views import tenants as views
 
-app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
+app = typer.Typer(no_args_is_help=True, help="Tenants: owners of keys, limits and prefix caches.")
 orgs = typer.Typer(no_args_is_help=True, help="Organisations: their bounds hold for all of their tenants together.")
 Changes = Annotated[list[str], typer.Argument(help=bounds.HELP)]
 Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
@@ -23,8 +23,10 @@ Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
 def create_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
-    priority: Annotated[Priority, typer.Option(help="Who is served first, and shed last.")] = Priority.STANDARD,
-    weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same class.")] = 1,
+    priority: Annotated[
+        Priority, typer.Option(help="The priority class: served first, shed last.")
+    ] = Priority.STANDARD,
+    weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same priority class.")] = 1,
     org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
     plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
 ) -> None:
@@ -64,7 +66,7 @@ def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
 @app.command("plan")
 @as_caller
 def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes: Changes) -> None:
-    """Change a tenant's plan; what is not named stays. Gateways have it within a second.
+    """Change a tenant's plan; other fields stay. Gateways have it within a second.
 
     For example: `penstock tenants plan shop requests_per_min=600 max_streams=20 deadline_s=30`
     """
@@ -79,9 +81,9 @@ def move_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id.")],
     org: Annotated[str, typer.Argument(help="The organisation that it shall belong to.")],
 ) -> None:
-    """Let a tenant belong to another organisation.
+    """Move a tenant to another organisation.
 
-    The new one's bounds hold within a second, and the tenant's spend of this day and month counts for its budgets.
+    The new organisation's bounds hold within a second, and its budgets count the tenant's spend of this day and month.
 
     For example: `penstock tenants move shop retail`
     """
@@ -118,7 +120,7 @@ def list_orgs() -> None:
 @orgs.command("plan")
 @as_caller
 def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Caps) -> None:
-    """Change an organisation's bounds; what is not named stays.
+    """Change an organisation's bounds; other fields stay.
 
     For example: `penstock orgs plan retail tokens_per_min=1000000`
     """

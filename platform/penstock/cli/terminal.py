@@ -1,4 +1,4 @@
-"""The terminal: consoles, and the end of a command that can't go on."""
+"""The terminal: its consoles, and the end of a command that fails."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ err = Console(stderr=True)
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn ``CommandError`` and bad settings into words and exit code 1, without a traceback."""
+    """Print ``CommandError`` and bad settings as a sentence with exit code 1, without a traceback."""
     from pydantic import ValidationError
 
     from penstock.local.screen import show_error
@@ -46,7 +46,7 @@ def _of_files(error: OSError) -> CommandError:
 
 
 def _of_settings(error: "ValidationError") -> CommandError:
-    """Say which settings and why; never what they are: some hold passwords."""
+    """Name the settings and their faults, never their values: some hold passwords."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     names = [f"PENSTOCK_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found]
     return CommandError(

@@ -1,4 +1,4 @@
-"""`penstock usage …`: what was asked and spent, row by row too; and whether counters agree with the ledger."""
+"""`penstock usage …`: usage as sums or rows, and the reconciliation of counters with the ledger."""
 
 import csv
 import json
@@ -31,8 +31,6 @@ Until = Annotated[str, typer.Option(help="Before this UTC day or moment.", show_
 
 
 class Form(StrEnum):
-    """How rows are written."""
-
     CSV = "csv"
     JSON = "json"
 
@@ -40,7 +38,7 @@ class Form(StrEnum):
 @app.command("show")
 @as_caller
 def show_usage(
-    tenant: Annotated[str, typer.Argument(help="Whose usage.")], since: Since = "", until: Until = ""
+    tenant: Annotated[str, typer.Argument(help="The tenant.")], since: Since = "", until: Until = ""
 ) -> None:
     """Sum up a tenant's requests by version and outcome.
 
@@ -55,13 +53,13 @@ def show_usage(
 @app.command("export")
 @as_caller
 def export_usage(
-    tenant: Annotated[str, typer.Option(help="Only this tenant's.", show_default="all")] = "",
+    tenant: Annotated[str, typer.Option(help="Only rows of this tenant.", show_default="all")] = "",
     form: Annotated[Form, typer.Option("--format", help="CSV, or JSON with one object a line.")] = Form.CSV,
     since: Since = "",
     until: Until = "",
     output: Annotated[Path | None, typer.Option(help="The file to write.", show_default="standard output")] = None,
 ) -> None:
-    """Write the ledger's rows, in the order in which the requests ended. Money is in micro-dollars, times in Unix s.
+    """Write the ledger's rows in the order of the requests' ends. Money is in micro-dollars, times in Unix seconds.
 
     For example:
 
@@ -80,12 +78,12 @@ def export_usage(
 @as_caller
 def reconcile(
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make the counters what the ledger says; for a platform at rest.")
+        bool, typer.Option("--rebuild", help="Set the counters to the ledger's sums; for a platform at rest.")
     ] = False,
 ) -> None:
-    """Compare what the shared limits store counts with the ledger, and end with code 1 where they differ.
+    """Compare the counters of the shared limits store with the ledger; end with code 1 if they differ.
 
-    At rest there is no difference. While requests run, counters are ahead by what is not written to the ledger yet.
+    At rest there is no difference. While requests run, counters are ahead by the rows that are not in the ledger yet.
 
     For example: `penstock usage reconcile`, and after a loss of the limits store `penstock usage reconcile --rebuild`.
     """
@@ -114,7 +112,7 @@ def _rows(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict
 
 
 def _write(rows: Iterable[dict[str, Any]], form: Form, file: TextIO) -> int:
-    """Write rows and return how many there were; CSV has its line of names also where there are none."""
+    """Write rows and return their number; CSV has its header even without rows."""
     count, writer = 0, csv.DictWriter(file, COLUMNS)
     if form is Form.CSV:
         writer.writeheader()

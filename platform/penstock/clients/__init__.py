@@ -1,1 +1,1 @@
-"""A running platform as anybody could speak to it: its chat API, its operator API, and waiting for its workers."""
+"""Clients of a running platform: its chat and classic APIs, its operators' API, the wait for its workers."""

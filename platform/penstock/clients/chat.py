@@ -1,6 +1,6 @@
-"""A client of the platform's own streaming chat API: what ``penstock ask`` and the first question read.
+"""A client of the streaming chat API, for ``penstock ask`` and the first question.
 
-Knows the wire as any client would; nothing of the gateway's inside.
+It knows the wire as any client does, and nothing of the gateway's inside.
 """
 
 import json
@@ -13,14 +13,12 @@ from penstock.domain.command_error import CommandError
 
 DATA = "data: "
 NOTE = ": penstock "
-"""How a stream's comment begins that says where the time went."""
+"""The begin of a stream's comment with the time of each stage."""
 HEADER_VERSION = "x-penstock-version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What to ask whom."""
-
     model: str
     text: str
     max_tokens: int = 256
@@ -28,7 +26,7 @@ class Question:
 
 @dataclass(slots=True, kw_only=True)
 class Stats:
-    """What an answer said besides its text."""
+    """The parts of an answer beside its text."""
 
     version: str = ""
     request_id: str = ""
@@ -40,7 +38,7 @@ class Stats:
 
 
 def ask_model(http: httpx.Client, question: Question, write: Callable[[str], None], now: Callable[[], float]) -> Stats:
-    """Ask one question, ``write`` the answer as it comes, return what it told; raise ``CommandError`` where refused."""
+    """Ask one question, ``write`` the answer as it streams, return its stats; raise ``CommandError`` if refused."""
     body = {
         "model": question.model,
         "messages": [{"role": "user", "content": question.text}],
@@ -72,9 +70,9 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
 
 
 def breakdown(stats: Stats) -> str:
-    """Say in two lines who answered, how much it was and where the time went."""
+    """Return the model, the tokens and the time of each stage, in two lines."""
     rate = stats.output_tokens / (stats.total_s - stats.ttft_s) if stats.total_s > stats.ttft_s > 0 else 0.0
-    who = f"{stats.version} · request {stats.request_id}"
+    answered = f"{stats.version} · request {stats.request_id}"
     amount = f"{stats.prompt_tokens} prompt"
     if stats.ttft_s:
         amount += (
@@ -84,11 +82,11 @@ def breakdown(stats: Stats) -> str:
         amount += " tokens"
     amount += f" · {stats.total_s:.2f} s in all"
     stages = " · ".join(f"{name} {ms:.1f} ms" for name, ms in stats.stages_ms.items())
-    return "\n".join(line for line in (who, amount, stages) if line)
+    return "\n".join(line for line in (answered, amount, stages) if line)
 
 
 def refused(answer: httpx.Response) -> CommandError:
-    """Say an error of the platform in words."""
+    """Return the platform's error as a ``CommandError``."""
     try:
         body = answer.json()
         error = body["error"] if isinstance(body["error"], dict) else {**body, "message": body["error"]}
@@ -97,9 +95,9 @@ def refused(answer: httpx.Response) -> CommandError:
         return CommandError(f"Status {answer.status_code} from {answer.url}: {answer.text[:200]}")
     hints = {
         "invalid_api_key": "Is the key of this platform? Keys are made with `penstock keys create TENANT`.",
-        "model_not_found": "`penstock models list` shows what can be asked, and by which aliases.",
+        "model_not_found": "`penstock models list` shows the models and their aliases.",
         "request_not_found": "Records are kept for days, and each gateway has its own: --gateway names others.",
-        "no_capacity": "`penstock status` shows what the workers are doing.",
+        "no_capacity": "`penstock status` shows the workers.",
     }
     suffix = f" (request {request})" if request else ""
     return CommandError(f"{message} [{code}, status {answer.status_code}]{suffix}", do=hints.get(code, ""))
@@ -123,7 +121,7 @@ def _take(
 
 
 def stages_of(block: object) -> dict[str, float]:
-    """Return where the time went, by an answer's own field; empty where it does not say."""
+    """Return the time of each stage by an answer's own field; empty without one."""
     stages = _mapping(_mapping(block).get("stages_ms"))
     return {name: float(ms) for name, ms in stages.items() if isinstance(ms, int | float)}
 

@@ -1,6 +1,6 @@
-"""A client of the platform's APIs that answer in one step: labels for an image or a text, vectors for texts.
+"""A client of the APIs that answer in one step: labels for an image or a text, vectors for texts.
 
-Knows the wire as any client would; nothing of the gateway's inside.
+It knows the wire as any client does, and nothing of the gateway's inside.
 """
 
 import base64
@@ -35,16 +35,16 @@ def image_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """What an image or texts were taken for, and what the answer told beside it."""
+    """The labels of an image or of texts, and the stats of the answer."""
 
     found: tuple[tuple[str, float], ...]
     stats: Stats
 
 
 def image_model(http: httpx.Client, wanted: str = "") -> str:
-    """Return the model to ask about an image: the one that is wanted, or one that takes images, the ready ones first.
+    """Return the model for an image: the wanted one, or one that takes images, ready ones first.
 
-    Raises ``CommandError`` where there is none, or the wanted one takes none: it would read the image's URL as a text.
+    Raises ``CommandError`` without one, or if the wanted one takes none: it would read the image's URL as a text.
     """
     if wanted and _takes_images(_metadata(http, wanted)) is not False:
         return wanted
@@ -64,14 +64,14 @@ def image_model(http: httpx.Client, wanted: str = "") -> str:
 
 
 def _metadata(http: httpx.Client, name: str) -> dict[str, Any]:
-    """Return what is told of a model; nothing where nobody tells."""
+    """Return a model's metadata; empty without any."""
     answer = http.get(f"/v2/models/{quote(name, safe='')}")
     told: dict[str, Any] = answer.json() if answer.status_code == httpx.codes.OK else {}
     return told
 
 
 def _takes_images(told: Mapping[str, Any]) -> bool | None:
-    """Tell whether a model takes them by what it tells; None where it tells nothing."""
+    """Tell whether a model takes images by its metadata; None if unknown."""
     if not told:
         return None
     return told.get("platform") == CLASSIFIER and any(one["name"] == IMAGE for one in told["inputs"])

@@ -1,6 +1,6 @@
-"""Waits for the workers of a platform, by what its controller reports, for as long as something comes of it.
+"""Waits for the workers of a platform, by its controller's reports, for as long as they make progress.
 
-Progress is whatever is new: a worker, its state, its phases, what it says, a line in its log or in its engine's.
+Progress is any change: a worker, its state, its phases, its detail, a line in its log or in its engine's.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from penstock.domain.fleet.worker import WorkerState
 
 POLL_S = 0.25
 PATIENCE_S = 240.0
-"""A start in which nothing is new for so long goes nowhere."""
+"""A start without any progress for this time is given up."""
 MOST_FAILED = 3
-"""So many failed workers are no accident: the controller has tried others in their place."""
+"""Failed workers after which a start is given up: the controller has already replaced each."""
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
-"""They answer, or have and will when somebody asks them."""
+"""States of workers that answer, or will when they wake."""
 NOBODY = "no worker has reported yet"
 Worker = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """How long a silent worker counts, how long a start may take that makes progress, and where the logs are."""
+    """The lease of a worker's reports, the longest start, and the folder of logs."""
 
     lease_s: float
     most_s: float
@@ -35,7 +35,7 @@ class Waiting:
 
 
 class FleetWatch:
-    """Looks at the fleet until it serves."""
+    """Watches the fleet until it serves."""
 
     def __init__(self, connect: Callable[[], Operator], clock: Clock, waiting: Waiting) -> None:
         self._connect = connect
@@ -46,7 +46,7 @@ class FleetWatch:
         self._failed: dict[str, Worker] = {}
 
     async def until_ready(self, note: Callable[[str], None]) -> str:
-        """Wait until every deployment has its workers in the routing table; return what came of it in words."""
+        """Wait until every deployment has its workers in the routing table; return a summary."""
         operator = self._connect()
         while True:
             workers = self._of_this_run((await asyncio.to_thread(operator.get, "/workers"))["workers"])
@@ -58,7 +58,7 @@ class FleetWatch:
             await asyncio.sleep(POLL_S)
 
     async def renew(self) -> None:
-        """Ask the controller to replace every worker that runs now, one at a time."""
+        """Ask the controller to replace every running worker, one at a time."""
         operator = self._connect()
         adapters = _adapters(await asyncio.to_thread(operator.get, "/table"))
         for deployment in (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]:
@@ -66,12 +66,12 @@ class FleetWatch:
                 await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
 
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Leave out what was last reported before this start: it says nothing about now."""
+        """Leave out reports from before this start."""
         elapsed = self._clock.monotonic() - self._began
         return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._waiting.lease_s)]
 
     async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
-        """Tell whether each deployment has its workers: proven by their own word, and in the table of the gateways."""
+        """Tell whether each deployment's workers are ready, and in the gateways' table."""
         ready = {worker["id"] for worker in workers if worker["state"] in _PROVEN}
         table = await asyncio.to_thread(operator.get, "/table")
         serving = {
@@ -83,7 +83,7 @@ class FleetWatch:
         return all(serving.get(one["version"], 0) >= one["replicas"] for one in staffed)
 
     def _give_up(self, workers: Sequence[Worker]) -> None:
-        """Raise ``CommandError`` where worker after worker fails, or nothing comes of the waiting."""
+        """Raise ``CommandError`` if worker after worker fails, or without progress."""
         now = self._clock.monotonic()
         self._failed |= {worker["id"]: worker for worker in workers if worker["state"] == WorkerState.FAILED}
         if len(self._failed) >= MOST_FAILED:
@@ -97,12 +97,12 @@ class FleetWatch:
         if (seen := frozenset(self._signs(workers))) != self._seen:
             self._seen, self._moved = seen, now
         if now - self._moved > PATIENCE_S:
-            raise self._error(f"Nothing new for {PATIENCE_S:.0f} s", workers)
+            raise self._error(f"No progress for {PATIENCE_S:.0f} s", workers)
         if now - self._began > self._waiting.most_s:
             raise self._error(f"Not ready within {self._waiting.most_s:.0f} s (PENSTOCK_START_WITHIN_S)", workers)
 
     def _signs(self, workers: Sequence[Worker]) -> Iterator[object]:
-        """Yield what changes as long as workers and their engines make progress."""
+        """Yield values that change while workers and their engines make progress."""
         for worker in workers:
             yield worker["id"], worker["state"], len(worker["phases"]), worker["detail"]
             yield worker["id"], self._written(worker, "worker"), self._written(worker, "engine")
@@ -127,7 +127,7 @@ class FleetWatch:
 
 
 def _refuse_unfit(status: dict[str, Any]) -> None:
-    """Raise ``CommandError`` where a deployed version is larger than the machine's pool: no waiting brings it."""
+    """Raise ``CommandError`` if a deployed version is larger than the machine's pool: waiting does not help."""
     if unfit := (status.get("pool") or {}).get("unfit"):
         raise CommandError(
             f"{'; '.join(unfit)}.",
@@ -136,18 +136,18 @@ def _refuse_unfit(status: dict[str, Any]) -> None:
 
 
 def line_of(worker: Worker) -> str:
-    """Say where a worker is: its state, the seconds of its phases, why."""
+    """Return a worker's state, the seconds of its phases, and its detail."""
     phases = " ".join(f"{timing['phase']} {timing['seconds']:.1f} s" for timing in worker["phases"])
     return "  ".join(part for part in (f"{worker['id']}  {worker['state']}", phases, worker["detail"]) if part)
 
 
 def summary_of(worker: Worker) -> str:
-    """Say in few words that a worker is ready, or asleep once more, and what its start took."""
+    """Return the seconds of a worker's start, or that it sleeps again."""
     if worker["state"] == WorkerState.SLEEPING:
         return f"{worker['id']} sleeps"
     return f"{worker['id']} {sum(timing['seconds'] for timing in worker['phases']):.1f} s"
 
 
 def _adapters(table: dict[str, Any]) -> set[str]:
-    """Return the versions of a table that have no workers of their own."""
+    """Return a table's versions without workers of their own."""
     return {version["id"] for version in table["versions"] if version["base"]}

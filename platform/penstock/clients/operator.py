@@ -1,4 +1,4 @@
-"""A client of the operator API, and its refusals in words."""
+"""A client of the operators' API; its refusals become ``CommandError``."""
 
 import ssl
 from typing import Any
@@ -14,33 +14,28 @@ Json = dict[str, Any]
 
 
 class Operator:
-    """Speaks to the controller at ``url`` with this key."""
+    """Calls the controller at ``url`` with this key."""
 
     def __init__(self, url: str, key: str, tls: ssl.SSLContext | None = None) -> None:
-        """Connect to nothing yet; ``tls`` is what connections are made with, or how anybody makes them."""
+        """Connect to nothing yet; without ``tls`` connections are verified by the machine's authorities."""
         self._url = url
         # Made once: to read all authorities of a machine takes longer than what is asked, and who waits asks often.
         self._verify = tls or (httpx.create_ssl_context(trust_env=False) if url.startswith("https:") else False)
         self._headers = {"authorization": f"Bearer {key}"}
 
     def get(self, path: str) -> Json:
-        """Read something."""
         return self._call("GET", path, None)
 
     def post(self, path: str, body: Json | None = None) -> Json:
-        """Make or do something."""
         return self._call("POST", path, body)
 
     def put(self, path: str, body: Json) -> Json:
-        """Set something."""
         return self._call("PUT", path, body)
 
     def patch(self, path: str, body: Json) -> Json:
-        """Change the named parts of something."""
         return self._call("PATCH", path, body)
 
     def delete(self, path: str) -> Json:
-        """Take something away."""
         return self._call("DELETE", path, None)
 
     def _call(self, method: str, path: str, body: Json | None) -> Json:

@@ -1,4 +1,4 @@
-"""Asks gateways for what they keep of a request: each of them has its own, and a name may stand for many."""
+"""Asks gateways for their record of a request: each keeps its own, and a name may have many addresses."""
 
 import socket
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _START = "Start the platform with `penstock up`, or give the gateways' addresses
 
 
 def find(gateways: Iterable[str], key: str, request_id: str) -> Json:
-    """Return the first gateway's record of a request, or raise ``CommandError`` where none has one."""
+    """Return the first gateway's record of a request, or raise ``CommandError`` if none has one."""
     problem = CommandError("There is no gateway to ask.", do="Give one with --gateway.")
     for url in dict.fromkeys(one for gateway in gateways for one in each(gateway)):
         try:
@@ -36,7 +36,7 @@ def find(gateways: Iterable[str], key: str, request_id: str) -> Json:
 
 
 def each(url: str) -> list[str]:
-    """Return the addresses behind a gateway's: all of a name in plain HTTP, as a headless service has them."""
+    """Return a gateway's addresses: all of its name in plain HTTP, as a headless service has them."""
     parts = urlsplit(url.rstrip("/"))
     if parts.scheme != "http" or not parts.hostname:
         return [url.rstrip("/")]

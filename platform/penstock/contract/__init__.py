@@ -1,6 +1,5 @@
-"""The contract between the platform and whatever deploys it: what each process needs, as data.
+"""The contract between the platform and its deployment: each process's needs, as data.
 
-`penstock contract` prints it; the printed file is kept beside the infrastructure that reads it, and a test compares
-them. It must not know what reads it: no word of a cloud; of a cluster
-only what the controller itself asks of its API.
+`penstock contract` prints it; the infrastructure keeps the printed file, and a test compares them. It knows nothing of
+its readers: no cloud, and of a cluster only the controller's own requests to its API.
 """

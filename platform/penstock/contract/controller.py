@@ -1,4 +1,4 @@
-"""What a controller needs."""
+"""The needs of a controller."""
 
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.connectors.kubernetes.kinds import RIGHTS

@@ -1,4 +1,4 @@
-"""What a gateway needs."""
+"""The needs of a gateway."""
 
 from penstock.apps.settings import GatewaySettings
 from penstock.connectors.postgres import roles

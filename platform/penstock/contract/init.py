@@ -1,4 +1,4 @@
-"""What the first start of a platform needs, and each start of a newer one."""
+"""The needs of a platform's first start, and of each newer release's."""
 
 from penstock.apps.settings import InitSettings
 from penstock.contract import shared

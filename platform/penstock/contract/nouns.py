@@ -1,4 +1,4 @@
-"""The nouns of the contract: one process and what it needs, as its composition root declares it."""
+"""The nouns of the contract: one process and its needs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from penstock.apps.settings import Told
 
 
 class Life(StrEnum):
-    """How long what is in a folder must last."""
+    """The lifetime of a folder's content."""
 
     PROCESS = "process"
     """It may begin empty at each start."""
@@ -19,7 +19,7 @@ class Life(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port that the process listens at. ``setting`` is the field that fixes it, ``number`` what a fleet gives it."""
+    """A port that the process listens at: ``setting`` is the field that fixes it, ``number`` its value in a fleet."""
 
     name: str
     setting: str
@@ -31,7 +31,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A question that says how the process is: 200 yes, 503 not now. No answer within ``within_s`` is a no."""
+    """A probe: 200 is yes, 503 not now. No answer within ``within_s`` is a no."""
 
     port: str
     path: str
@@ -58,7 +58,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A file that is mounted for the process. ``.previous`` beside it is valid too, while it is exchanged."""
+    """A file that is mounted for the process; ``.previous`` beside it is valid too, during an exchange."""
 
     setting: str
     name: str
@@ -86,7 +86,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """Whom the process calls: the field that says where, and the port, of a process of the contract or of a server."""
+    """An address that the process calls: its setting and port, of another process or of a server."""
 
     to: str
     setting: str
@@ -98,7 +98,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How the process ends: it has ``grace_setting`` (or nothing) and ``beyond_s`` after SIGTERM, then it is killed."""
+    """The end of the process: ``grace_setting`` (or nothing) and ``beyond_s`` after SIGTERM, then it is killed."""
 
     grace_setting: str = ""
     beyond_s: float = 10.0
@@ -108,7 +108,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """What the process may do to one resource of the cluster's API, in its own namespace."""
+    """A right of the process on one resource of the cluster's API, in its own namespace."""
 
     group: str
     resource: str
@@ -117,7 +117,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """Which devices the process uses."""
+    """The devices of the process."""
 
     kind: str = "none"
     variables: tuple[tuple[str, str], ...] = ()
@@ -127,8 +127,6 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process."""
-
     name: str
     about: str
     command: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What several processes need alike."""
+"""Needs that several processes share."""
 
 from penstock.contract.nouns import Called, Folder, Life, Port, Probe, Secret
 from penstock.telemetry import pages
@@ -13,12 +13,12 @@ LIVE = Probe(port="private", path=pages.LIVE, meaning="The process runs. A no wa
 
 
 def private(meaning: str) -> Port:
-    """Return the port that probes and metrics ask at."""
+    """Return the port of probes and metrics."""
     return Port(name="private", setting="metrics_port", number=PRIVATE, callers=("probes", "metrics"), meaning=meaning)
 
 
 def authority(store: str, called: str, *, optional: bool) -> Secret:
-    """Return the authority that a store's certificate is of."""
+    """Return the authority of a store's certificate."""
     return Secret(
         setting=f"{store}_ca_file",
         name=f"{store}-ca",
@@ -30,7 +30,6 @@ def authority(store: str, called: str, *, optional: bool) -> Secret:
 
 
 def password(store: str, meaning: str, *, name: str = "") -> Secret:
-    """Return the password of a store that a process connects to."""
     return Secret(
         setting=f"{store}_password_file",
         name=name or f"{store}-password",
@@ -62,17 +61,16 @@ ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meani
 
 
 def database(role: str = "") -> Called:
-    """Return the way to Postgres, by a role of the process's own."""
+    """Return the call to Postgres, by a role of the process's own."""
     return Called(to="database", setting="database_url", port="postgresql", role=role, meaning="Postgres, the writer.")
 
 
 def database_password(process: str) -> Secret:
-    """Return the password of a process's own role."""
     return password("database", "The password of this process's own role.", name=f"{process}-database-password")
 
 
 def granted_password(process: str) -> Secret:
-    """Return the password that the role of another process gets."""
+    """Return the password that another process's role gets."""
     return Secret(
         setting=f"{process}_database_password_file",
         name=f"{process}-database-password",
@@ -93,7 +91,6 @@ TEMPORARY = Folder(
 
 
 def home(size_bytes: int, life: Life, meaning: str) -> Folder:
-    """Return the folder that the process writes to."""
     return Folder(
         name="home", setting="home", path="/var/lib/penstock", size_bytes=size_bytes, life=life, meaning=meaning
     )

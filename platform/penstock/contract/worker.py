@@ -1,4 +1,4 @@
-"""What a worker needs."""
+"""The needs of a worker."""
 
 from penstock.apps.settings import WorkerSettings
 from penstock.contract import shared

@@ -1,4 +1,4 @@
-"""The contract as JSON: the declarations, and every setting out of the code that reads it."""
+"""The contract as JSON: the declarations, with every setting from the code."""
 
 import hashlib
 import json
@@ -21,20 +21,18 @@ Json = Mapping[str, object]
 
 
 def text() -> str:
-    """Return the whole contract."""
     processes = {process.name: written(process) for process in PROCESSES}
     content = {"edition": EDITION, "version": __version__, "digest": digest(processes), "processes": processes}
     return json.dumps(content, indent=2) + "\n"
 
 
 def digest(processes: Json) -> str:
-    """Return what a reader recomputes, so that a file that was edited or half merged is none of ours."""
+    """Return the digest that readers recompute, which refuses an edited or half-merged file."""
     plain = json.dumps(processes, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def written(process: Process) -> Json:
-    """Return one process."""
     plain = {field.name: _plain(getattr(process, field.name)) for field in fields(process)}
     port, path = process.metrics
     return plain | {
@@ -48,13 +46,13 @@ def written(process: Process) -> Json:
 
 
 def settings_of(declared: type[Told], needed: tuple[str, ...] = ()) -> list[Json]:
-    """Return the settings that a process is told, by name."""
+    """Return a process's settings, by name."""
     schema = declared.model_json_schema()
     return [_setting(name, declared, schema, is_needed=name in needed) for name in sorted(declared.model_fields)]
 
 
 def variable(field: str) -> str:
-    """Return what a field is called in the environment; other variables are called what they are."""
+    """Return a field's name in the environment; names of other variables stay."""
     return field if not field or field.isupper() else f"{PREFIX}{field.upper()}"
 
 
@@ -76,7 +74,7 @@ def _setting(name: str, declared: type[Told], schema: Mapping[str, object], *, i
 
 
 def _shape(schema: Mapping[str, object], name: str) -> dict[str, object]:
-    """Return a property's JSON schema, with what it refers to."""
+    """Return a property's JSON schema, with its references resolved."""
     properties, definitions = schema["properties"], schema.get("$defs", {})
     assert isinstance(properties, dict) and isinstance(definitions, dict)  # noqa: S101, PT018  it is JSON schema
     shape: dict[str, object] = dict(properties[name])

@@ -1,4 +1,4 @@
-"""A histogram's growth over a window: how many, how much in all, and how much of it stayed within a bound."""
+"""A histogram's growth over a window: count, sum, and the share within a bound."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,12 +12,11 @@ Where = Callable[[Sample], bool]
 
 
 def anywhere(_: Sample) -> bool:
-    """Take every series."""
     return True
 
 
 def total(samples: Iterable[Sample]) -> float | None:
-    """Return the sum; None where there is nothing to add, or a part of it is unknown."""
+    """Return the sum; None if there is nothing to add, or a part is unknown."""
     values = [sample.value for sample in samples]
     known = [value for value in values if value is not None]
     return sum(known) if values and len(known) == len(values) else None
@@ -25,7 +24,7 @@ def total(samples: Iterable[Sample]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Observations in buckets: pairs of an upper bound and how many were no larger, the last bound infinite."""
+    """Observations in buckets: pairs of an upper bound and a cumulative count, the last bound infinite."""
 
     count: float
     sum: float
@@ -33,11 +32,10 @@ class Distribution:
 
     @property
     def mean(self) -> float | None:
-        """The mean; None of nothing."""
         return self.sum / self.count if self.count > 0 else None
 
     def within(self, bound: float) -> float | None:
-        """Return the share that is no larger, read between two buckets in proportion; None of nothing."""
+        """Return the share up to a bound, interpolated between buckets; None without observations."""
         if self.count <= 0 or not self.buckets:
             return None
         low, below = 0.0, 0.0
@@ -49,7 +47,7 @@ class Distribution:
         return 1.0
 
     def quantile(self, q: float) -> float | None:
-        """Return the value that a share ``q`` stays below, as Prometheus's ``histogram_quantile`` does."""
+        """Return the quantile ``q`` as Prometheus's ``histogram_quantile`` does."""
         if self.count <= 0 or not self.buckets:
             return None
         low, below, rank = 0.0, 0.0, q * self.count
@@ -61,7 +59,7 @@ class Distribution:
 
 
 def of(recording: Recording, metric: Metric, where: Where = anywhere) -> Distribution | None:
-    """Return all series of a histogram that ``where`` takes, together; None where none was seen."""
+    """Return all selected series of a histogram together; None without any."""
     count = total(filter(where, recording.of(metric, "_count")))
     amount = total(filter(where, recording.of(metric, "_sum")))
     if count is None or amount is None:

@@ -1,6 +1,6 @@
-"""What a judgement is made of: checks of a value against a threshold, in three truths, and remedies with their price.
+"""The parts of a judgement: checks of a value against a threshold, in three truths, and remedies with their cost.
 
-A check whose value is unknown neither holds nor fails, so nothing is ruled out on what nobody knows.
+A check of an unknown value neither holds nor fails, so unknown values rule nothing out.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MOST_STRENGTH = 10.0
 
 
 class Case(StrEnum):
-    """What may hold a platform up."""
+    """A known cause."""
 
     UNHEALTHY_VERSION = "unhealthy-version"
     SLOW_ZONE = "slow-zone"
@@ -30,22 +30,20 @@ class Case(StrEnum):
 
 
 class Sense(StrEnum):
-    """Which side of its threshold a value must be on."""
+    """The side of its threshold that a value must be on."""
 
     AT_LEAST = "≥"
     BELOW = "<"
 
 
 class Unit(StrEnum):
-    """How a value is written."""
-
     NUMBER = ""
     SECONDS = "s"
     RATIO = "%"
 
 
 class State(StrEnum):
-    """What became of a case."""
+    """The outcome for a case."""
 
     FOUND = "found"
     RULED_OUT = "ruled out"
@@ -54,9 +52,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One piece of evidence: what was measured, by which metric, and what it must be for the case to hold.
+    """One piece of evidence: a value of a metric, and the limit that it must reach or stay below.
 
-    One that is not ``needed`` still rules the case out where it fails; where it is unknown the case may be found.
+    A check that is not ``needed`` still rules the case out if it fails; unknown, it does not keep the case from being
+    found.
     """
 
     says: str
@@ -69,14 +68,14 @@ class Check:
 
     @property
     def holds(self) -> bool | None:
-        """True or false where the value is known."""
+        """True or false if the value is known."""
         if self.value is None:
             return None
         return self.value >= self.limit if self.sense is Sense.AT_LEAST else self.value < self.limit
 
     @property
     def strength(self) -> float:
-        """By how many times the threshold is passed; for upper limits 1, since they only set cases apart."""
+        """The value in parts of its threshold; 1 for upper limits, which only set cases apart."""
         if self.value is None or self.sense is Sense.BELOW or not self.limit:
             return 1.0
         return min(MOST_STRENGTH, self.value / self.limit)
@@ -91,13 +90,13 @@ class AnyOf:
 
     @property
     def holds(self) -> bool | None:
-        """True where one holds, false where all fail."""
+        """True if one holds, false if all fail."""
         found = [check.holds for check in self.checks]
         return True if True in found else None if None in found else False
 
     @property
     def strength(self) -> float:
-        """The strongest that holds."""
+        """The strongest check that holds."""
         return max((check.strength for check in self.checks if check.holds), default=1.0)
 
 
@@ -105,7 +104,7 @@ Evidence = Check | AnyOf
 
 
 class Cost(StrEnum):
-    """What a remedy costs, cheapest first."""
+    """The cost of a remedy, cheapest first."""
 
     NOTHING = "nothing: takes effect at once"
     ROLLING = "a rolling restart, which breaks no stream"
@@ -117,7 +116,7 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """Something to do: what it changes, what it costs, and the command or setting that does it."""
+    """A change that helps: its cost, and its command or setting."""
 
     says: str
     cost: Cost
@@ -127,7 +126,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One case, judged: of whom, on which evidence, which promises it breaks, what it brings about, what helps."""
+    """One case, judged: its subject, evidence, broken promises, effects and remedies."""
 
     case: Case
     says: str
@@ -140,7 +139,7 @@ class Judgement:
 
     @property
     def state(self) -> State:
-        """Found where all that is needed holds and nothing fails; ruled out only by what is known."""
+        """Found if all needed evidence holds and none fails; ruled out only by known values."""
         found = [(one.holds, one.needed) for one in self.evidence]
         if any(holds is False for holds, _ in found):
             return State.RULED_OUT
@@ -148,22 +147,21 @@ class Judgement:
 
     @property
     def strength(self) -> float:
-        """A chain of evidence is as strong as its weakest link."""
+        """The strength of the weakest evidence."""
         return min((one.strength for one in self.evidence if one.holds), default=0.0)
 
     @property
     def failing(self) -> tuple[Check, ...]:
-        """The checks that rule it out."""
+        """The checks that rule the case out."""
         return tuple(check for one in self.evidence if one.holds is False for check in checks_of(one))
 
     @property
     def unknown(self) -> tuple[Check, ...]:
-        """The checks that nobody could make."""
+        """The checks without a value."""
         return tuple(
             check for one in self.evidence if one.holds is None for check in checks_of(one) if check.value is None
         )
 
 
 def checks_of(evidence: Evidence) -> Sequence[Check]:
-    """Return the checks of a piece of evidence."""
     return evidence.checks if isinstance(evidence, AnyOf) else (evidence,)

@@ -1,4 +1,4 @@
-"""Workers and engines of a recording, put together from their own pages: a worker is what its page says it is."""
+"""Workers and engines of a recording, by their own pages of metrics."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -17,18 +17,16 @@ PERCENT = 100.0
 
 
 def engines(recording: Recording) -> tuple[EngineFigures, ...]:
-    """Return each version's engines."""
     versions = sorted({one.labels.get(Label.VERSION, "") for one in recording.of(names.DOOR_WAITING)})
     return tuple(_engine(recording, version, alone=len(versions) == 1) for version in versions)
 
 
 def workers(recording: Recording) -> tuple[WorkerFigures, ...]:
-    """Return each worker that a page is of."""
     return tuple(_worker(recording, info) for info in recording.of(names.WORKER_INFO))
 
 
 def versions(recording: Recording) -> tuple[VersionFigures, ...]:
-    """Return each version's workers, as the controller counts them; else ready ones as their own pages do."""
+    """Return each version's workers as the controller counts them; without it, the ready ones by their own pages."""
     gauges = (*recording.of(names.WORKERS), *recording.of(names.WORKERS_WANTED), *recording.of(names.WORKER_INFO))
     return tuple(_version(recording, version) for version in sorted({one.labels[Label.VERSION] for one in gauges}))
 
@@ -69,7 +67,9 @@ def _engine(recording: Recording, version: str, *, alone: bool) -> EngineFigures
 
 
 def _device(recording: Recording) -> float | None:
-    """Return how busy the GPUs are; which of them is whose is not said, so only one version can have them all."""
+    """Return the GPUs' busy ratio, only if there is one version: the metric does not tell which version a GPU
+    serves.
+    """
     percent = _mean(recording.levels.get(DEVICE_BUSY_PERCENT, ()))
     return None if percent is None else percent / PERCENT
 
@@ -109,7 +109,7 @@ def _is_loading(sample: Sample) -> bool:
 
 
 def _times(samples: Sequence[Sample], where: distribution.Where) -> float | None:
-    """Return how often something happened: never, where others' pages count it; unknown, where no page does."""
+    """Return the number of events: 0 if other pages count them, unknown if no page does."""
     taken = [one for one in samples if where(one)]
     return total(taken) if taken else 0.0 if samples else None
 

@@ -1,7 +1,7 @@
-"""A recording becomes a snapshot. Pure arithmetic; it judges nothing.
+"""Turns a recording into a snapshot: arithmetic, without a judgement.
 
-A counter that nobody has moved has no series. So an event counts as never seen only where its process is known to have
-answered; otherwise it is unknown.
+A counter without events has no series. So a missing series means 0 only if its process is known to have answered;
+otherwise it is unknown.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,6 @@ P95 = 0.95
 
 
 def snapshot_of(recording: Recording, tiers: Iterable[SloTier]) -> Snapshot:
-    """Return what the recording says."""
     requests = _events(recording, names.REQUESTS)
     return Snapshot(
         seconds=recording.seconds,
@@ -60,12 +59,12 @@ def by(label: str, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def has(label: Label | str, value: str) -> Callable[[Sample], bool]:
-    """Return what takes series with this label."""
+    """Return the selection of series with this label."""
     return lambda sample: sample.labels.get(label) == value
 
 
 def _events(recording: Recording, metric: Metric, where: distribution.Where = distribution.anywhere) -> float | None:
-    """Return how often a gateway counted something; 0 only where a gateway answered."""
+    """Return the gateways' count; 0 only if a gateway answered."""
     found = total(filter(where, recording.of(metric)))
     if found is None and not recording.of(metric):
         return 0.0 if recording.of(names.LOOP_LAG_SECONDS, "_count") else None
@@ -83,7 +82,7 @@ def _stages(recording: Recording) -> tuple[StageTime, ...]:
 
 
 def _gateway(recording: Recording) -> GatewayFigures:
-    """Return the gateway whose loop is busiest: callers meet each of them."""
+    """Return the gateway with the busiest loop: callers meet each of them."""
     spent = by(INSTANCE, recording.of(names.LOOP_SECONDS))
     wanted = {name: seconds for name, found in spent.items() if (seconds := total(found)) is not None}
     name = max(wanted, key=lambda one: wanted[one], default="")
@@ -98,7 +97,7 @@ def _gateway(recording: Recording) -> GatewayFigures:
 
 
 def _of_time(seconds: float, recording: Recording) -> float:
-    """Return the share of the time: pages are read a moment before or after the window's ends, and more is not."""
+    """Return the share of the time, at most 1: pages are read a moment before or after the window's ends."""
     return min(1.0, seconds / recording.seconds)
 
 
@@ -137,7 +136,7 @@ def _over_limit(recording: Recording) -> list[Sample]:
 
 
 def _service(recording: Recording) -> Mapping[str, float]:
-    """Return each tenant's tokens of service: output weighs what it costs an engine."""
+    """Return each tenant's tokens of service, output weighted by its cost to an engine."""
     served: dict[str, float] = {}
     for metric, weight in ((names.PROMPT_TOKENS, PROMPT_WEIGHT), (names.OUTPUT_TOKENS, OUTPUT_WEIGHT)):
         for name, found in by(Label.TENANT, recording.of(metric)).items():

@@ -1,4 +1,4 @@
-"""How far each promise was kept in a window, by the very events that its rules and alerts count."""
+"""How far each promise was kept in a window, by the events that its rules and alerts count."""
 
 from functools import partial
 
@@ -10,7 +10,6 @@ from penstock.slo.indicators import Selection, measure
 
 
 def kept(recording: Recording, tier: SloTier) -> tuple[Kept, ...]:
-    """Return the tier's promises with what became of them."""
     return tuple(_kept(recording, tier, objective) for objective in tier.objectives)
 
 
@@ -30,7 +29,7 @@ def _kept(recording: Recording, tier: SloTier, objective: Objective) -> Kept:
 
 
 def _share(part: float, whole: float) -> float:
-    """Return a share: counters of one page are read a moment apart, and no share is beyond all or below none."""
+    """Return a share within 0 and 1: counters of one page are read a moment apart."""
     return min(1.0, max(0.0, part / whole))
 
 

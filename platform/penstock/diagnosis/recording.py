@@ -1,4 +1,4 @@
-"""What is measured for a diagnosis, as plain data: which metrics, and their samples over one stretch of time."""
+"""The measurements of a diagnosis as plain data: samples of these metrics over one stretch of time."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -53,12 +53,12 @@ METRICS = (
 
 
 class Window(Protocol):
-    """A stretch of time in which things were measured."""
+    """A stretch of time in which metrics were measured."""
 
     seconds: float
 
     def increases(self, name: str) -> Sequence[Sample]:
-        """Return by how much each counter of this name grew."""
+        """Return the growth of each counter of this name."""
         ...
 
     def levels(self, name: str) -> Sequence[Sample]:
@@ -68,7 +68,7 @@ class Window(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Samples by the full name of their series; a name that nobody exports has none."""
+    """Samples by the full name of their series; a name without any series is absent."""
 
     seconds: float
     increases: Mapping[str, tuple[Sample, ...]]
@@ -84,7 +84,7 @@ class Recording:
 
 
 def record(window: Window, says: str = "") -> Recording:
-    """Return all that a diagnosis needs of a window."""
+    """Return a window's samples of all metrics that a diagnosis reads."""
     increases = {name: tuple(window.increases(name)) for metric in METRICS for name in counters(metric)}
     gauges = [metric.name for metric in METRICS if metric.kind is Kind.GAUGE]
     levels = {name: tuple(window.levels(name)) for name in (*gauges, DEVICE_BUSY_PERCENT)}

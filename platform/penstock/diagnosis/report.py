@@ -1,4 +1,4 @@
-"""A verdict as plain data, for `--json`: everything that the screen says, with raw numbers."""
+"""A verdict as plain data, for `--json`: the content of the screen with raw numbers."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,7 +12,7 @@ Plain = dict[str, object]
 
 
 def report(verdict: Verdict, snapshot: Snapshot, recording: Recording) -> Plain:
-    """Return what was found, ruled out and left open, and the figures that it was judged by."""
+    """Return the found, ruled-out and open cases, and the figures that they were judged by."""
     return {
         "verdict": verdict.word,
         "bottleneck": verdict.bottleneck,

@@ -1,4 +1,4 @@
-"""One look at a platform, as the cases judge it. None is unknown, and never 0."""
+"""The figures of a platform that the cases judge. None is unknown, and never 0."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ FEW = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
-    """What requests spent in a stage: on average, at the 95th percentile, and of all their time."""
+    """The time of requests in a stage: mean, 95th percentile, share of all their time."""
 
     stage: Stage
     mean_s: float
@@ -22,7 +22,7 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A promise and how far it was kept: ``good_ratio`` of the events, and None where there were too few."""
+    """A promise and the share of good events, None if there were too few."""
 
     tier: str
     indicator: Indicator
@@ -33,13 +33,15 @@ class Kept:
 
     @property
     def is_missed(self) -> bool | None:
-        """True where less was good than was promised; None where nobody knows."""
+        """True if the share of good events is below the promise; None if unknown."""
         return None if self.good_ratio is None else self.good_ratio < self.promised_ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFigures:
-    """The busiest gateway: the part of the time that its event loop computed, or wanted to, how late timers ran."""
+    """The busiest gateway: the ratio of time that its event loop computed, or wanted to, and the delay of its
+    timers.
+    """
 
     name: str = ""
     loop_busy_ratio: float | None = None
@@ -50,7 +52,7 @@ class GatewayFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFigures:
-    """The engines of one version, on average: batch, door and KV cache; ``device_busy_ratio`` is the GPUs' own."""
+    """The engines of one version, on average; ``device_busy_ratio`` is the GPUs' own account."""
 
     version: str
     running: float | None = None
@@ -65,13 +67,13 @@ class EngineFigures:
 
     @property
     def slots_used_ratio(self) -> float | None:
-        """How much of the batch is in use."""
+        """The part of the batch in use."""
         return self.running / self.slots if self.running is not None and self.slots else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFigures:
-    """What engines computed of prompts, and what of their tokens in all; seconds of streams' answers."""
+    """The share of prompts among the engines' tokens, and the seconds of streams' answers."""
 
     prompt_part: float | None = None
     decode_s: float | None = None
@@ -80,7 +82,7 @@ class TokenFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantFigures:
-    """One tenant: its part of all service, its mean wait, and how often its own limits refused it."""
+    """One tenant: its share of all service, its mean wait, and its own limits' refusals."""
 
     name: str
     share: float | None
@@ -90,7 +92,7 @@ class TenantFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFigures:
-    """One worker: where it is, how quick its prefills are, how often its engine was lost, and its starts."""
+    """One worker: its zone, prefill time, lost engines, and starts."""
 
     name: str
     version: str
@@ -108,7 +110,7 @@ class WorkerFigures:
 
     @property
     def begun(self) -> float | None:
-        """How many starts there were, with one that is not over yet; None where that is unknown."""
+        """The number of starts, including one that is not over; None if unknown."""
         if self.starting_s:
             return max(self.starts or 0.0, 1.0)
         return self.starts if self.starts or self.starting_s is not None else None
@@ -116,7 +118,7 @@ class WorkerFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFigures:
-    """One version: how many workers there should be and how many were ready, on average."""
+    """One version's wanted and ready workers, on average."""
 
     version: str
     wanted: float | None = None
@@ -124,13 +126,12 @@ class VersionFigures:
 
     @property
     def model(self) -> str:
-        """The model that it is a version of."""
         return self.version.partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneFigures:
-    """One zone as gateways see it: the mean time to a stream's first token."""
+    """One zone's mean time to a stream's first token, as gateways see it."""
 
     name: str
     streams: float
@@ -139,7 +140,7 @@ class ZoneFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFigures:
-    """How requests ended, in shares of all; circuits that gateways hold open, on average; workers they gave up."""
+    """Ends of requests in shares of all; open circuits, on average; workers that gateways gave up."""
 
     no_worker_ratio: float | None = None
     overloaded_ratio: float | None = None
@@ -154,8 +155,6 @@ class FaultFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All of it."""
-
     seconds: float
     requests: float | None = None
     stages: tuple[StageTime, ...] = ()
@@ -174,26 +173,26 @@ class Snapshot:
     """True where limits are counted in a store that gateways share; a gateway that counts them itself says nothing."""
 
     def stage(self, stage: Stage) -> StageTime | None:
-        """Return a stage's figures, None where no request was measured in it."""
+        """Return a stage's figures, None without a measured request."""
         return next((one for one in self.stages if one.stage is stage), None)
 
     def part(self, stage: Stage, among: Collection[Stage]) -> float | None:
-        """Return a stage's part of what a request spends in these on average; None where it was not measured."""
+        """Return a stage's part of the mean time in these stages; None if it was not measured."""
         means = {one.stage: one.mean_s for one in self.stages if one.stage in among}
         whole = sum(means.values())
         return means[stage] / whole if stage in means and whole > 0 else None
 
     def missed(self, *indicators: Indicator) -> tuple[Kept, ...]:
-        """Return the promises about these that were not kept."""
+        """Return the missed promises of these kinds."""
         return tuple(one for one in self.objectives if one.indicator in indicators and one.is_missed)
 
     def good_ratio(self, indicator: Indicator) -> float | None:
-        """Return how far a promise was kept where it was kept least; None where nobody knows."""
+        """Return the lowest known ratio of a kind of promise; None without any."""
         known = [one.good_ratio for one in self.objectives if one.indicator is indicator and one.good_ratio is not None]
         return min(known, default=None)
 
     def sum_of(self, count: Callable[[WorkerFigures], float | None], version: str = "") -> float | None:
-        """Return what all workers, or those of a version, counted together; None where any of it is unknown."""
+        """Return the sum over all workers, or over those of a version; None if a part is unknown."""
         counts = [count(one) for one in self.workers if version in ("", one.version)]
         known = [one for one in counts if one is not None]
         return sum(known) if counts and len(known) == len(counts) else None

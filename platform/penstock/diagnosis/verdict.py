@@ -1,7 +1,6 @@
-"""All cases judged together: the bottleneck, what else was found, what was ruled out, what nobody can tell.
+"""All cases judged together: the bottleneck, other findings, and the cases that are ruled out or undecided.
 
-Order of what is found: causes before what they bring about, broken promises before those that are kept, and then by
-the weakest link of the evidence.
+Findings are ordered: causes before their effects, broken promises before kept ones, then by the weakest evidence.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from penstock.diagnosis.snapshot import Kept, Snapshot
 
 
 class Word(StrEnum):
-    """What a diagnosis comes to."""
+    """The conclusion of a diagnosis."""
 
     HEALTHY = "healthy"
     """Every promise that could be measured is kept."""
@@ -27,7 +26,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A case that was found, the promises that it breaks, and which found case it is only an effect of."""
+    """A case that was found, the promises that it breaks, and the found case that it is only an effect of."""
 
     judgement: Judgement
     at_stake: tuple[Kept, ...]
@@ -36,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a diagnosis says. The first of the findings is the bottleneck, where ``word`` says that there is one."""
+    """The outcome of a diagnosis; the first finding is the bottleneck, if ``word`` says that there is one."""
 
     word: Word
     findings: tuple[Finding, ...]
@@ -46,12 +45,11 @@ class Verdict:
 
     @property
     def bottleneck(self) -> Case | None:
-        """The first of the findings, where there is a bottleneck."""
+        """The first finding's case, if there is a bottleneck."""
         return self.findings[0].judgement.case if self.word is Word.BOTTLENECK else None
 
 
 def judge(snapshot: Snapshot) -> Verdict:
-    """Judge every case."""
     judged = [case(snapshot) for case in CASES]
     findings = _ordered([one for one in judged if one.state is State.FOUND], snapshot)
     missed = tuple(one for one in snapshot.objectives if one.is_missed)
@@ -74,7 +72,7 @@ def _ordered(found: list[Judgement], snapshot: Snapshot) -> tuple[Finding, ...]:
 
 
 def _cause(one: Judgement, found: list[Judgement]) -> Case | None:
-    """Return the strongest of the found cases that bring this one about."""
+    """Return the strongest found case that brings this one about."""
     causes = [other for other in found if one.case in other.brings]
     return max(causes, key=lambda other: other.strength).case if causes else None
 
@@ -89,6 +87,6 @@ def _word(findings: tuple[Finding, ...], missed: tuple[Kept, ...], snapshot: Sna
 
 
 def _is_timely(finding: Finding, known: list[Kept]) -> bool:
-    """Tell whether callers are known to be served in time despite it: that too few came through is no such sign."""
+    """Tell whether callers are known to be served in time despite it; too few events are no such sign."""
     harmed = finding.judgement.harms
     return any(one.indicator.is_timed for one in known if one.indicator in harmed)

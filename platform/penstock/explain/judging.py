@@ -1,6 +1,6 @@
-"""Which promises of its tier a request was given, and which it was not; and what it cost. Pure.
+"""The promises that a request was given or not, and its cost. Pure.
 
-What is the caller's own doing (leaving, a limit, a bad request) judges nobody.
+Ends that are the caller's own doing (leaving, a limit, a bad request) are judged by no promise.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,10 @@ from penstock.domain.tokens import Usage
 
 
 class Judged(NamedTuple):
-    """One promise: within how many seconds (None where it is no time), what the request got, whether that is good.
+    """One promise of a request: the bound in seconds (None without one), the measured value, and whether that is
+    good.
 
-    Of gaps between tokens a share may be ``late``: then ``got_s`` is the longest.
+    Some gaps between tokens may be ``late``: then ``got_s`` is the longest.
     """
 
     indicator: Indicator
@@ -30,7 +31,7 @@ class Judged(NamedTuple):
 
 
 def judged(record: RequestRecord) -> tuple[Judged, ...]:
-    """Return the verdict on each promise that this request could tell something of."""
+    """Return the verdict on each promise that this request is an event of."""
     if record.is_own is None and record.outcome != Outcome.OK:
         return ()
     outcome = counted(Outcome(record.outcome), is_own=bool(record.is_own))
@@ -49,7 +50,7 @@ def judged(record: RequestRecord) -> tuple[Judged, ...]:
 
 
 def _ours_s(record: RequestRecord) -> float:
-    """Return the request's time, without what its caller took to send the body."""
+    """Return the request's time without its upload."""
     return record.seconds - record.stages_s.get(Stage.UPLOAD, 0.0)
 
 
@@ -58,9 +59,9 @@ def _timed(indicator: Indicator, within_s: float, got_s: float | None) -> list[J
 
 
 def _gaps(record: RequestRecord, within_s: float) -> list[Judged]:
-    """Judge a stream's gaps as the objective counts them, each by itself; unknown is how many were late in old records.
+    """Judge a stream's gaps one by one, as the objective counts them; old records lack the number of late gaps.
 
-    One long gap of many misses no promise that so many may be late.
+    One long gap breaks no promise that allows a share of late gaps.
     """
     longest_s, late = record.longest_gap_s, record.late_gaps
     if not within_s or longest_s is None:
@@ -72,7 +73,7 @@ def _gaps(record: RequestRecord, within_s: float) -> list[Judged]:
 
 
 def cost(record: RequestRecord) -> MicroUsd:
-    """Return what the ledger's row says: nothing for what never ran, and nothing for what nobody could count."""
+    """Return the ledger row's cost: nothing for a request that never ran or that could not be counted."""
     if record.price is None:
         return MicroUsd(0)
     prompt, cached, output = map(MicroUsd, record.price)

@@ -1,4 +1,4 @@
-"""Where a request was sent: the workers that were compared, failed attempts, waits at doors, its batch. Pure."""
+"""The way of a request to its worker: compared workers, failed attempts, waits at doors, its batch. Pure."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,7 @@ _STARTED = {
 
 
 def workers(record: RequestRecord) -> Iterator[str]:
-    """Tell which workers were compared, and why the others lost."""
+    """Tell the compared workers, and why the others lost."""
     if not record.choices and record.drawn is not None:
         yield "No worker was chosen."
     for number, choice in enumerate(record.choices, start=1):
@@ -77,7 +77,7 @@ def _why_lost(other: Considered, chosen: Considered) -> str:
 
 
 def attempts(record: RequestRecord) -> Iterator[str]:
-    """Tell which workers did not keep it, and who took it then."""
+    """Tell the workers that failed it, and the one that took it then."""
     failed = [one for one in record.attempts if one.failed]
     for one in failed:
         why = _FAILED.get(one.failed, one.failed)
@@ -88,7 +88,7 @@ def attempts(record: RequestRecord) -> Iterator[str]:
 
 
 def doors(record: RequestRecord) -> Iterator[str]:
-    """Tell how it fared at the door of each worker that it was sent to."""
+    """Tell its wait at the door of each worker that it was sent to."""
     for one in record.attempts:
         waited = one.door
         if not isinstance(waited, Waited):
@@ -115,7 +115,7 @@ def _waited(one: Tried, waited: Waited) -> Iterator[str]:
 
 
 def adapters(record: RequestRecord) -> Iterator[str]:
-    """Tell how it met its adapter, where it asked for one."""
+    """Tell its wait for its adapter, if it has one."""
     for one in record.attempts:
         found = one.adapter
         if not isinstance(found, Adapted):
@@ -130,7 +130,7 @@ def adapters(record: RequestRecord) -> Iterator[str]:
 
 
 def batches(record: RequestRecord) -> Iterator[str]:
-    """Tell in which batch it was computed, where its worker makes them."""
+    """Tell its batch, on workers that make batches."""
     for one in record.attempts:
         batch = one.batch
         if isinstance(batch, Batched):

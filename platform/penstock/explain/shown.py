@@ -1,4 +1,4 @@
-"""A record as JSON shows it: by names, with its story."""
+"""A record as JSON: by names, with its story."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from penstock.explain.story import tell
 
 
 def shown(record: RequestRecord) -> dict[str, Any]:
-    """Return everything that is kept of a request, and its story as ``says``."""
+    """Return the whole record, with its story as ``says``."""
     attempts = [one._asdict() for one in record.attempts]
     told = {"says": tell(record), "timeline": timeline(record), "attempts": attempts}
     judgement = {"cost_micro_usd": cost(record), "promises": [_named(one) for one in judged(record)]}

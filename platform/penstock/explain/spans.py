@@ -1,4 +1,4 @@
-"""Where the time of a request went, as far as somebody measured it, and the rest by name. Pure."""
+"""The time of a request by stage, and the unmeasured rest by name. Pure."""
 
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request_record import RequestRecord
@@ -19,18 +19,18 @@ _ENDS = {
 
 
 def stages_of(record: RequestRecord) -> list[tuple[Stage, float]]:
-    """Return what was measured, in the order of a request's life: whole answers tell of the engine at their end."""
+    """Return the measured stages, in the order of a request's life."""
     return [(stage, record.stages_s[stage]) for stage in Stage if stage in record.stages_s]
 
 
 def unaccounted_s(record: RequestRecord) -> float:
-    """Return the seconds that no stage has; 0 where they are too few to matter."""
+    """Return the seconds that no stage has; 0 if they are too few to matter."""
     left_s = record.seconds - sum(record.stages_s.values())
     return left_s if left_s > max(LEAST_S, LEAST_RATIO * record.seconds) else 0.0
 
 
 def when_unaccounted(record: RequestRecord) -> str:
-    """Say what that time was before or after, as far as its end tells; nothing where it does not."""
+    """Say what that time was before or after, if the request's end tells it."""
     if record.continued_s or any(one.failed in _LOST for one in record.attempts):
         return ", after the worker was lost"
     if any(one.failed in _FAILED for one in record.attempts):
@@ -39,7 +39,7 @@ def when_unaccounted(record: RequestRecord) -> str:
 
 
 def timeline(record: RequestRecord) -> list[tuple[str, float, float]]:
-    """Return name, start and length of each part, in seconds since the request came; what nobody measured is last."""
+    """Return name, start and length of each part, in seconds since the request came; the unmeasured rest is last."""
     at, spans = 0.0, []
     parts = [(str(stage), spent) for stage, spent in stages_of(record)]
     for name, spent in [*parts, (NOT_ACCOUNTED, unaccounted_s(record))]:

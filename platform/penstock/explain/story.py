@@ -1,7 +1,6 @@
-"""The story of one request, from its record: why it took so long, cost so much, or was refused. Pure.
+"""The story of one request, from its record: why it was slow, expensive, or refused. Pure.
 
-Each function tells one part of its life in sentences, in the order in which it happened. What was not recorded is said
-to be unknown.
+Each function tells one part of its life in sentences, in order. Missing records are said to be unknown.
 """
 
 from collections.abc import Iterator

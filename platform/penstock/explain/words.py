@@ -15,7 +15,7 @@ _LONG = (
 
 
 def seconds(value: float) -> str:
-    """Say a time with as many digits as matter."""
+    """Say a time with three significant digits, or in its two largest units."""
     if abs(value) < _A_SECOND:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.2f} s" if abs(value) < _IN_SECONDS else _long(value)
@@ -29,12 +29,11 @@ def _long(value: float) -> str:
 
 
 def moment(at: float) -> str:
-    """Say a Unix time."""
     return dt.datetime.fromtimestamp(at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def count(number: int, what: str, more: str = "") -> str:
-    """Say how many of something; ``more`` is its plural, where that is not by an s."""
+    """Say a number of things; ``more`` is a plural without s."""
     return f"{number:,} {what if number == 1 else more or f'{what}s'}"
 
 

@@ -25,7 +25,8 @@ _DAY_S = 86_400.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
-    """Make what is missing or ends soon; return how many were made, of the authority and the four roles.
+    """Make missing certificates and those that end soon; return the number made, of the authority and the four
+    roles.
 
     Raises ``CommandError`` for named files that no process would start with.
     """
@@ -46,14 +47,13 @@ def ensure(settings: Settings, clock: Clock) -> int:
 
 
 def told(settings: Settings) -> str:
-    """Say whether processes speak TLS to one another, where that is not what a person takes for granted."""
+    """Return a note on TLS between the processes, if it is not what an operator expects."""
     if settings.tls is Tls.ON:
         return "mutual TLS"
     return "no TLS, though this home ran with it: --tls" if settings.paths.tls.exists() else ""
 
 
 async def keep(settings: Settings, clock: Clock) -> None:
-    """Renew them until cancelled."""
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
         if made := ensure(settings, clock):
@@ -71,7 +71,7 @@ def _authority(home: Home, now: float) -> tuple[Pair, int]:
 
 
 def _lasts(read: Callable[[], str], now: float) -> bool:
-    """Tell whether a certificate is there and will be for a while."""
+    """Tell whether a certificate exists and stays valid for a while."""
     try:
         return authority.ends_at(read()) - now > RENEW_DAYS * _DAY_S
     except (OSError, ValueError):

@@ -18,12 +18,12 @@ LOOK_EVERY_S = 1.0
 STOP_WITHIN_S = 20.0
 STOP_POLL_S = 0.1
 NOBODY = 1 << 30
-"""A process id that nobody has."""
+"""A process id that no process has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """The platform's Postgres; ``server`` is None where it is somebody else's."""
+    """The platform's Postgres; ``server`` is None for an external one."""
 
     settings: Settings
     server: EmbeddedPostgres | None
@@ -33,11 +33,10 @@ class Database:
 
     @property
     def pid(self) -> int:
-        """Return the server's process id, 0 where it is not ours or does not run."""
+        """Return the server's process id, 0 for an external or stopped one."""
         return self.server.pid() if self.server else 0
 
     async def start(self) -> str:
-        """Make the server run and return its address."""
         if self.server is None:
             return self.settings.database_url
         try:
@@ -45,12 +44,12 @@ class Database:
         except (StoreUnavailable, OSError) as error:
             raise CommandError(
                 f"The embedded Postgres did not start: {error}.",
-                do="Mend what the log says, or name another server in PENSTOCK_DATABASE_URL.",
+                do="Correct the fault in the log, or name another server in PENSTOCK_DATABASE_URL.",
                 log=self.settings.paths.logs / "postgres.log",
             ) from error
 
     async def watch(self) -> None:
-        """Start the server again whenever it is gone; raise ``CommandError`` on a crash loop."""
+        """Start the server again whenever it has ended; raise ``CommandError`` on a crash loop."""
         deaths: list[float] = []
         while self.server is not None:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -65,7 +64,7 @@ class Database:
             await self.start()
 
     async def stop(self) -> None:
-        """Stop the embedded server in good order; where its own tool can't, by the signal that the tool sends."""
+        """Stop the embedded server, or end it by a signal if its own tool fails."""
         if self.server is None:
             return
         try:
@@ -75,7 +74,7 @@ class Database:
             await self._interrupt(self.server)
 
     async def _interrupt(self, server: EmbeddedPostgres) -> None:
-        """Ask for what Postgres calls a fast shutdown."""
+        """Ask for a fast shutdown, in Postgres' sense."""
         with suppress(ProcessLookupError):
             os.kill(server.pid() or NOBODY, signal.SIGINT)
         for _ in range(int(STOP_WITHIN_S / STOP_POLL_S)):
@@ -88,7 +87,6 @@ class Database:
 
 
 def of(settings: Settings, clock: Clock, report: Callable[[str], None]) -> Database:
-    """Return the database that these settings name."""
     paths = settings.paths
     server = None if settings.database_url else EmbeddedPostgres(paths.postgres, paths.logs / "postgres.log")
     return Database(settings=settings, server=server, clock=clock, report=report, policy=RestartPolicy())

@@ -1,4 +1,4 @@
-"""`penstock down`: the end of a platform from outside its terminal, and of what a killed one left behind."""
+"""`penstock down`: ends a platform from outside its terminal, and the processes that a killed one left behind."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ POLL_S = 0.1
 
 
 def stop(settings: Settings) -> str:
-    """End the platform of this home and return what was done, in words."""
+    """End the platform of this home and return a sentence about it."""
     pid = lock.holder(settings.paths.run)
     if pid:
         os.kill(pid, signal.SIGTERM)

@@ -1,7 +1,6 @@
 """The home folder: made private, with the platform's one secret, and its logs kept within bounds.
 
-Every log of `penstock up` and its controller is cut by one rule (`telemetry/log_files.py`); an engine's log is its
-agent's to cut, by the same rule.
+All logs of `penstock up` and its controller are cut by one rule (`telemetry/log_files.py`); an agent cuts its engine's.
 """
 
 import secrets
@@ -17,7 +16,7 @@ WORKER = "worker-"
 
 
 def prepare(home: Home) -> bool:
-    """Make the folders and the platform's key where they are missing; tell whether this home is new."""
+    """Make missing folders and the platform's key; tell whether this home is new."""
     try:
         home.root.mkdir(parents=True, exist_ok=True)
         for folder in (home.run, home.logs, home.spool, home.artifacts, home.cache):
@@ -33,7 +32,7 @@ def prepare(home: Home) -> bool:
 
 
 def bound_logs(home: Home, bounds: LogBounds) -> None:
-    """Cut what has grown too large, and remove the oldest logs of workers that are gone."""
+    """Cut logs that have grown too large, and remove the oldest logs of ended workers."""
     for log in _cut_here(home.logs):
         rotate(log, bounds)
     alive = {str(record.worker) for record in leftovers.living(home.run)}

@@ -1,6 +1,6 @@
-"""Prometheus and Alertmanager beside the platform (`penstock up --observe`): what they are started with.
+"""Prometheus and Alertmanager beside the platform (`penstock up --observe`): their configuration and commands.
 
-They are told of processes by a file that changes as workers come and go. Their end never ends the platform.
+A file tells them of processes as workers come and go. Their end never ends the platform.
 """
 
 import json
@@ -41,21 +41,19 @@ ALERTS_PAGE = Path(__file__).parent / "alerts_page"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sites:
-    """Where the two listen."""
-
     prometheus: str
     alertmanager: str
 
 
 def check(settings: Settings) -> None:
-    """Raise ``CommandError`` where the platform shall be observed and the programs for it are missing."""
+    """Raise ``CommandError`` if the platform shall be observed and a program is missing."""
     if settings.observe:
         for program in (PROMETHEUS, ALERTMANAGER):
             find(program)
 
 
 def find(program: str) -> str:
-    """Return the program's path: beside the interpreter, or wherever the machine has it."""
+    """Return the program's path: beside the interpreter, or on the machine's path."""
     found = shutil.which(program, path=Path(sys.executable).parent) or shutil.which(program)
     if found is None:
         raise CommandError(
@@ -66,7 +64,6 @@ def find(program: str) -> str:
 
 
 def choose(settings: Settings) -> Sites:
-    """Return free addresses for both."""
     return Sites(
         prometheus=_free(settings.prometheus_port, PROMETHEUS_PORT),
         alertmanager=_free(settings.alertmanager_port, ALERTMANAGER_PORT),
@@ -74,13 +71,13 @@ def choose(settings: Settings) -> Sites:
 
 
 def _free(asked: int, usual: int) -> str:
-    """Return an address on loopback: the port that was asked for, the usual one where it is free, or any."""
+    """Return an address on loopback: the port that was asked for, the usual one if it is free, or any."""
     with listening.bind(HOST, asked) if asked else listening.bind_first_free(HOST, usual) as listener:
         return listening.url_of(HOST, listener.getsockname()[1])
 
 
 def prepare(settings: Settings, sites: Sites) -> None:
-    """Write what both are configured with; Alertmanager keeps alerts for whoever looks, and tells nobody."""
+    """Write the configuration of both; Alertmanager keeps alerts on its page and notifies nobody."""
     folder = settings.paths.observe
     folder.mkdir(mode=0o700, exist_ok=True)
     scraping = Scraping(
@@ -94,7 +91,6 @@ def prepare(settings: Settings, sites: Sites) -> None:
 
 
 def prometheus(settings: Settings, sites: Sites) -> Command:
-    """Return how Prometheus is started."""
     folder = settings.paths.observe
     return _command(
         settings,
@@ -110,7 +106,7 @@ def prometheus(settings: Settings, sites: Sites) -> Command:
 
 
 def alertmanager(settings: Settings, sites: Sites) -> Command:
-    """Return how Alertmanager is started: alone, without a cluster of its kind."""
+    """Return Alertmanager's command: alone, without a cluster of its kind."""
     folder = settings.paths.observe
     return _command(
         settings,
@@ -125,7 +121,7 @@ def alertmanager(settings: Settings, sites: Sites) -> Command:
 
 
 def _command(settings: Settings, program: str, *arguments: str) -> Command:
-    """Return how one of them is started; of our environment it gets nothing."""
+    """Return the command of one of them, without our environment."""
     name = program.removeprefix("prometheus-")
     return Command(
         name=name,
@@ -136,25 +132,23 @@ def _command(settings: Settings, program: str, *arguments: str) -> Command:
 
 
 def announce(paths: Home, sites: Sites) -> None:
-    """Leave their addresses for whoever asks of this home."""
+    """Write both addresses to the home."""
     write_private(paths.prometheus_address, sites.prometheus)
     write_private(paths.alertmanager_address, sites.alertmanager)
 
 
 def forget(paths: Home) -> None:
-    """Remove the addresses."""
     for file in (paths.prometheus_address, paths.alertmanager_address):
         file.unlink(missing_ok=True)
 
 
 def addresses(paths: Home) -> dict[str, str]:
-    """Return where they listen, by what they show; nothing where they don't run."""
+    """Return both addresses by what they show; empty if they don't run."""
     shown = {"metrics": paths.prometheus_address, "alerts": paths.alertmanager_address}
     return {what: file.read_text().strip() for what, file in shown.items() if file.exists()}
 
 
 async def is_ready(url: str, _: Child) -> bool:
-    """Tell whether one of them serves."""
     try:
         async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
             return (await http.get(f"{url}/-/ready")).is_success
@@ -163,7 +157,7 @@ async def is_ready(url: str, _: Child) -> bool:
 
 
 def tell(settings: Settings, pids: Mapping[str, int]) -> None:
-    """Let Prometheus know of the processes that show metrics now: the supervisor's by name, and the workers."""
+    """Tell Prometheus of the processes that show metrics: the supervisor's by name, and the workers."""
     text = configuration.discovered(sorted(_targets(settings, pids), key=lambda target: target.labels[INSTANCE]))
     file = settings.paths.observe / TARGETS
     if not file.exists() or file.read_text().strip() != text:
@@ -184,6 +178,6 @@ def _targets(settings: Settings, pids: Mapping[str, int]) -> Iterator[Target]:
 
 
 def _target(settings: Settings, pid: int, **labels: str) -> Iterator[Target]:
-    """Yield the process's page where it says that it has one. An instance keeps its name when its port is another."""
+    """Yield the process's metrics page, if it has one. An instance keeps its name when its port changes."""
     if url := exposition.address(settings.paths.run, pid):
         yield Target(address=urlsplit(url).netloc, labels={"zone": settings.zone, **labels})

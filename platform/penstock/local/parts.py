@@ -1,4 +1,4 @@
-"""What a running platform consists of, as its supervisor holds it; whatever was not started yet is missing."""
+"""The parts of a running platform, as its supervisor holds them; a part that was not started yet is missing."""
 
 import socket
 from dataclasses import dataclass, field
@@ -26,19 +26,18 @@ class Parts:
 
     @property
     def vital(self) -> list[Supervisor]:
-        """Return the processes without which the platform can't go on for long."""
+        """Return the processes that the platform needs."""
         return [*self.gateways, *([self.controller] if self.controller else [])]
 
     @property
     def spare(self) -> list[Supervisor]:
-        """Return the processes without which the platform goes on: slower, or seen by nobody."""
+        """Return the processes that the platform can do without: it is slower then, or not observed."""
         return [*([self.engines_parent] if self.engines_parent else []), *self.observers]
 
     @property
     def supervisors(self) -> list[Supervisor]:
-        """Return all that is kept running."""
         return [*self.vital, *self.spare]
 
     def pids(self) -> dict[str, int]:
-        """Return the process ids by name; 0 for what does not run just now."""
+        """Return the process ids by name; 0 for a process that does not run."""
         return {"postgres": self.database.pid, **{supervisor.name: supervisor.pid for supervisor in self.supervisors}}

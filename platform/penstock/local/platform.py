@@ -19,8 +19,6 @@ Request = Callable[[], Awaitable[None]]
 
 
 class LocalPlatform:
-    """Everything that runs in one home."""
-
     def __init__(self, settings: Settings, screen: Screen, clock: Clock) -> None:
         self._settings = settings
         self._screen = screen
@@ -30,7 +28,7 @@ class LocalPlatform:
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
 
     async def start(self) -> None:
-        """Bring everything up, in order."""
+        """Start everything, in order."""
         begun = Start(self._settings, self._parts, self._clock, self._screen.say)
         for title, work in begun.phases:
             self._write_state(phase=title)
@@ -41,7 +39,7 @@ class LocalPlatform:
         self._write_state(phase="serving", ready=True)
 
     async def first_question(self) -> None:
-        """Show how to use the platform, and that it works."""
+        """Print how to use the platform, and a first answer."""
         await asyncio.to_thread(question.ask, self._settings, self._screen)
 
     async def watch(self) -> None:
@@ -61,7 +59,7 @@ class LocalPlatform:
             raise _first(errors) from errors
 
     async def _watch_spare(self, supervisor: Supervisor) -> None:
-        """Keep what the platform can do without: a crash loop of it is told, and ends nothing else."""
+        """Watch a process that the platform can do without: its crash loop is reported, and ends nothing else."""
         try:
             await supervisor.watch()
         except CommandError as error:
@@ -70,7 +68,7 @@ class LocalPlatform:
     # -- rolling restarts ----------------------------------------------------------------------------
 
     def request(self, what: Request) -> None:
-        """Have a restart done, one after another."""
+        """Queue a restart: one after another."""
         self._requests.put_nowait(what)
 
     async def _serve_requests(self) -> None:
@@ -89,20 +87,18 @@ class LocalPlatform:
             self._screen.say(f"{supervisor.name}: replaced, now process {supervisor.pid}")
 
     async def roll_workers(self) -> None:
-        """Have the controller replace all workers, one at a time."""
+        """Ask the controller to replace all workers, one at a time."""
         await connections.fleet(self._settings, self._clock).renew()
         self._screen.say("workers: the controller replaces them one by one")
 
     # -- end ------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """End everything in good order."""
         self._write_state(phase="draining", ready=False)
         await shutdown.drain(self._parts, self._settings, self._screen.say)
         self._write_state(phase="ended")
 
     async def force(self) -> None:
-        """End everything at once."""
         await shutdown.force(self._parts, self._settings)
         self._write_state(phase="ended", ready=False)
 
@@ -121,7 +117,7 @@ class LocalPlatform:
             await asyncio.sleep(database.LOOK_EVERY_S)
 
     def _write_state(self, *, phase: str | None = None, ready: bool | None = None) -> None:
-        """Write the state where something about it is new."""
+        """Write the state if it has changed."""
         before = repr(self._state)
         self._state.phase = phase if phase is not None else self._state.phase
         self._state.ready = ready if ready is not None else self._state.ready

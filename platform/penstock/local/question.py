@@ -1,4 +1,4 @@
-"""The end of a start: how to use the platform, and a first real answer."""
+"""The end of a start: how to use the platform, and a first answer."""
 
 import json
 import shlex
@@ -17,11 +17,11 @@ EXAMPLES: dict[str, tuple[str, dict[str, object]]] = {
     "minilm-torch": ("embeddings", {"input": "A kitten sleeps."}),
     "topics": ("classify", {"input": "How long should I boil an egg?"}),
 }
-"""What to ask a demo model that takes texts, the first of those that are served; an image does not fit into a line."""
+"""Example requests for demo models that take texts; an image does not fit into a line."""
 
 
 def ask(settings: Settings, screen: Screen) -> None:
-    """Print address, key and a curl line; then ask the platform its first question and print the answer as it comes."""
+    """Print address, key and a curl line; then ask a first question and print the answer as it streams."""
     for line in usage(settings):
         screen.say(line)
     if MODEL not in settings.demo_models or settings.workers == 0:
@@ -37,7 +37,6 @@ def ask(settings: Settings, screen: Screen) -> None:
 
 
 def usage(settings: Settings) -> list[str]:
-    """Return what a person needs to know to call the platform."""
     paths = settings.paths
     url = connections.gateway_address(settings)
     return [
@@ -52,7 +51,7 @@ def usage(settings: Settings) -> list[str]:
 
 
 def example(settings: Settings, url: str) -> list[str]:
-    """Return a curl line that one of the models served answers; nothing where none takes a text."""
+    """Return a curl line for a served model; none if no model takes a text."""
     served = settings.demo_models if settings.workers else ()
     model = next((name for name in EXAMPLES if name in served), None)
     if model is None:

@@ -1,4 +1,4 @@
-"""The one main function of ``penstock up``: phases, then watching, then draining; and what signals mean.
+"""The main function of ``penstock up``: phases, watching, draining, and the meaning of signals.
 
 SIGINT or SIGTERM drains, a second one forces; SIGHUP replaces the gateways one by one, SIGUSR1 the workers.
 """
@@ -22,7 +22,7 @@ PHASES = 7
 
 
 def run(settings: Settings, *, ask: bool) -> int:
-    """Run a whole platform until it is asked to end; return the exit code."""
+    """Run a whole platform until it is ended; return the exit code."""
     check_shared(settings)
     observing.check(settings)
     clock = SystemClock()
@@ -33,7 +33,7 @@ def run(settings: Settings, *, ask: bool) -> int:
 
 
 class _Session:
-    """One run. The work goes on in a task that the first signal ends; the second ends the draining after it."""
+    """One run: the first signal ends the task that works, the second one the draining after it."""
 
     def __init__(self, platform: LocalPlatform, screen: Screen) -> None:
         self._platform = platform

@@ -1,7 +1,4 @@
-"""What a person sees while the platform starts: numbered phases with their times.
-
-Where there is no terminal, plain lines that a log can keep.
-"""
+"""The screen of a start: numbered phases with their times; without a terminal, plain lines for a log."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -22,33 +19,33 @@ PLAIN_EVERY_S = 2.0
 
 
 class Note(Protocol):
-    """Says what a phase is doing just now; several lines are shown one under another."""
+    """Shows the present work of a phase; several lines stand one under another."""
 
     def __call__(self, text: str) -> None: ...
 
 
 @dataclass(slots=True)
 class Said:
-    """What plain lines a phase has printed, and when the last one."""
+    """The plain lines of a phase, and the time of the last one."""
 
     texts: set[str] = field(default_factory=set)
     at: float = float("-inf")
 
 
 class Phase:
-    """One phase on the screen: ``note`` what goes on, ``result`` what came of it."""
+    """One phase on the screen: ``note`` its present work, ``result`` its outcome."""
 
     def __init__(self, note: Note) -> None:
         self.note = note
         self.outcome = ""
 
     def result(self, text: str) -> None:
-        """Set what stands behind the phase's name when it is over."""
+        """Set the text behind the phase's name at its end."""
         self.outcome = text
 
 
 class Screen:
-    """The terminal, or a log file that stands in for it."""
+    """The terminal, or a log file in its place."""
 
     def __init__(self, console: Console, clock: Clock, phases: int) -> None:
         self._console = console
@@ -58,7 +55,7 @@ class Screen:
 
     @contextmanager
     def phase(self, title: str) -> Iterator[Phase]:
-        """Show a phase while it runs and a line with its seconds when it is over."""
+        """Show a phase while it runs, and at its end a line with its seconds."""
         self._number += 1
         head = f"[{self._number}/{self._phases}] {title}"
         began = self._clock.monotonic()
@@ -78,7 +75,7 @@ class Screen:
         yield lambda text: self._now_and_then(text, said)
 
     def _now_and_then(self, text: str, said: Said) -> None:
-        """Print what is new, but not every step of a long way."""
+        """Print new texts, at most one in a while."""
         now = self._clock.monotonic()
         if text in said.texts or now - said.at < PLAIN_EVERY_S:
             return
@@ -88,15 +85,13 @@ class Screen:
             self._line(f"    {escape(line)}")
 
     def say(self, text: str = "") -> None:
-        """Print a line as it is."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def write(self, text: str) -> None:
-        """Print without ending the line, at once: tokens as they come."""
+        """Print at once, without ending the line."""
         self._console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
     def error(self, error: CommandError) -> None:
-        """Print what happened, the end of the log and the next step."""
         show_error(self._console, error)
 
     def _line(self, markup: str) -> None:
@@ -104,7 +99,7 @@ class Screen:
 
 
 def show_error(console: Console, error: CommandError) -> None:
-    """Print what happened, the end of the log and the next step."""
+    """Print an error, the end of its log and the next step."""
     console.print(f"[bold red]✗[/] {escape(error.what)}", highlight=False, soft_wrap=True)
     for line in tail(error.log) if error.log is not None else []:
         console.print(f"  [dim]│ {escape(line)}[/]", highlight=False, soft_wrap=True)
@@ -115,7 +110,7 @@ def show_error(console: Console, error: CommandError) -> None:
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
-    """Return the last lines of a log, without the line ends; none where there is no log."""
+    """Return the last lines of a log, without line ends; none without a log."""
     try:
         with log.open(errors="replace") as file:
             return [line.rstrip("\n") for line in deque(file, maxlen=lines)]

@@ -1,6 +1,6 @@
-"""What a new platform begins with: its tables, the demo tenant and the operators with their keys, aliases, deployments.
+"""The first data of a platform: tables, the demo tenant, operators, their keys, aliases, deployments.
 
-At later starts only what is missing is made: an alias that an operator moved stays where it is.
+Later starts add only missing data: an alias that an operator moved stays.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -32,37 +32,37 @@ DEMO = Tenant(id=TenantId("demo"), name="Demo")
 
 @asynccontextmanager
 async def opened(address: str) -> AsyncIterator[Database]:
-    """Yield the database; say its errors in words."""
+    """Yield the database; its errors become ``CommandError``."""
     try:
         async with Database(address, max_connections=2) as database:
             yield database
     except PenstockError as error:
         raise CommandError(
-            f"The database did not do what the start needs: {error.message}.",
+            f"The database refused the start: {error.message}.",
             do="Check PENSTOCK_DATABASE_URL, or read the log of the embedded one: logs/postgres.log.",
         ) from error
 
 
 async def migrate(address: str) -> int:
-    """Bring the tables up to date; return how many migrations that took."""
+    """Apply missing migrations; return their number."""
     async with opened(address) as database:
         return await apply_migrations(database)
 
 
 async def let_in(address: str) -> None:
-    """Give the processes roles of their own on a server that trusts whoever reaches it."""
+    """Give the processes roles of their own on a server that trusts every connection."""
     async with opened(address) as database:
         await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
 
 
 async def claim(settings: Settings) -> None:
-    """Make the database this platform's, or raise ``CommandError`` where it is another's."""
+    """Make the database this platform's; raise ``CommandError`` if it is another's."""
     async with opened(settings.database_url) as database:
         await ownership.check(settings, database, keys.read(settings))
 
 
 class Seed:
-    """What this start finds missing."""
+    """Adds the missing data of a start."""
 
     def __init__(self, settings: Settings, database: Database, clock: Clock) -> None:
         self._paths = settings.paths
@@ -73,7 +73,7 @@ class Seed:
         self._peppers = keys.read(settings).peppers
 
     async def tenants(self) -> int:
-        """Make the two tenants and their keys where they are missing; return how many keys were minted."""
+        """Make the two tenants and their keys if they are missing; return the number of new keys."""
         known = {tenant.id for tenant in await self._tenancy.tenants()}
         for tenant in (DEMO, operators.TENANT):
             if tenant.id not in known:
@@ -89,7 +89,7 @@ class Seed:
         return minted
 
     async def demo(self, packed: Mapping[Alias, Packed], names: frozenset[ModelName]) -> None:
-        """Register these demo versions, route their aliases, deploy them; ``names`` are those of all demo models."""
+        """Register, route and deploy these demo versions; ``names`` are those of all demo models."""
         for one in packed.values():
             await self._registry.register(
                 one.manifest, f"signatures/{one.digest}", self._act("version.register", one.id)
@@ -102,7 +102,7 @@ class Seed:
         await self._deploy(frozenset(versions.values()), names)
 
     async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
-        """Set the workers of demo versions to what the settings say; others are the operators' business."""
+        """Set the workers of demo versions by the settings; other versions are the operators' business."""
         present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
         retired = {version for version in present if _name_of(version) in names} - wanted
         for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
@@ -110,7 +110,7 @@ class Seed:
                 await self._put_replicas(version, replicas)
 
     async def _put_replicas(self, version: VersionId, replicas: int) -> None:
-        """Set it; a retired version stays on for as long as an adapter that somebody made of it is used."""
+        """Set the replicas; a retired version stays while an adapter of it is deployed."""
         try:
             await self._registry.put_replicas(version, replicas, self._act("deployment.set", version))
         except Conflict:
@@ -118,7 +118,7 @@ class Seed:
                 raise
 
     async def _works(self, file: Path) -> bool:
-        """Tell whether the key in this file is one that the database knows and has not revoked."""
+        """Tell whether the database knows the key in this file, and has not revoked it."""
         secret = read_key(file)
         key_id = key_id_of(secret)
         stored = await self._tenancy.key(key_id) if key_id is not None else None
@@ -138,7 +138,7 @@ class Seed:
 
 
 def read_key(file: Path) -> str:
-    """Return the key in a file, or nothing."""
+    """Return the key in a file, empty without one."""
     try:
         return file.read_text().strip()
     except OSError:
@@ -150,7 +150,7 @@ def _name_of(version: VersionId) -> ModelName:
 
 
 def _is_outdated(route: Route, version: VersionId) -> bool:
-    """Tell whether an alias leads to older versions of the same model only: nobody moved it elsewhere."""
+    """Tell whether an alias leads only to older versions of the same model: no operator moved it."""
     versions = {share.version for share in route.shares}
     return version not in versions and {_name_of(one) for one in versions} == {_name_of(version)}
 

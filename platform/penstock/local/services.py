@@ -1,4 +1,4 @@
-"""How the supervisor's own children are started, and how it sees that they serve."""
+"""The commands of the supervisor's children, and the probes of their readiness."""
 
 import os
 import sys
@@ -21,32 +21,31 @@ ENGINES_SOCKET = "engines.sock"
 
 
 def gateway(settings: Settings, number: int, fd: int) -> Command:
-    """Return how gateway ``number`` is started on the inherited socket."""
+    """Return the command of gateway ``number`` on the inherited socket."""
     settings = _with_metrics_port(settings, number - 1)
     return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
 
 
 def controller(settings: Settings) -> Command:
-    """Return how the controller is started."""
     settings = _with_metrics_port(settings, settings.gateways)
     return _command(settings, "controller", "controller.log", ("controller",), ())
 
 
 def _with_metrics_port(settings: Settings, offset: int) -> Settings:
-    """Give each process a port of its own for its metrics; with 0 each takes a free one."""
+    """Give each process a metrics port of its own; 0 takes free ones."""
     port = settings.metrics_port and settings.metrics_port + offset
     return settings.model_copy(update={"metrics_port": port})
 
 
 def wants_engines_parent(settings: Settings) -> bool:
-    """Tell whether engines shall be forked from one pre-imported parent that all workers of this home share."""
+    """Tell whether engines are forked from one pre-imported parent for all workers of this home."""
     has_gpu = settings.device is not device.Device.CPU and device.has_gpu(device.names())
     is_possible = settings.engine_zygote == "on" or (settings.engine_zygote == "auto" and not has_gpu)
     return is_possible and not settings.zygote_socket and settings.workers > 0 and bool(settings.demo_models)
 
 
 def engines_parent(settings: Settings, end: int) -> Command:
-    """Return how the engines' parent is started; it ends when the other end of the lifeline ``end`` closes."""
+    """Return the command of the engines' parent, which ends when the other end of the lifeline ``end`` closes."""
     address = settings.paths.run / ENGINES_SOCKET
     return Command(
         name="engines' parent",
@@ -69,12 +68,12 @@ def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...]
 
 
 async def always_ready(_: Child) -> bool:
-    """Return True: nothing waits for this process."""
+    """Return True: no process waits for this one."""
     return True
 
 
 def forget_ended(run: Path) -> None:
-    """Remove what processes of an earlier run left behind: gateways' ready files, and where the dead had metrics."""
+    """Remove the ready and metrics files of an earlier run's processes."""
     for file in (run / "gateway").glob("*.ready"):
         file.unlink(missing_ok=True)
     kept = {str(record.pid) for record in leftovers.living(run)}
@@ -84,7 +83,6 @@ def forget_ended(run: Path) -> None:
 
 
 async def gateway_is_ready(run: Path, child: Child) -> bool:
-    """Tell whether this gateway serves."""
     return ready_file(run, child.pid).exists()
 
 

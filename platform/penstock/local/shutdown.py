@@ -1,4 +1,4 @@
-"""The end of a platform, in order: who takes requests, who would restart workers, the workers, the database."""
+"""The end of a platform, in order: gateways, the controller, the workers, the database."""
 
 import asyncio
 import os
@@ -10,11 +10,11 @@ from penstock.local import observing
 from penstock.local.parts import Parts
 
 BEYOND_GRACE_S = 10.0
-"""What a process gets on top of the drain grace to end by itself."""
+"""The time beyond the drain grace for a process to end by itself."""
 
 
 async def drain(parts: Parts, settings: Settings, report: Callable[[str], None]) -> None:
-    """End everything in good order; running answers get the grace to finish."""
+    """End everything in order; running answers get the grace."""
     grace_s = settings.drain_grace_s + BEYOND_GRACE_S
     paths = settings.paths
     await asyncio.gather(*(supervisor.stop(grace_s) for supervisor in parts.gateways))
@@ -35,7 +35,7 @@ async def drain(parts: Parts, settings: Settings, report: Callable[[str], None])
 
 
 async def force(parts: Parts, settings: Settings) -> None:
-    """End everything at once; the database still in good order, which takes it a moment."""
+    """End everything at once; only the database takes a moment."""
     for supervisor in parts.supervisors:
         supervisor.kill()
     leftovers.kill(leftovers.living(settings.paths.run))

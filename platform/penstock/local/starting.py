@@ -26,7 +26,7 @@ Work = Callable[[Phase], Awaitable[None]]
 
 
 class Start:
-    """One start: fills ``parts``; ``settings`` are made complete on the way (port, database, engines' parent)."""
+    """One start: fills ``parts`` and completes ``settings`` on the way (port, database, engines' parent)."""
 
     def __init__(self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None]) -> None:
         self.settings = settings
@@ -37,7 +37,6 @@ class Start:
 
     @property
     def phases(self) -> tuple[tuple[str, Work], ...]:
-        """Return the phases by title."""
         return (
             ("home and keys", self._prepare_home),
             ("database", self._start_database),
@@ -65,7 +64,7 @@ class Start:
         phase.result(", ".join(filter(None, (found, f"port {port}", certificates.told(self.settings)))))
 
     async def _start_engines_parent(self) -> None:
-        """Let the engines' imports go on beside everything that comes before them."""
+        """Start the engines' imports beside all later phases."""
         if not services.wants_engines_parent(self.settings):
             return
         end, self._parts.lifeline = lifeline.make()
@@ -135,7 +134,7 @@ class Start:
         phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))
 
     def _as(self, role: str) -> Settings:
-        """Return what a process is told that has a role of its own; the one that is told already goes before."""
+        """Return the settings of a process with a database role of its own; a role that is set already stays."""
         if not self._parts.database.server or self.settings.database_user:
             return self.settings
         return self.settings.model_copy(update={"database_user": role})

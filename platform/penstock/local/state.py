@@ -36,12 +36,11 @@ class LocalProcess:
 
 
 def write(run: Path, state: UpState) -> None:
-    """Store the state, whole."""
     write_private(run / FILE, json.dumps(asdict(state)))
 
 
 def read(run: Path) -> UpState | None:
-    """Return the last state stored, None without one."""
+    """Return the last state, None without one."""
     try:
         return UpState(**json.loads((run / FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -49,7 +48,7 @@ def read(run: Path) -> UpState | None:
 
 
 def processes(run: Path) -> list[LocalProcess]:
-    """Return the supervisor and its processes as the state names them."""
+    """Return the supervisor and its processes."""
     found = read(run)
     named = {"supervisor": found.pid, **found.processes} if found else {}
     return [_process(run, name, pid) for name, pid in named.items() if pid]

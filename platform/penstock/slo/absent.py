@@ -1,7 +1,7 @@
-"""Alerts of promises without data: a promise that nobody can check is not kept silently.
+"""Alerts of promises without data: an unmeasured promise is not kept silently.
 
-A gateway shows a tier's series from its first routing table on, with or without traffic, so silence is never idleness:
-it means that the last version of a tier was withdrawn, or that the series are lost on their way.
+A gateway shows a tier's series from its first routing table on, with or without traffic. So silence is never idleness:
+the last version of a tier was withdrawn, or the series are lost on their way.
 """
 
 from penstock.slo import recorded

@@ -1,7 +1,7 @@
-"""Alertmanager's configuration: whom an alert reaches, and which alerts another one explains.
+"""Alertmanager's configuration: the receiver of each alert, and the alerts that explain others.
 
-Inhibitions are few on purpose. A page silences its own ticket, and a cause silences what follows from it by our own
-code. No cause silences a burning promise: callers feel it whatever the reason, and the automatic rollback listens.
+Inhibitions are few on purpose. A page silences its own ticket, and a cause silences its consequences in our own code.
+No cause silences a burning promise: callers feel it whatever the reason, and the automatic rollback listens.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receivers:
-    """Addresses that are told by webhook; empty tells nobody, and alerts are there to be looked at."""
+    """Webhook addresses; an empty one notifies nobody, and its alerts stay on the page."""
 
     page: str = ""
     ticket: str = ""
@@ -29,7 +29,7 @@ class Receivers:
 
 
 def plain(receivers: Receivers) -> dict[str, object]:
-    """Return the configuration as any writer of YAML or JSON takes it."""
+    """Return the configuration for a writer of YAML or JSON."""
     urls = {Severity.PAGE.value: receivers.page, Severity.TICKET.value: receivers.ticket, ROLLBACK: receivers.rollback}
     return {
         "route": _route(),
@@ -39,7 +39,7 @@ def plain(receivers: Receivers) -> dict[str, object]:
 
 
 def _route() -> dict[str, object]:
-    """Tell the rollback first and at once: it has more to win from seconds than a person has."""
+    """Notify the rollback first and at once: seconds matter more to it than to a person."""
     return {
         "receiver": Severity.TICKET.value,
         "group_by": ["alertname", TIER, OBJECTIVE],

@@ -1,8 +1,8 @@
 """Error budgets of the tiers that are served, from one of three sources.
 
-* recorded: what a Prometheus with the platform's rules recorded, each over the promise's own period;
-* counted: what the processes' own pages of metrics say, since each process started;
-* ledger: the ends of requests, which tell availability and nothing of times.
+* recorded: by a Prometheus with the platform's rules, each over the promise's own period;
+* counted: by the processes' own pages of metrics, since each process started;
+* ledger: by the ends of requests, which tell availability and no times.
 
 A tier without series within a day is not served and has no budget. Fewer events than an alert waits for give no
 verdict.
@@ -51,7 +51,6 @@ class Promised:
         return [(tier, one) for name, tier in self.tiers.items() if name.value in served for one in tier.objectives]
 
     def unserved(self, served: set[str]) -> tuple[str, ...]:
-        """Return the names of the other tiers."""
         return tuple(tier.value for tier in self.tiers if tier.value not in served)
 
 
@@ -84,7 +83,7 @@ class _Record:
 
 
 def of_prometheus(prometheus: Recorder, promised: Promised) -> ErrorBudgets:
-    """Return the budgets that a Prometheus with the platform's rules recorded."""
+    """Return the budgets by a Prometheus with the platform's rules."""
     windows = sorted({*SHOWN, *(f"{tier.window_days}d" for tier in promised.tiers.values())})
     every = recorded.error_ratio(f"({'|'.join(windows)})")
     told = prometheus.instant(f'{{__name__=~"{every}"}}')
@@ -107,7 +106,7 @@ def of_prometheus(prometheus: Recorder, promised: Promised) -> ErrorBudgets:
 
 
 def of_pages(pages: Mapping[str, Page], silent: Sequence[str], promised: Promised) -> ErrorBudgets:
-    """Return the budgets by the processes' own counters; ``silent`` are the addresses that did not answer."""
+    """Return the budgets by the processes' own counters; ``silent`` are addresses without an answer."""
     counts = {
         (tier.tier.value, one.indicator.value): _count(tier, one, pages.values())
         for tier in promised.tiers.values()
@@ -176,7 +175,7 @@ def _left(objective: Objective, seen: Seen | None) -> float | None:
 
 
 def _count(tier: SloTier, objective: Objective, pages: Iterable[Page]) -> Seen | None:
-    """Return an objective's events by the counters themselves, None without any."""
+    """Return an objective's events, None without any."""
     counts, count = measure(tier.tier.value, objective), partial(_sum, tuple(pages))
     events = count(counts.events)
     bad = counts.bad_count(count, events)
@@ -209,7 +208,7 @@ def _is_few(seen: Seen | None, objective: Objective, promised: Promised) -> bool
 
 
 def _sum(pages: Sequence[Page], selection: Selection) -> float | None:
-    """Return the sum of the selected samples of all pages, None without any."""
+    """Return the sum of the selected samples, None without any."""
     found = [
         one.value
         for page in pages

@@ -25,7 +25,7 @@ EFFECT = (
 
 
 def of(promise: Promise, windows: Windows, interval_s: int) -> list[Alert]:
-    """Return one alert for each pair of windows, for rules that are evaluated so often."""
+    """Return one alert for each pair of windows, for rules that are evaluated every ``interval_s``."""
     return [_alert(promise, pair, _expr(promise, pair, windows.least_bad_events, interval_s)) for pair in windows.pairs]
 
 
@@ -47,13 +47,13 @@ def _alert(promise: Promise, pair: Pair, expr: str) -> Alert:
 
 
 def _spent_within_s(promise: Promise, pair: Pair) -> str:
-    """Return the PromQL of the time in which the whole budget is spent at the long window's pace, in whole minutes."""
+    """Return the PromQL of the time until the whole budget is spent at the long window's pace, in whole minutes."""
     whole_s = promise.period_days * DAY_S * promise.budget_ratio
     return f"round({whole_s:.6g} / {promise.series(recorded.error_ratio(pair.long))}, 60)"
 
 
 def _expr(promise: Promise, pair: Pair, least_bad_events: int, interval_s: int) -> str:
-    """Both windows burn, and bad events enough were seen in the long one."""
+    """Both windows burn, and the long one has enough bad events."""
     bound = f"({pair.factor(promise.period_days):.6g} * {promise.budget_ratio:.6g})"
     long, short = (promise.series(recorded.error_ratio(window)) for window in (pair.long, pair.short))
     bad = recorded.count(promise.series(recorded.BAD_EVENTS), pair.long, interval_s)

@@ -1,4 +1,4 @@
-"""The files that Prometheus and Alertmanager load, as text by name."""
+"""The files of Prometheus and Alertmanager, as text by name."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,6 @@ def promises(tiers: Mapping[Tier, SloTier], windows: Windows) -> dict[str, str]:
 
 
 def alertmanager(receivers: Receivers) -> str:
-    """Return a configuration for Alertmanager."""
     return _text(configuration.plain(receivers))
 
 

@@ -1,7 +1,7 @@
-"""How each kind of promise is counted: which series of the catalogue are events, and which of them were bad.
+"""The series of each kind of promise: its events, and the bad ones.
 
-Events are what the platform could have done well: what a caller is at fault for is neither good nor bad, so a flood
-of refused keys can't hide an outage. A bound in seconds must be a bucket: between buckets nobody can count.
+Events are those that the platform could have served well: a caller's own faults are neither good nor bad, so a flood of
+refused keys can't hide an outage. A bound in seconds must be a bucket's: between buckets nothing can be counted.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,23 +19,22 @@ class Unmeasurable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Series of one name whose labels have one of these values."""
+    """Series of one name with one of these values in each label."""
 
     series: str
     labels: Mapping[str, tuple[str, ...]]
 
     def query(self) -> str:
-        """Return it as PromQL."""
         return f"{self.series}{{{','.join(_matcher(label, values) for label, values in self.labels.items())}}}"
 
     def takes(self, series: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a sample is one of these."""
+        """Tell whether a sample is selected."""
         return series == self.series and all(labels.get(label) in values for label, values in self.labels.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What is counted: all events, and the bad ones, either themselves or as those that are not ``good``."""
+    """All events, and the bad ones: either themselves or all that are not ``good``."""
 
     events: Selection
     bad: Selection | None = None
@@ -51,7 +50,7 @@ class Measure:
         return f"{_rate(self.events, window)} - {_rate(self.good, window)}"
 
     def bad_count(self, count: Callable[[Selection], float | None], events: float | None) -> float | None:
-        """Return how many of these events were bad, by what counts a selection; None where that is unknown."""
+        """Return the number of bad events, by a function that counts a selection; None if unknown."""
         if self.bad is not None:
             return count(self.bad)
         assert self.good is not None  # noqa: S101  one of the two is there
@@ -60,7 +59,7 @@ class Measure:
 
 
 def measure(tier: str, objective: Objective) -> Measure:
-    """Return how a tier's objective is counted, or raise ``Unmeasurable``."""
+    """Return a tier's objective as a measure, or raise ``Unmeasurable``."""
     if objective.indicator in _BY_OUTCOME:
         return _by_outcome(_BY_OUTCOME[objective.indicator], tier)
     return _by_time(_BY_TIME[objective.indicator], tier, objective)

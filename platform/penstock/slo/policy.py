@@ -1,7 +1,6 @@
-"""What the state of error budgets allows: the policy of ``slo/budget_policy.yaml``, which the rollout gate reads.
+"""The pace of rollouts that error budgets allow: the policy of ``slo/budget_policy.yaml``.
 
-The worst objective decides. A budget of which nobody knows what is left is neither full nor spent: the policy says
-which of the answers it gets.
+The worst objective decides. A budget whose rest is unknown is neither full nor spent: the policy names its pace.
 """
 
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from penstock.slo.budget import Budget
 
 
 class Pace(StrEnum):
-    """How new versions may go out, the freest first."""
+    """The pace of rollouts, the freest first."""
 
     FREE = "free"
     SLOW = "slow"
@@ -33,14 +32,14 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The pace that budgets allow, and which of them say so; none where all is well."""
+    """The pace that budgets allow, and the budgets that decide it; none if all is well."""
 
     pace: Pace
     because: tuple[Budget, ...] = ()
 
 
 def judge(policy: Policy, budgets: Iterable[Budget]) -> Verdict:
-    """Return what these budgets allow; of no budget at all, what is allowed without data."""
+    """Return the pace that these budgets allow; without budgets, the pace without data."""
     paces = [(_pace(policy, budget), budget) for budget in budgets]
     if not paces:
         return Verdict(pace=policy.without_data)
@@ -50,7 +49,7 @@ def judge(policy: Policy, budgets: Iterable[Budget]) -> Verdict:
 
 
 def parse(raw: object, source: str) -> Policy:
-    """Return the policy that this data describes, or raise ``SpecRefused``; ``source`` names it in messages."""
+    """Return the policy of this data, or raise ``SpecRefused``; ``source`` names it in messages."""
     spec = SpecReader(source, "", raw)
     spec.only(("freeze_at", "slow_at", "without_data"))
     freeze, slow = (

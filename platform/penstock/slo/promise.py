@@ -1,4 +1,4 @@
-"""One objective as its rules see it: a budget over a period, and how events are counted."""
+"""One objective as its rules see it: a budget over a period, and the measure of its events."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,7 +21,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What is promised: over ``period_days``, no more than ``budget_ratio`` of the events are bad."""
+    """A promise: over ``period_days``, at most ``budget_ratio`` of the events are bad."""
 
     tier: str
     objective: str
@@ -32,7 +32,6 @@ class Promise:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Whose promise it is, as labels."""
         return {TIER: self.tier, OBJECTIVE: self.objective}
 
     def threshold(self, pair: Pair) -> float:
@@ -40,5 +39,4 @@ class Promise:
         return pair.factor(self.period_days) * self.budget_ratio
 
     def series(self, recorded: str) -> str:
-        """Return the PromQL of one of its recorded series."""
         return select(recorded, self.tier, self.objective)

@@ -1,4 +1,4 @@
-"""The names of what the rules record: level:metric:operation, at the level of one tier's objective.
+"""The names of recorded series: level:metric:operation, at the level of one tier's objective.
 
 Rules, alerts, boards and ``penstock slo status`` spell them here alone.
 """
@@ -20,13 +20,12 @@ def error_ratio(window: str) -> str:
 
 
 def count(rate: str, window: str, interval_s: int = INTERVAL_S) -> str:
-    """Return the PromQL of how many events were seen over a window, by a recorded rate of them.
+    """Return the PromQL of the number of events over a window, by a recorded rate.
 
-    What nobody has seen adds nothing: a mean over the window takes a young Prometheus's first minute for all of it.
+    Missing samples add nothing: a mean over the window would take a young Prometheus's first minute for all of it.
     """
     return f"sum_over_time({rate}[{window}]) * {interval_s}"
 
 
 def select(series: str, tier: str, objective: str) -> str:
-    """Return the PromQL of one objective's recorded series."""
     return f'{series}{{{OBJECTIVE}="{objective}",{TIER}="{tier}"}}'

@@ -1,7 +1,7 @@
-"""Recording rules of one promise: events, the share of bad ones over each window, and what is left of the budget.
+"""Recording rules of one promise: events, the share of bad ones over each window, and the budget's rest.
 
-The platform's counters are read over five minutes alone; every longer window adds up what was recorded. That costs
-little over days, weighs each event alike however traffic comes, and outlives a gateway whose counters are gone.
+The platform's counters are read over five minutes alone; longer windows add up the recorded rates. That costs little
+over days, weighs each event alike whatever the traffic, and outlives a gateway's counters.
 Without events there is no share: unknown is never 0.
 """
 

@@ -1,4 +1,4 @@
-"""Rules as Prometheus knows them: recordings, alerts, groups of them."""
+"""Prometheus' rules: recordings, alerts, groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,20 +11,19 @@ BOARD = "penstock-overview"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A series that Prometheus makes of others."""
+    """A series that Prometheus computes from others."""
 
     record: str
     expr: str
     labels: Mapping[str, str]
 
     def plain(self) -> dict[str, object]:
-        """Return it under Prometheus' own keys."""
         return {"record": self.record, "expr": self.expr, "labels": dict(self.labels)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """Something that somebody must act on: when, for how long, how urgent, and what it tells them."""
+    """An alert: its expression, duration, urgency, and its text for a person."""
 
     name: str
     expr: str
@@ -59,5 +58,4 @@ class Group:
     rules: tuple[Recording | Alert, ...]
 
     def plain(self) -> dict[str, object]:
-        """Return it under Prometheus' own keys."""
         return {"name": self.name, "interval": f"{self.interval_s}s", "rules": [rule.plain() for rule in self.rules]}

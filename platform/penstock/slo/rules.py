@@ -1,6 +1,6 @@
-"""The pipeline: a tier's objectives → promises → groups of rules, as Prometheus reads them.
+"""The pipeline from a tier's objectives over promises to groups of rules, as Prometheus reads them.
 
-One group for each objective: what happened, over which windows, and what of that somebody must hear.
+One group for each objective: its recordings, windows and alerts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,6 @@ class RuleFile:
     groups: tuple[Group, ...]
 
     def plain(self) -> dict[str, object]:
-        """Return it as any writer of YAML takes it."""
         return {"groups": [group.plain() for group in self.groups]}
 
 
@@ -38,7 +37,7 @@ def files(tiers: Mapping[Tier, SloTier], windows: Windows) -> list[RuleFile]:
 
 
 def promises(tier: SloTier) -> list[Promise]:
-    """Return a tier's objectives as what can be measured."""
+    """Return a tier's objectives as promises."""
     return [
         Promise(
             tier=tier.tier.value,
@@ -53,7 +52,6 @@ def promises(tier: SloTier) -> list[Promise]:
 
 
 def groups(promised: Iterable[Promise], windows: Windows, interval_s: int = recorded.INTERVAL_S) -> tuple[Group, ...]:
-    """Return one group of rules for each promise."""
     return tuple(_group(promise, windows, interval_s) for promise in promised)
 
 
@@ -68,7 +66,7 @@ def _group(promise: Promise, windows: Windows, interval_s: int) -> Group:
 
 
 def _check(promise: Promise, windows: Windows) -> None:
-    """Refuse a promise whose rules would look right and never speak."""
+    """Refuse a promise whose alerts could never fire."""
     if promise.period_days not in windows.periods_days:
         known = " or ".join(str(days) for days in windows.periods_days)
         raise Unmeasurable(f"{promise.tier}: window_days: no windows are known for {promise.period_days}; take {known}")

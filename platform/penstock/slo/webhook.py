@@ -1,9 +1,9 @@
-"""What Alertmanager tells by webhook, as the automatic rollback hears it: which promises burn, since when, how fast.
+"""Alertmanager's webhook messages, as the automatic rollback reads them: burning promises, their begin and pace.
 
-The contract: a POST of JSON, format version 4. Of each alert these are read, all others may come and go: ``status``
+The contract: a POST of JSON, format version 4. Of each alert these are read, all others are optional: ``status``
 (``firing`` or ``resolved``), ``startsAt`` (RFC 3339), ``labels`` with ``alertname``, ``severity``, ``tier``,
-``objective`` and ``window``, and ``fingerprint``, which names it from its first message to its last. Messages come
-again while an alert fires, so hearing one twice must do nothing twice.
+``objective`` and ``window``, and ``fingerprint``, which identifies it. Messages repeat while an alert fires, so reading
+one twice must do nothing twice.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One promise that burns, or does no more; ``began_at`` is Unix seconds."""
+    """One promise that burns, or burns no more; ``began_at`` is Unix seconds."""
 
     fingerprint: str
     alert: str
@@ -34,7 +34,7 @@ class Notice:
 
 
 def notices(message: object) -> tuple[Notice, ...]:
-    """Return what a message tells of promises, other alerts left out; raise ``NotUnderstood``."""
+    """Return a message's notices of promises, other alerts left out; raise ``NotUnderstood``."""
     if not isinstance(message, Mapping) or message.get("version") != VERSION:
         raise NotUnderstood(f"a message of Alertmanager's format {VERSION} is expected")
     alerts = message.get("alerts")

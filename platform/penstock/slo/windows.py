@@ -1,7 +1,7 @@
-"""Over which windows a burning budget raises which alert: the data of ``slo/windows.yaml``.
+"""The windows of burn-rate alerts: the data of ``slo/windows.yaml``.
 
-A pair of windows fires where both burn faster than its factor. The factor follows from the share of the budget that
-the long window alone would spend at that pace, so that it is right for any period.
+A pair of windows fires if both burn faster than its factor. The factor follows from the share of the budget that the
+long window alone would spend at that pace, so that it is right for any period.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _EXPECTED = "a number of m, h or d, for example 30m"
 
 
 class Severity(StrEnum):
-    """Whom an alert reaches: a page somebody at once, a ticket somebody on the next working day."""
+    """The urgency of an alert: a page wakes a person, a ticket waits for the next working day."""
 
     PAGE = "page"
     TICKET = "ticket"
@@ -24,7 +24,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A long and a short window, written as Prometheus does, and the share of a budget that they may not spend."""
+    """A long and a short window in Prometheus' form, and the share of a budget that they may not spend."""
 
     severity: Severity
     long: str
@@ -32,13 +32,13 @@ class Pair:
     budget_ratio: float
 
     def factor(self, period_days: int) -> float:
-        """Return how many times faster than allowed a budget burns that loses ``budget_ratio`` in the long window."""
+        """Return the burn rate that spends ``budget_ratio`` of the budget in the long window."""
         return self.budget_ratio * period_days * DAY_S / seconds(self.long)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """All pairs, the periods that promises may have, and how many bad events an alert needs at least."""
+    """All pairs, the allowed periods of promises, and the least number of bad events for an alert."""
 
     periods_days: tuple[int, ...]
     least_bad_events: int
@@ -57,7 +57,7 @@ def seconds(window: str) -> int:
 
 
 def parse(raw: object, source: str) -> Windows:
-    """Return the windows that this data describes, or raise ``SpecRefused``; ``source`` names it in messages."""
+    """Return the windows of this data, or raise ``SpecRefused``; ``source`` names it in messages."""
     spec = SpecReader(source, "", raw)
     spec.only(("periods_days", "least_bad_events", "pairs"))
     return Windows(

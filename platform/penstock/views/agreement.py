@@ -28,7 +28,7 @@ _COLUMNS = (
 
 
 def shown(found: Record) -> Iterator[Shown]:
-    """Return what was found of each pair of rules, or how to have something found."""
+    """Return the figures of each pair of rules, or how to get some."""
     alias, rules, pairs = found["auto"]["alias"], found["auto"]["rules"], found["pairs"]
     if not pairs and not any(rule["compare"] for rule in rules):
         yield prose(f"No rule of {alias} is compared with another: nothing is asked twice.")
@@ -59,7 +59,7 @@ def _row(pair: Record) -> tuple[str, ...]:
 
 
 def _agreed(pair: Record, kind: str, word: str) -> str:
-    """Return how often answers of a kind agree, and between which ratios that is."""
+    """Return the share of agreeing answers of a kind, with its confidence interval."""
     ratio = pair[f"{kind}_ratio"]
     if ratio is None:
         return "-"
@@ -68,7 +68,7 @@ def _agreed(pair: Record, kind: str, word: str) -> str:
 
 
 def _tenants(pair: Record) -> str:
-    """Return how many tenants have sent what was compared, and the part of the one with the most."""
+    """Return the number of tenants in the comparison, and the largest tenant's part."""
     if not pair["pairs"]:
         return ""
     if pair["tenants"] == 1:

@@ -24,7 +24,7 @@ def listed(routes: Sequence[Record], autos: Sequence[Record]) -> Listing:
 
 
 def rules(alias: str, history: Sequence[Record]) -> Iterator[Shown]:
-    """Return the rules in force, and who set them."""
+    """Return the rules in force, with their author."""
     newest = history[0]
     if newest["auto"] is None:
         yield line(f"{alias} was taken away by {newest['who']} on {when(newest['at'])}.")
@@ -38,7 +38,6 @@ def rules(alias: str, history: Sequence[Record]) -> Iterator[Shown]:
 
 
 def conditions(rule: Record) -> list[str]:
-    """Return a rule's conditions in words."""
     said = {
         "prompt_tokens": f"prompts of at most {rule['prompt_tokens']:,} tokens",
         "apis": " or ".join(rule["apis"]),

@@ -24,7 +24,6 @@ more needed: requests still missing before there may be a proof, however strong 
 
 
 def shown(found: Record) -> Iterator[Shown]:
-    """Return each candidate's verdict and findings."""
     if not found["pairs"]:
         yield prose(
             f"{found['alias']}: one version has all of it, or nothing was told yet: there is nothing to compare."
@@ -34,7 +33,6 @@ def shown(found: Record) -> Iterator[Shown]:
 
 
 def judged(incumbent: str, judgement: Record) -> Iterator[Shown]:
-    """Return one candidate's verdict and findings."""
     yield line((f"{judgement['version']} beside {incumbent}", Style.STRONG))
     verdict = f"{judgement['verdict']}: {_SAID[judgement['verdict']]}"
     for said in (verdict, _tokens(judgement), judgement["unfit"]):
@@ -55,7 +53,7 @@ def judged(incumbent: str, judgement: Record) -> Iterator[Shown]:
 
 
 def brief(judgement: Record) -> str:
-    """Return a judgement in one line: its verdict, and the finding that decides it or is still to be proven."""
+    """Return a judgement in one line: its verdict, and the finding that decides it or is still unproven."""
     verdict = judgement["verdict"]
     wanted = [one for one in judgement["findings"] if one["verdict"] == verdict] or judgement["findings"]
     if verdict in ("wait", "promote"):  # what is farthest from its proof
@@ -64,13 +62,13 @@ def brief(judgement: Record) -> str:
 
 
 def _tokens(judgement: Record) -> str:
-    """Return the candidate's part of the tokens; empty if there are too few to say."""
+    """Return the candidate's part of the tokens; empty if there are too few."""
     ratio = judgement.get("tokens_ratio")
     return "" if ratio is None else f"it had {ratio:.1%} of both versions' tokens of the last five minutes"
 
 
 def _seen(finding: Record) -> str:
-    """Return what was seen of a metric, and how much is missing."""
+    """Return the observed values of a metric, and the number of missing requests."""
     says = finding["says"].removeprefix(f"{finding['metric']}:").strip()
     says = says.replace("0 of 0", "none yet", 1) if says.startswith("0 of 0") else says
     lacks = finding.get("lacks", 0)

@@ -1,4 +1,4 @@
-"""A diagnosis: where the time went, what was promised, the bottleneck, what helps, what it is not."""
+"""A diagnosis: times, promises, the bottleneck with remedies, and the cases that it is not."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,6 @@ _MARKS = {True: ("✓", Style.GOOD), False: ("✗", Style.BAD), None: ("?", Styl
 
 
 def lines(verdict: Verdict, snapshot: Snapshot, recording: Recording) -> Iterator[Line]:
-    """Return the whole diagnosis."""
     asked = "unknown" if snapshot.requests is None else f"{snapshot.requests:.0f}"
     yield line(("Diagnosis", Style.STRONG), f" of {recording.says}: {asked} requests")
     yield line()
@@ -126,7 +125,7 @@ def _amount(value: float | None, unit: Unit) -> str:
 
 
 def _compared(check: Check) -> str:
-    """Return what was measured and what it is held against."""
+    """Return the measured value and its limit."""
     return f"{_amount(check.value, check.unit)} (needs {check.sense} {_amount(check.limit, check.unit)})"
 
 
@@ -142,7 +141,6 @@ def _was_kept(kept: Kept) -> str:
 
 
 def _how(remedy: Remedy) -> str:
-    """Return the command or setting of a remedy."""
     if remedy.command:
         return remedy.command
     return f"set {remedy.setting}" if remedy.setting else ""

@@ -30,7 +30,6 @@ class Line:
     """It may be broken between words."""
 
     def __str__(self) -> str:
-        """Return the text alone."""
         return "".join(text for text, _ in self.parts)
 
 
@@ -53,11 +52,9 @@ def line(*parts: str | tuple[str, Style]) -> Line:
 
 
 def prose(text: str, style: Style = Style.PLAIN) -> Line:
-    """Return a sentence or paragraph."""
     return Line(parts=((text, style),), is_prose=True)
 
 
 def listing(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], notes: Sequence[str] = ()) -> Listing:
-    """Return a listing of these cells."""
     found = tuple(tuple(str(cell) for cell in row) for row in rows)
     return Listing(title=title, columns=tuple(columns), rows=found, notes=tuple(notes))

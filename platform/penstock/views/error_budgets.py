@@ -11,7 +11,7 @@ from penstock.views.elements import Shown, line, listing
 
 
 def shown(found: ErrorBudgets, verdict: Verdict) -> Iterator[Shown]:
-    """Return what is left, and what that means for rollouts."""
+    """Return the budgets, and the pace of rollouts that follows."""
     columns = ("tier", "objective", "promised", "left", *(f"burn {window}" for window in SHOWN), "forecast")
     rows = [
         (
@@ -29,19 +29,19 @@ def shown(found: ErrorBudgets, verdict: Verdict) -> Iterator[Shown]:
 
 
 def _rollouts(verdict: Verdict) -> str:
-    """Say how versions may go out, and which budgets say so."""
+    """Return the pace of rollouts, and the budgets that decide it."""
     because = [f"{one.tier}.{one.objective} ({_why(one)})" for one in verdict.because]
     return f"rollouts: {verdict.pace}{': ' if because else ''}{', '.join(because)}"
 
 
 def _unheeded(found: ErrorBudgets) -> list[str]:
-    """Say which of these budgets stop no rollout."""
+    """Return a note if rollouts heed availability alone."""
     says = "rollouts heed availability alone, by the ledger: its controller has no such Prometheus"
     return [] if found.heeded else [says]
 
 
 def _left(budget: Budget) -> str:
-    """Return the share that is left in words: one below 0 says by how much, or how many times, it is overspent."""
+    """Return the share left; a negative one as the part, or the multiple, that is overspent."""
     left = budget.left_ratio
     if left is None:
         return _few(budget) if budget.is_few else "-"

@@ -10,7 +10,6 @@ WIDTH = 44
 
 
 def request(found: Record) -> Iterator[Line]:
-    """Return the story, then the timeline."""
     yield from map(prose, found["says"])
     yield line()
     for stage, start_s, length_s in found["timeline"]:
@@ -19,7 +18,7 @@ def request(found: Record) -> Iterator[Line]:
 
 
 def _bar(start_s: float, length_s: float, whole_s: float) -> str:
-    """Return a stage's bar at its place in the request's time; the shortest is still visible."""
+    """Return a stage's bar at its time; the shortest is still visible."""
     start = min(WIDTH - 1, round(WIDTH * start_s / whole_s))
     length = max(1, min(WIDTH - start, round(WIDTH * length_s / whole_s)))
     return f"{'·' * start}{'█' * length}{'·' * (WIDTH - start - length)}"

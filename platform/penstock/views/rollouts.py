@@ -1,4 +1,4 @@
-"""Rollouts: the stage that one is at, the judge's words, its history, and what a person can do."""
+"""Rollouts: stage, verdict, history, and the next steps of a person."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,6 @@ _MARKS = {"aborted": "✗", "done": "✓", "held": "‖", "frozen": "‖", "runn
 
 
 def listed(found: Sequence[Record]) -> Listing:
-    """Return one row for each."""
     rows = [
         (
             one["alias"],
@@ -27,7 +26,7 @@ def listed(found: Sequence[Record]) -> Listing:
 
 
 def planned(alias: str, found: Record) -> Iterator[Shown]:
-    """Return what each share would need and find."""
+    """Return the time and the detectable faults of each share."""
     wrong = list(found["stages"][0]["finds_s"])
     rows = [
         (
@@ -52,7 +51,7 @@ def planned(alias: str, found: Record) -> Iterator[Shown]:
 
 
 def shown(one: Record) -> Iterator[Shown]:
-    """Return one whole: its stages, the judge's words, its history."""
+    """Return one rollout: its stages, the judge's verdict, its history."""
     yield line((f"{one['alias']}: {one['candidate']} beside {one['incumbent']}  ({one['id']})", Style.STRONG))
     yield line(f"  {_way(one)}")
     for said in (f"{one['state']} with {percent(one['weight'])}; {_automation(one)}", *_exempt(one), *_next(one)):
@@ -67,13 +66,12 @@ def shown(one: Record) -> Iterator[Shown]:
 
 
 def happened(one: Record, change: Record) -> str:
-    """Return one line of the history."""
     stage = one["stages"][change["stage"]]["name"]
     return f"{when(change['at'])}  {change['state']:<8} {stage:<8} {change['actor']}: {change['says']}"
 
 
 def judged(one: Record) -> str:
-    """Return what the judge says now, as a line below those of the history; empty without a judgement."""
+    """Return the judge's present verdict as a line below the history; empty without one."""
     if not (judgement := one.get("judgement")):
         return ""
     stage = one["stages"][one["stage"]]["name"]
@@ -81,7 +79,7 @@ def judged(one: Record) -> str:
 
 
 def _way(one: Record) -> str:
-    """Return the stages in a row, with marks for those that are over and the present one."""
+    """Return the stages in a row, with marks for past ones and the present one."""
     shown = []
     for number, stage in enumerate(one["stages"]):
         is_here = number == one["stage"]
@@ -91,7 +89,7 @@ def _way(one: Record) -> str:
 
 
 def _automation(one: Record) -> str:
-    """Say what may happen to it by itself."""
+    """Say what automation may do."""
     if one["state"] in ("aborted", "done"):
         return "it is over"
     if one["by_person"] and not one["guard"]:
@@ -100,7 +98,7 @@ def _automation(one: Record) -> str:
 
 
 def _exempt(one: Record) -> Iterator[str]:
-    """Say which tenants have a version at every share."""
+    """Return the tenants that have one version at every share."""
     if one["state"] in ("aborted", "done"):
         return
     for tenants, version in ((one["blast"]["out"], one["incumbent"]), (one["blast"]["first"], one["candidate"])):
@@ -109,7 +107,7 @@ def _exempt(one: Record) -> Iterator[str]:
 
 
 def _next(one: Record) -> Iterator[str]:
-    """Say what a person can do about one that stands still."""
+    """Return the next steps of a person for a rollout that stands still."""
     why = next((f": {change['says']}" for change in reversed(one.get("history", ()))), "")
     if one["state"] == "held":
         yield f"it stays here until somebody acts{why}"

@@ -1,4 +1,4 @@
-"""What runs: workers with their phases and load, the controller, where limits are counted, certificates."""
+"""What runs: workers with phases and load, the controller, the store of limits, certificates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _SPEAKING = {"ready", "draining"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStore:
-    """Where limits are counted, as the controller and this command's settings know it."""
+    """The store of limits, as the controller and this command's settings know it."""
 
     is_shared: bool
     """The controller knows a store that gateways share."""
@@ -25,7 +25,7 @@ class LimitStore:
 
 
 def workers(found: Sequence[Record], lease_s: float) -> Iterator[Listing]:
-    """Return a row for each worker, in a listing apart for those that are gone; its own words stand below."""
+    """Return a row for each worker, ended ones in a listing apart, each with its detail below."""
     gone = [worker for worker in found if worker["age_s"] > lease_s or worker["state"] == "stopped"]
     yield _present([worker for worker in found if worker not in gone], lease_s)
     if gone:
@@ -43,7 +43,7 @@ def controller(found: Record, address: str) -> list[str]:
 
 
 def limits(store: LimitStore) -> list[str]:
-    """Return where limits and budgets are counted, and whether they hold."""
+    """Return the place of limits and budgets, and whether they hold."""
     if store.is_shared:
         where = store.name if store.name and not store.is_remote else "the limits store"
         shared = f"limits and budgets: shared by all gateways in {where}"
@@ -91,7 +91,7 @@ def _load(worker: Record, lease_s: float) -> tuple[str, str]:
 
 
 def _notes(worker: Record) -> str:
-    """Return what a worker says of itself, and its phases with their seconds."""
+    """Return a worker's detail, and its phases with their seconds."""
     phases = ", ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"])
     return " · ".join(filter(None, (worker["detail"], phases and f"phases in s: {phases}")))
 

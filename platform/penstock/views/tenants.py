@@ -1,4 +1,4 @@
-"""Tenants, organisations and keys with their plans; what they spent, and what was done to them."""
+"""Tenants, organisations and keys with their plans, their spend, and the audit log."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ _COUNTED = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
 
 
 def described(plan: Mapping[str, object]) -> str:
-    """Return a plan's bounds, those that are any, as they are written on the command line."""
+    """Return a plan's bounds, those that are any, as the command line takes them."""
     bounds = {name: plan[name] for name in FIELDS if name in plan and plan[name] != _PLAIN.get(name)}
     return " ".join(f"{name}={_word(name, value)}" for name, value in bounds.items() if value or name in YES_OR_NO)
 
@@ -36,7 +36,6 @@ def _word(name: str, value: object) -> object:
 
 
 def listed(tenants: Sequence[Record]) -> Listing:
-    """Return all tenants with their plans."""
     rows = [
         (
             one["id"],
@@ -52,20 +51,17 @@ def listed(tenants: Sequence[Record]) -> Listing:
 
 
 def whole(tenant: Record) -> Listing:
-    """Return every field of a tenant's plan."""
     plan = tenant["plan"]
     values = [(name, dollars(plan[name]) if name in DOLLARS else plan[name]) for name in FIELDS]
     return listing(f"{tenant['id']}: {tenant['name']}, of {tenant['org']}", ("plan", "value"), values)
 
 
 def organisations(found: Sequence[Record]) -> Listing:
-    """Return all organisations with their bounds."""
     rows = [(one["id"], one["name"], described(one["plan"])) for one in found]
     return listing("Organisations", ("id", "name", "bounds"), rows)
 
 
 def keys(found: Sequence[Record]) -> Listing:
-    """Return keys, without their secrets."""
     rows = [
         (
             key["id"],
@@ -83,7 +79,6 @@ def keys(found: Sequence[Record]) -> Listing:
 
 
 def budgets(found: Sequence[Record]) -> Listing:
-    """Return what was spent of each budget."""
     rows = [
         (
             one["scope"],
@@ -99,7 +94,7 @@ def budgets(found: Sequence[Record]) -> Listing:
 
 
 def reconciled(found: Sequence[Record]) -> Listing:
-    """Return what the ledger and the limits store say of each budget."""
+    """Return the ledger's and the limits store's figures of each budget."""
     rows = [
         (one["scope"], one["window"], *(dollars(one[name]) for name in ("ledger", "counted", "difference")))
         for one in found
@@ -118,6 +113,5 @@ def usage(tenant: str, found: Record) -> Listing:
 
 
 def acts(found: Sequence[Record]) -> Listing:
-    """Return administrative acts."""
     rows = [(when(act["at"]), act["who"], act["what"], act["target"], act["tenant"], act["detail"]) for act in found]
     return listing("Audit log", ("at (UTC)", "actor", "action", "target", "tenant", "detail"), rows)

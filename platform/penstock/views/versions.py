@@ -10,7 +10,6 @@ _ASLEEP = ("sleeping", "waking")
 
 
 def listed(versions: Sequence[Record]) -> Listing:
-    """Return the registered versions."""
     rows = [
         (
             version["id"],
@@ -39,7 +38,7 @@ def running(versions: Sequence[Record]) -> Listing:
 
 
 def owners(version: Record) -> str:
-    """Return the tenants that alone may use a version; empty if everybody may."""
+    """Return the tenants that alone may use a version; empty if all may."""
     tenants = version.get("tenants")
     if tenants is None:
         return ""
@@ -72,13 +71,13 @@ def _switched(adapter: Record) -> str:
 
 
 def pins(pool: Record | None, versions: Sequence[Record]) -> list[str]:
-    """Return a line of the versions whose workers never sleep; none without a pool."""
+    """Return a line of the versions that never sleep; none without a pool."""
     pinned = ", ".join(_pinned(one) for one in versions if one.get("pinned") and one["replicas"])
     return [f"pinned, so no other version gets their memory: {pinned}"] if pool is not None and pinned else []
 
 
 def _pinned(version: Record) -> str:
-    """Return a pinned version; an adapter with its base, whose workers it keeps awake."""
+    """Return a pinned version; an adapter with its base, which it keeps awake."""
     base = version.get("base")
     return f"{version['id']} (of {base})" if base else str(version["id"])
 

@@ -40,7 +40,7 @@ def test_several_gateways_without_a_shared_store_do_not_start(tmp_path: Path) ->
     platform = Platform(home=tmp_path / "home", settings={"gateways": "4"})
     done = platform.run("up", check=False)
     assert done.returncode == 1
-    assert "4 times what was agreed" in done.stdout + done.stderr
+    assert "4 times the agreed amount" in done.stdout + done.stderr
     assert "PENSTOCK_LIMITS_URL" in done.stdout + done.stderr
     assert platform.survivors() == []
 

@@ -24,7 +24,7 @@ def test_a_first_signal_drains(start_worker: WorkerMaker, versions: dict[str, st
     with worker.stream(max_tokens=150) as lines:
         next(lines)
         worker.signal(signal.SIGTERM)
-        until("draining is reported", lambda: worker.state == "draining", within_s=5)
+        worker.reported("draining")
         until("new work is refused", lambda: refused_as_draining(worker), within_s=10)
         rest = list(lines)
     assert rest[-1] == "data: [DONE]"
@@ -49,8 +49,7 @@ def test_a_signal_on_a_machine_that_may_be_taken_is_its_notice(
     """Nobody ordered the end: the worker says with its first report of it that the machine is taken away."""
     worker = start_worker(versions["minilm"], notice_s="120").ready()
     worker.signal(signal.SIGTERM)
-    until("draining is reported", lambda: worker.state == "draining", within_s=5)
-    assert worker.report["end"] == "notice"
+    assert worker.reported("draining")["end"] == "notice"
     assert worker.ended(within_s=15) == 0
 
 
@@ -61,7 +60,7 @@ def test_a_second_signal_forces(start_worker: WorkerMaker, versions: dict[str, s
     with worker.stream(max_tokens=1800) as lines:
         next(lines)
         worker.signal(signal.SIGTERM)
-        until("draining is reported", lambda: worker.state == "draining", within_s=5)
+        worker.reported("draining")
         worker.signal(signal.SIGTERM)
         began = time.monotonic()
         assert worker.ended(within_s=10) == 2

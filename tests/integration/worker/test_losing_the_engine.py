@@ -8,7 +8,6 @@ import pytest
 
 from penstock.apps.settings import Settings
 from penstock.domain.models.model import EngineSettings, GoldenPrompt
-from tests.support.patience import until
 from tests.support.workers.process import Publisher, WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -17,10 +16,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 def recovers(worker: WorkerProcess, reason: str, *, hurt: int, number: signal.Signals) -> None:
     """Hurt a process of the engine and check that another engine takes over, and that this is told and counted."""
     old, restarts = worker.engine_pid, worker.report["restarts"]
-    counted = worker.metric("penstock_engine_restarts_total", reason=reason)
+    counted, before = worker.metric("penstock_engine_restarts_total", reason=reason), len(worker.controller.reports)
     os.kill(hurt, number)
-    until("ready is no longer reported", lambda: worker.state in ("verifying", "loading"), within_s=10)
-    assert reason in worker.report["detail"]
+    assert reason in worker.reported("verifying", "loading", since=before)["detail"]
     worker.ready()
     assert worker.engine_pid not in (0, old)
     assert group(old) == []
@@ -70,7 +68,7 @@ def test_weights_that_were_altered_do_not_serve_after_a_restart(
         file.write(bytes(byte ^ 0xFF for byte in sound[len(sound) // 2 :][:64]))
     before = len(worker.controller.reports)
     os.kill(worker.engine_pid, signal.SIGKILL)
-    until("the engine is lost", lambda: worker.state != "ready")
+    worker.reported("verifying", "fetching", since=before)
     worker.ready()
     since = {report["state"] for report in worker.controller.reports[before:]}
     assert {"verifying", "fetching"} <= since

@@ -40,7 +40,7 @@ def chat(model: str, **more: object) -> dict[str, object]:
 
 
 def with_file(model: str) -> dict[str, object]:
-    """Return a chat request with an attachment whose name and content are canaries."""
+    """Return a chat request with an attachment of canaries: its name and its content."""
     file = {"type": "file", "file": {"filename": f"{CANARIES['file']}.pdf", "file_data": CANARIES["prompt"]}}
     return {"model": model, "messages": [{"role": "user", "content": [file]}], "max_tokens": 4}
 

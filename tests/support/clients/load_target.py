@@ -29,8 +29,6 @@ class Habits:
 
 
 class Target:
-    """Serves."""
-
     def __init__(self, habits: Habits) -> None:
         self.habits, self.running, self.began = habits, 0, False
 

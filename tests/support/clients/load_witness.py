@@ -41,7 +41,6 @@ class Exchange:
 
 
 async def witness(upstream: str, log: Path) -> None:
-    """Serve until killed."""
     parts = urlsplit(upstream)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,7 +88,6 @@ class Seen:
 
 
 def seen(log: Path) -> Iterator[Seen]:
-    """Yield what a witness wrote."""
     for line in log.read_text().splitlines():
         asked_at, texts_at, ended_at, tokens = json.loads(line)
         gaps_s = [after - before for before, after in pairwise(texts_at)]

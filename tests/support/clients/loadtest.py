@@ -1,4 +1,4 @@
-"""Runs the load test's command as anybody would, in a process of its own: Locust must never be imported by pytest's."""
+"""Runs the load test's command as a user would, in a process of its own: Locust must never be imported by pytest's."""
 
 import json
 import subprocess
@@ -40,12 +40,10 @@ class Ended:
 
     @property
     def records(self) -> list[Record]:
-        """Return what came of each request."""
         return RunFolder(self.folder).records()
 
 
 def loadtest(folder: Path, *words: object, key: str = "") -> Ended:
-    """Run to the end."""
     with started(folder, *words, key=key) as process:
         said, _ = process.communicate(timeout=WITHIN_S)
     return Ended(code=process.returncode, said=said, folder=folder)
@@ -53,7 +51,6 @@ def loadtest(folder: Path, *words: object, key: str = "") -> Ended:
 
 @contextmanager
 def started(folder: Path, *words: object, key: str = "") -> Iterator[subprocess.Popen[str]]:
-    """Yield the running command."""
     command = [sys.executable, "-m", "loadtests", *map(str, words), "--out", str(folder)]
     environment = {"LOADTEST_KEY": key, "COLUMNS": "160", "PATH": ""}
     with subprocess.Popen(

@@ -18,27 +18,23 @@ DONE = "[DONE]"
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """A whole answer."""
-
     status: int
     headers: http.client.HTTPMessage
     body: bytes
 
     def json(self) -> Any:  # noqa: ANN401  whatever was said
-        """Return the decoded body."""
         return json.loads(self.body)
 
 
 class Wire:
-    """One connection. A small ``receive_buffer_bytes`` makes a reader whose slowness is felt at once.
+    """One connection. A small ``receive_buffer_bytes`` makes a reader that is felt as slow at once.
 
-    With small segments its sender keeps less on the way, too: the kernel's buffer is made for so many segments.
+    With small segments its sender keeps less on the way, too: the kernel sizes its buffer in segments.
     """
 
     def __init__(
         self, url: str, *, timeout_s: float = 60.0, receive_buffer_bytes: int = 0, segment_bytes: int = 0
     ) -> None:
-        """Connect."""
         where = urlsplit(url)
         self.host = where.netloc
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -51,17 +47,14 @@ class Wire:
         self._answer: http.client.HTTPResponse | None = None
 
     def __enter__(self) -> Self:
-        """Use it."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
         self.leave()
 
     def send(self, data: bytes) -> None:
-        """Write bytes as they are."""
         self.sock.sendall(data)
 
     def post(self, path: str, body: object, *, key: str = "", headers: Mapping[str, str] | None = None) -> None:
@@ -83,7 +76,6 @@ class Wire:
         return self._answer
 
     def whole(self) -> Told:
-        """Wait for the whole answer."""
         answer = self.answer()
         return Told(status=answer.status, headers=answer.headers, body=answer.read())
 
@@ -140,13 +132,11 @@ class Stream:
     _thread: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Begin."""
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
         return self
 
     def join(self, within_s: float = 60.0) -> Self:
-        """Wait for the end."""
         assert self._thread is not None
         self._thread.join(within_s)
         assert not self._thread.is_alive(), f"the stream did not end within {within_s:g} s ({len(self.events)} events)"
@@ -175,7 +165,6 @@ class Stream:
 
     @property
     def tokens(self) -> int:
-        """Events with text so far."""
         return sum(1 for event in self.events if _text(event))
 
     @property
@@ -185,18 +174,16 @@ class Stream:
 
     @property
     def is_whole(self) -> bool:
-        """True where it ended as a stream should: a finish reason, ``[DONE]``, no error."""
+        """True if it ended as a stream should: a finish reason, ``[DONE]``, no error."""
         finished = any(choice.get("finish_reason") for event in self.events for choice in event.get("choices", []))
         return self.done and finished and self.error is None and not self.cut
 
     @property
     def longest_gap_s(self) -> float:
-        """The longest silence between two events."""
         return max((b - a for a, b in zip(self.times, self.times[1:], strict=False)), default=0.0)
 
     @property
     def story(self) -> str:
-        """How it went, for people."""
         return (
             f"status {self.status}, {len(self.events)} events, done={self.done}, "
             f"error={self.error}, cut={self.cut or 'no'}"

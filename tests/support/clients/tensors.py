@@ -28,8 +28,6 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What is asked of a model."""
-
     model: str
     inputs: Sequence[Sent]
     version: str = ""
@@ -84,7 +82,7 @@ def over_grpc(platform: Platform, ask: Ask) -> Refusal | bytes:
 
 
 def grpc_address(platform: Platform) -> str:
-    """Return where the platform says that it takes gRPC."""
+    """Return the gRPC address that the platform names."""
     return (Path(platform.home) / "run/gateway.grpc.addr").read_text()
 
 

@@ -116,12 +116,10 @@ class KubeApi:
             self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
 
     def __enter__(self) -> Self:
-        """Serve."""
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End, with all watches."""
         self.ends.set()
         with self.store.changed:
             self.store.changed.notify_all()
@@ -130,17 +128,14 @@ class KubeApi:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
         return "127.0.0.1", int(self._server.server_address[1])
 
     @property
     def url(self) -> str:
-        """Where it is."""
         host, port = self.address
         return f"{'https' if self.tls else 'http'}://{host}:{port}"
 
     def kubeconfig(self, file: Path, certificate_authority: Path | None = None) -> Path:
-        """Write a kubeconfig and return it."""
         cluster = {"server": self.url}
         cluster |= {"certificate-authority": str(certificate_authority)} if certificate_authority else {}
         content = {
@@ -157,7 +152,6 @@ class KubeApi:
     # What the host says, and what others do.
 
     def pod(self, name: str, *, phase: str = "Running", ready: bool = True, ip: str = "", restarts: int = 0) -> None:
-        """Say how a pod is."""
         status: Json = {
             "phase": phase,
             "conditions": [{"type": "Ready", "status": str(ready)}],
@@ -184,7 +178,6 @@ class KubeApi:
         self.edit("deployments", deployment, lambda it: it["spec"].update(replicas=number), "keda-operator")
 
     def edit(self, plural: str, name: str, change: Callable[[Json], Any], manager: str) -> None:
-        """Change an object in somebody's name."""
         self._do(lambda: self.store.change(plural, name, change, manager))
 
     def expire_watches(self) -> None:
@@ -205,7 +198,6 @@ class KubeApi:
             return copy.deepcopy(self.store.objects[plural, name])
 
     def writes(self) -> list[Call]:
-        """Return the calls that change something."""
         return [one for one in self.calls if one.verb in ("patch", "delete")]
 
     def _do(self, act: Callable[[], Any]) -> None:
@@ -227,15 +219,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
-        """List, watch or read."""
         self._answer(self._get)
 
     def do_PATCH(self) -> None:
-        """Apply or patch."""
         self._answer(self._patch)
 
     def do_DELETE(self) -> None:
-        """Delete."""
         self._answer(self._delete)
 
     def _answer(self, act: Callable[[str, str, Mapping[str, str], Json], None]) -> None:

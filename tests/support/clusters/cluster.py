@@ -1,7 +1,7 @@
-"""What a cluster does by itself: pods for Deployments, numbers by the scaler, rollouts, evictions.
+"""A cluster's own acts: pods for Deployments, numbers by the scaler, rollouts, evictions.
 
-Only what the controller of Penstock can see is imitated: ReplicaSets and the HPA are left out. A Deployment without a
-number gets 1 (as the API defaults it); a new ScaledObject brings it to its least, where there is no load, and keeps it
+Only effects that Penstock's controller can see are imitated: ReplicaSets and the HPA are left out. A Deployment without
+a number gets 1 (as the API defaults it); a new ScaledObject brings it to its minimum, if there is no load, and keeps it
 within its bounds, as KEDA and its HPA do.
 """
 
@@ -30,7 +30,7 @@ class Cluster:
     _heard: list[tuple[Told, Json]] = field(default_factory=list)
 
     def settle(self) -> list[tuple[Told, Json]]:
-        """Bring numbers and pods to where they should be; returns whom to tell of what, once nobody holds the store."""
+        """Bring numbers and pods to their targets; return the calls to make once the store is free."""
         for deployment in self.store.of("deployments"):
             self._number(deployment)
             self._pods(deployment)
@@ -120,6 +120,6 @@ def _is_going(pod: Json) -> bool:
 
 
 def _cost(pod: Json) -> tuple[bool, int, str]:
-    """Who goes first: not ready, then the cheapest by annotation (ReplicaSet's own order, shortened)."""
+    """Return the order of eviction: not ready, then the cheapest by annotation (ReplicaSet's own order, shortened)."""
     cost = pod["metadata"].get("annotations", {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
     return is_ready(pod), int(cost), pod["metadata"]["name"]

@@ -1,9 +1,9 @@
-"""Who owns which field of a Kubernetes object, and what server-side apply makes of it: as the documentation has it.
+"""The owners of a Kubernetes object's fields, and server-side apply by them, as the documentation has it.
 
 https://kubernetes.io/docs/reference/using-api/server-side-apply/ - a field that another manager owns and that an apply
-would change is a conflict; without force nothing changes. Whoever applies gives up what he no longer applies, and a
-field that nobody owns any more goes. An update never conflicts: what it changes is its own from then on. A manager is
-its name and how it writes, so that who updates a field and applies it under one name conflicts with himself
+would change is a conflict; without force nothing changes. A manager gives up a field that it no longer applies, and a
+field without owners goes. An update never conflicts: it owns its changes from then on. A manager is its name and its
+way of writing, so a manager that updates a field and applies it under one name conflicts with itself
 (https://github.com/kubernetes/kubernetes/issues/107417).
 Lists and maps are merged or replaced as the types of ``apps/v1`` say; in custom resources lists are replaced.
 """
@@ -40,7 +40,7 @@ def key_of(item: Json, names: tuple[str, ...]) -> str:
 
 
 def owned(body: Json) -> dict[Path, Any]:
-    """Return the fields that an object sets, each with its value: what somebody who applies it owns."""
+    """Return the fields that an object sets, each with its value: an apply of it owns them."""
     content = {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "status")}
     meta = {key: one for key, one in content.get("metadata", {}).items() if key not in _IDENTITY | {"managedFields"}}
     return dict(_leaves({**content, "metadata": meta}, (), keyed=body["apiVersion"] in _BUILT_IN))
@@ -111,10 +111,7 @@ def shown(path: Path) -> str:
 
 
 class Managers:
-    """The owners of one object's fields."""
-
     def __init__(self) -> None:
-        """Nobody owns anything."""
         self.of: dict[Manager, set[Path]] = {}
 
     def apply(self, live: Json, body: Json, name: str, *, force: bool) -> dict[str, list[str]]:
@@ -139,7 +136,7 @@ class Managers:
         return {}
 
     def update(self, before: Json, after: Json, name: str) -> None:
-        """Give what an update changed to who updated."""
+        """Make the updating manager the owner of the changed fields."""
         old, new = owned(before), owned(after)
         changed = {path for path, value in new.items() if old.get(path) != value}
         gone = old.keys() - new.keys()

@@ -28,7 +28,7 @@ RIGHTS_BY_PLURAL = {kind.plural: verbs for kind, verbs in RIGHTS.items()}
 
 @pytest.fixture
 def kube_server(tmp_path: Path) -> Iterator[KubeApi]:
-    """Serve a cluster whose pods run on paper, to whoever has exactly the rights that we ask for."""
+    """Serve a cluster with pods on paper, under exactly the rights that we ask for."""
     with KubeApi(rights=RIGHTS_BY_PLURAL) as api:
         api.cluster.on_start = lambda pod: api.pod(pod["metadata"]["name"])
         api.cluster.on_stop = lambda pod: api.ended(pod["metadata"]["name"])
@@ -39,7 +39,6 @@ def kube_server(tmp_path: Path) -> Iterator[KubeApi]:
 
 @asynccontextmanager
 async def following(home: Path, pace: Pace = PACE) -> AsyncIterator[KubernetesFleet]:
-    """Yield a fleet of this cluster."""
     patience = Patience(connect_s=0.5, answer_s=0.5, watch_s=1, late_s=0.5)
     async with connected(str(home / "kubeconfig"), pools.NAMESPACE, patience) as api:
         fleet = KubernetesFleet(api, read(home / "pools.json"), SystemClock(), pace, first_wait_s=0.05)

@@ -71,7 +71,6 @@ def plural_of(path: str) -> tuple[str, str]:
 
 
 def applied(store: Store, plural: str, name: str, query: Mapping[str, str], body: Json) -> Json:
-    """Apply an object server-side."""
     manager = query.get("fieldManager", "")
     _may_apply(manager, name, body)
     check(plural, body)
@@ -99,7 +98,7 @@ def applied(store: Store, plural: str, name: str, query: Mapping[str, str], body
 
 
 def _conflict(version: str, conflicts: Mapping[str, Sequence[str]]) -> Problem:
-    """Say whose fields they are, in the words of `structured-merge-diff`, which `kubectl` shows too."""
+    """Return the owners of the fields, in the words of `structured-merge-diff`, which `kubectl` shows too."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f'conflict with "{other}" using {version}', "field": field}
         for other, fields in sorted(conflicts.items())

@@ -46,13 +46,11 @@ def pool(name: str, *, device_gib: int = 48, most: int = 4, spot: bool = False, 
 
 
 def content(*pools: dict[str, Any]) -> dict[str, Any]:
-    """Return the whole file's content."""
     found = list(pools) or [pool("base"), pool("spot", spot=True)]
     return {"edition": 1, "namespace": NAMESPACE, "prometheus": "http://prometheus:9090", "pools": found}
 
 
 def file(folder: Path, *pools: dict[str, Any]) -> Path:
-    """Write the file."""
     path = folder / "pools.json"
     path.write_text(json.dumps(content(*pools)))
     return path

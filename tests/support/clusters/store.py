@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(kw_only=True)
 class Store:
-    """Everything of one namespace; whoever reads or writes holds ``changed``."""
+    """Everything of one namespace; readers and writers hold ``changed``."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     objects: dict[Key, Json] = field(default_factory=dict)
@@ -48,7 +48,6 @@ class Store:
         return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def add(self, plural: str, body: Json) -> Json:
-        """Take in a new object."""
         made = copy.deepcopy(body)
         meta = made.setdefault("metadata", {})
         meta |= {"uid": str(uuid.uuid4()), "creationTimestamp": self.now(), "generation": 1}
@@ -68,19 +67,18 @@ class Store:
         return live
 
     def changed_from(self, plural: str, before: Json, live: Json) -> None:
-        """Count a new generation where the wish changed, and tell of it."""
+        """Count a new generation if the spec changed, and tell of it."""
         if before.get("spec") != live.get("spec"):
             live["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
         self.tell(plural, "MODIFIED", live, before)
 
     def remove(self, plural: str, name: str) -> None:
-        """Drop an object."""
         gone = self.objects.pop((plural, name))
         self.managers.pop((plural, name), None)
         self.tell(plural, "DELETED", gone, copy.deepcopy(gone))
 
     def tell(self, plural: str, kind: str, one: Json, before: Json | None = None) -> None:
-        """Log a change and wake all who wait for one."""
+        """Log a change and wake all watches."""
         self.version = next(self._versions)
         one["metadata"]["resourceVersion"] = str(self.version)
         if kind != "DELETED":

@@ -61,7 +61,7 @@ def bearer_of(worker: str, version: str = things.TINY) -> str:
 
 
 class PaperHost:
-    """A host whose workers exist on paper."""
+    """A host with workers that exist on paper."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -81,8 +81,6 @@ class PaperHost:
 
 
 class Room:
-    """Everything of one controller, within reach."""
-
     def __init__(self, clock: Clock, *, pool_bytes: int = 0) -> None:
         self.clock = clock
         self.pool = PoolPolicy(limit_bytes=pool_bytes)
@@ -169,7 +167,6 @@ class Room:
 
     @cached_property
     def app(self) -> FastAPI:
-        """The API, made once."""
         return make_app(self.control)
 
     def _count_leading(self) -> None:
@@ -198,7 +195,6 @@ class Room:
 
 
 def new_model(manifest: Manifest) -> dict[str, object]:
-    """Return what registers a model."""
     return {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
 
 

@@ -1,4 +1,4 @@
-"""A real controller process for tests, whose workers are `fake_worker` processes; and a home around them."""
+"""A real controller process for tests, its workers as processes of ``workers/fake``, and a home around them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ FAKE_WORKER = Path(__file__).parents[1] / "workers/fake.py"
 
 
 def free_port() -> int:
-    """Return a port that nobody has now."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
         return port
@@ -34,13 +34,11 @@ class ControlledHome:
     controllers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def prepare(self) -> None:
-        """Make the folder and the key."""
         self.root.mkdir(parents=True, exist_ok=True)
         (self.root / "platform.key").write_text("ab" * 32)
         (self.root / "platform.key").chmod(0o600)
 
     def controller(self, **environment_too: str) -> subprocess.Popen[bytes]:
-        """Start a controller."""
         environment = {
             **os.environ,
             "PENSTOCK_HOME": str(self.root),
@@ -64,7 +62,7 @@ class ControlledHome:
         return process
 
     def address(self) -> str:
-        """Return where the leading controller listens, empty before there is one."""
+        """Return the leading controller's address, empty before there is one."""
         with suppress(FileNotFoundError):
             return (self.root / "run" / "controller.addr").read_text().strip()
         return ""
@@ -79,11 +77,9 @@ class ControlledHome:
         return found
 
     def log(self) -> str:
-        """Return what the controllers said."""
         return (self.root / "logs" / "controller.log").read_text()
 
     def end(self) -> None:
-        """End everything that was started here."""
         for process in self.controllers:
             process.kill()
             process.wait()

@@ -1,4 +1,4 @@
-"""Compares answers of real engines, whose rounding differs with the batch, the prompt cache and the processor.
+"""Compares answers of real engines, up to the rounding of batch, prompt cache and processor.
 
 Rounding in bfloat16 decides between tokens that are equally likely. So texts are compared word for word only on prompts
 with a clear lead at each token, draws by the share of many that agree, and other answers by their log probabilities.

@@ -23,8 +23,6 @@ __all__ = ["Behaviour", "Mode", "Stats", "StubEngine"]
 
 
 class StubEngine:
-    """A listening stub."""
-
     def __init__(self, behaviour: Behaviour | None = None, *, worker: str = "w-stub", prompt_tokens: int = 11) -> None:
         """Answer as ``behaviour`` says, with this many prompt tokens in every usage."""
         self.behaviour = behaviour or Behaviour()
@@ -38,13 +36,11 @@ class StubEngine:
         self._connections: set[_Connection] = set()
 
     async def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
-        """Listen."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Connection(self), host, port, backlog=1024)
         self.url = f"http://{host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
-        """Close everything."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -111,7 +107,6 @@ class _Connection(asyncio.Protocol):
 
     @property
     def name(self) -> str:
-        """The request's id."""
         return dict(self.headers).get(b"x-request-id", b"").decode()
 
     @property
@@ -292,7 +287,7 @@ class _Connection(asyncio.Protocol):
             self.timer = loop.call_soon(self._step, ready, token, last, behaviour)
 
     def _fails(self, behaviour: Behaviour) -> bool:
-        """Fail in the middle, where that is the plan; True where nothing more comes."""
+        """Fail in the middle if that is the plan; True if no more events come."""
         if behaviour.mode == "ok" or self.sent < behaviour.after_tokens:
             return False
         if behaviour.mode == "die_after_token":
@@ -385,7 +380,6 @@ async def _main(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run as a process."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--worker", default="w-stub")

@@ -22,7 +22,6 @@ def context(certificate: str, key: str, authorities: str) -> ssl.SSLContext:
 
 
 async def serve(secure: ssl.SSLContext) -> None:
-    """Listen at both until killed."""
     async with StubEngine() as stub:
         loop = asyncio.get_running_loop()
         other = await loop.create_server(lambda: _Connection(stub), "127.0.0.1", 0, backlog=1024, ssl=secure)

@@ -67,7 +67,7 @@ class WordEngine:
         yield b"data: [DONE]\n\n"
 
     def _steps(self, start: int, most: int) -> Iterator[tuple[list[int], str, str | None, str | None]]:
-        """Yield ids, new text, and why it ends where it does."""
+        """Yield ids, new text, and the reason of the end at the last one."""
         held = 0 if self.shows_stop else max((len(stop) - 1 for stop in self.stops), default=0)
         text, shown, ids = "", 0, list[int]()
         for i, piece in enumerate(self.texts(start)):

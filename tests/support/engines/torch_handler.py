@@ -66,8 +66,6 @@ class Toy(Handler):
 
 @dataclass
 class Answer:
-    """What came back."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -83,7 +81,6 @@ class Threads(ThreadPoolExecutor):
     begun = 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":  # noqa: ANN401  as above it
-        """Count it, and have it done."""
         self.begun += 1
         return super().submit(fn, *args, **kwargs)
 

@@ -56,7 +56,7 @@ class Truth(Meters):
 
 
 class ToyEngine:
-    """An engine's ASGI app: so many tokens for each sequence, several in one event now and then; breaks where told."""
+    """An engine's ASGI app: the asked number of tokens, several in one event now and then; it breaks on order."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -105,7 +105,7 @@ class ToyEngine:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _lots(self, body: dict[str, Any], meter: Meter, prompts: int) -> AsyncIterator[int]:
-        """Make the tokens of all sequences, and yield them in lots of one or more steps; break where that is asked."""
+        """Make the tokens of all sequences, and yield them in lots of one or more steps; break at the asked one."""
         sequences = prompts * int(body.get("n") or 1)
         each = int(body.get("max_completion_tokens") or body.get("max_tokens") or body.get("max_output_tokens") or 9)
         breaks_at = each // 2 if body.get("seed") == 13 else -1
@@ -226,7 +226,6 @@ async def _main(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("workers", nargs="+", help="WORKER=VERSION")
     parser.add_argument("--key", required=True)

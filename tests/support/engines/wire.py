@@ -65,8 +65,6 @@ class Behaviour:
 
 @dataclass(kw_only=True)
 class Stats:
-    """What it saw."""
-
     requests: int = 0
     running: int = 0
     peak: int = 0  # the most that ran at once
@@ -88,7 +86,9 @@ USAGE = (
 
 
 def more_of(body: dict[str, Any], prompt_tokens: int, count: int, likeliest: int) -> bytes:
-    """Return what vLLM says of tokens to who asks: the ids of a whole answer, the scores of a prompt of ids."""
+    """Return vLLM's answer to a request for token ids or scores: the ids of a whole answer, the scores of a prompt
+    of ids.
+    """
     said = b""
     if body.get("return_token_ids"):
         prompt, answer = (",".join(map(str, range(1, many + 1))).encode() for many in (prompt_tokens, count))
@@ -112,7 +112,9 @@ INSTEAD = {
 
 
 def events(path: str, body: dict[str, Any]) -> tuple[bytes, bytes, bytes]:
-    """Return the first event, a token's event, and the finishing event of a stream; ids where they are asked for."""
+    """Return the first event, a token's event, and the finishing event of a stream; with ids if the request wants
+    them.
+    """
     model = str(body.get("model")).encode()
     head = b'data: {"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,%%b' % model
     head += b',"logprobs":null,"finish_reason":null%b}]%b}\n\n'

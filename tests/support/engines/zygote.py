@@ -45,7 +45,6 @@ class Zygote:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         assert self._process is not None
         self._process.terminate()
         try:

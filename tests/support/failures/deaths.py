@@ -14,7 +14,6 @@ BACK_WITHIN_S = 60.0
 
 
 def engine_dies(gate: Gate) -> None:
-    """Kill the engine's process."""
     os.kill(gate.engine_pid, signal.SIGKILL)
 
 
@@ -30,7 +29,6 @@ def agent_dies(gate: Gate) -> None:
 
 
 def engine_freezes(gate: Gate) -> None:
-    """Stop the engine without ending it."""
     os.killpg(os.getpgid(gate.engine_pid), signal.SIGSTOP)
 
 

@@ -40,12 +40,9 @@ class Drill(Generic[Stage]):
 
 @dataclass(kw_only=True)
 class Log:
-    """What was measured."""
-
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     def markdown(self) -> str:
-        """Return the table."""
         return "".join(f"| {' | '.join(row)} |\n" for row in (HEAD, ("---", "---:", "---:", "---:"), *self.rows))
 
 

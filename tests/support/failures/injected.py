@@ -43,7 +43,6 @@ class Stage:
 
     @property
     def fleet(self) -> Fleet:
-        """Its workers."""
         return Fleet(platform=self.platform)
 
     @property
@@ -61,13 +60,11 @@ class Stage:
             return 0
 
     def freeze(self, processes: Iterable[psutil.Process]) -> None:
-        """Stop these processes."""
         self.frozen += processes
         for process in self.frozen:
             process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let them go on."""
         for process in self.frozen:
             if process.is_running():
                 process.send_signal(signal.SIGCONT)
@@ -81,23 +78,20 @@ def database_away(stage: Stage) -> None:
 
 
 def rows_waiting(stage: Stage) -> None:
-    """Freeze the database, and serve somebody whose row has to wait."""
+    """Freeze the database, and serve a caller whose row has to wait."""
     database_away(stage)
     until("somebody is served", lambda: stage.ask() == httpx.codes.OK)
 
 
 def database_back(stage: Stage) -> None:
-    """Bring it back."""
     stage.thaw()
 
 
 def store_away(stage: Stage) -> None:
-    """Kill the limits store."""
     stage.redis.kill()
 
 
 def store_back(stage: Stage) -> None:
-    """Start it again at its address."""
     stage.redis.start()
 
 
@@ -136,7 +130,6 @@ def workers_replaced(stage: Stage) -> None:
 
 
 def served_again(stage: Stage) -> None:
-    """Wait until a caller is answered."""
     until("it is served again", lambda: stage.ask() == httpx.codes.OK, within_s=120, every_s=0.5)
 
 
@@ -150,7 +143,6 @@ def files_gone(stage: Stage) -> None:
 
 
 def files_back(stage: Stage) -> None:
-    """Bring the artifact store back."""
     home = stage.platform.home
     (home / "artifacts.away").rename(home / "artifacts")
     served_again(stage)
@@ -175,7 +167,6 @@ def wrong_version(stage: Stage) -> None:
 
 
 def wrong_version_withdrawn(stage: Stage) -> None:
-    """Take its workers away."""
     stage.platform.run("models", "scale", stage.broken, "0")
 
 

@@ -17,24 +17,23 @@ class FaultTable:
     rows: list[tuple[str, str, str]] = field(default_factory=list)
 
     def add(self, fault: str, effect: str, seconds: float | None = None) -> None:
-        """Note one observation; seconds where a time was measured."""
+        """Note one observation, with its seconds if a time was measured."""
         self.rows.append(
             (fault, effect, "" if seconds is None else f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2f}")
         )
 
     def markdown(self) -> str:
-        """Return the table."""
         rows = [HEAD, ("---", "---", "---:"), *self.rows]
         return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in rows)
 
 
 def log_folders(homes: Path) -> list[Path]:
-    """Return where the platforms below this folder write what people read: logs and run files."""
+    """Return the folders of logs and run files of the platforms below this folder."""
     return [path for name in ("logs", "run") for path in homes.rglob(name) if path.is_dir()]
 
 
 def leaks(folders: Iterable[Path], text: str) -> Iterator[str]:
-    """Yield file and line of every place in these folders where the text stands."""
+    """Yield file and line of each occurrence of the text in these folders."""
     for folder in folders:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):

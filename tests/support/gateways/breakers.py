@@ -1,4 +1,4 @@
-"""Breakers against a table of workers in zones, with a platform whose probes find what the test says."""
+"""Breakers against a table of workers in zones, with probes that answer by the test's order."""
 
 import random
 from collections.abc import Callable
@@ -27,19 +27,17 @@ Find = Callable[[WorkerId], Finding]
 
 
 def origin(tenant: str = "acme", shape: str = "chat") -> Origin:
-    """Return whose request it was."""
     return Origin(TenantId(tenant), Shape(shape))
 
 
 def all_pass(_: WorkerId) -> Finding:
-    """Every worker is well."""
     return Finding.PASSED
 
 
 def version(
     zones: dict[str, int], name: VersionId = VERSION.id, *, state: WorkerState = WorkerState.READY
 ) -> VersionEntry:
-    """Return a version with so many workers in each zone, named by version, zone and number."""
+    """Return a version with this number of workers in each zone, named by version, zone and number."""
     workers = tuple(
         WorkerEntry(id=WorkerId(f"{name[0]}-{zone}{n}"), url="http://x", state=state, zone=zone)
         for zone, count in zones.items()
@@ -59,7 +57,7 @@ class Room:
         self.asked: list[Probe] = []
 
     def of(self, prefix: str) -> list[WorkerId]:
-        """Return the workers whose names begin so."""
+        """Return the workers by the start of their names."""
         return [one for one in self.ids if one.startswith(prefix)]
 
     def lose(self, prefix: str, now: float = 0.0) -> None:
@@ -70,11 +68,10 @@ class Room:
     def fail(
         self, worker: WorkerId, now: float, evidence: Evidence = Evidence.ANSWERED, who: Origin | None = None
     ) -> None:
-        """Let a request fail there."""
         self.breakers.failed(worker, evidence, who or origin(), now)
 
     def probe(self, now: float, find: Find = all_pass) -> list[WorkerId]:
-        """Ask whoever is due, and return whom."""
+        """Probe the workers that are due, and return them."""
         probes = self.breakers.due(now)
         self.asked += probes
         for probe in probes:
@@ -86,5 +83,4 @@ class Room:
         return set(self.breakers.ejected(self.of(prefix), now))
 
     def opened(self, level: Level) -> list[str]:
-        """Return what has opened, in order."""
         return [change.name for change in self.told if change.level is level and change.is_open]

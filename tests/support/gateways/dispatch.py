@@ -45,7 +45,6 @@ def ticket_key(worker: WorkerId) -> bytes:
 
 
 def render(error: PenstockError, request: RequestId, api: Api) -> bytes:
-    """Return an error's body."""
     return b'{"error":{"code":"%b","request_id":"%b"}}' % (error.code.encode(), request.encode())
 
 
@@ -67,7 +66,6 @@ class FakeReply:
 
     @property
     def body(self) -> bytes:
-        """Everything written."""
         return b"".join(self.writes)
 
     def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
@@ -94,15 +92,12 @@ class FakeReply:
         self.on_gone, self.on_pause, self.on_resume = on_gone, on_pause, on_resume
 
     def leave(self) -> None:
-        """Close the connection."""
         self.gone = True
         self.on_gone()
 
 
 @dataclass
 class Book:
-    """Remembers loads."""
-
     heard_: list[tuple[WorkerId, Load]] = field(default_factory=list)
     dispatched_: list[tuple[WorkerId, int]] = field(default_factory=list)
     turned_away_: list[tuple[WorkerId, VersionId, float]] = field(default_factory=list)
@@ -119,8 +114,6 @@ class Book:
 
 @dataclass
 class Corridor:
-    """Everything from dispatch on."""
-
     stubs: list[StubEngine]
     client: HttpClient
     settings: RelaySettings = field(default_factory=RelaySettings)
@@ -175,7 +168,6 @@ class Corridor:
         return sum(float(line.rpartition(" ")[2]) for line in mine if all(label in line for label in wanted))
 
     def pick(self, tried: frozenset[WorkerId]) -> WorkerEntry:
-        """Return the first worker not tried."""
         for index, stub in enumerate(self.stubs if len(self.picked) < self.most_picks else ()):
             worker = WorkerId(f"w{index}")
             if worker not in tried:
@@ -241,7 +233,7 @@ class Corridor:
 
 @asynccontextmanager
 async def corridor(workers: int = 1) -> AsyncIterator[Corridor]:
-    """Yield a corridor to so many stub engines."""
+    """Yield a corridor to this number of stub engines."""
     stubs = [StubEngine(worker=f"w{index}") for index in range(workers)]
     for stub in stubs:
         await stub.start()
@@ -280,7 +272,6 @@ def _request(api: Api, body: dict[str, object], *, stream: bool, include_usage: 
 
 
 async def until(condition: Callable[[], bool], *, within_s: float = 5.0) -> None:
-    """Wait until it holds, or fail."""
     async with asyncio.timeout(patient(within_s)):
         while not condition():  # noqa: ASYNC110  what it looks at has no events
             await asyncio.sleep(0.002)

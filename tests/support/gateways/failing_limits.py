@@ -66,7 +66,7 @@ class Store(MemoryLimits):
         self.mark += "+"
 
     def held(self) -> int:
-        """What is held by anybody at all, slots and money."""
+        """All holds, in slots and money."""
         return sum(meter.held for meter in self._meters.values())
 
     def _check(self) -> None:
@@ -75,8 +75,6 @@ class Store(MemoryLimits):
 
 
 class Room:
-    """Some gateways, one store, virtual time."""
-
     def __init__(
         self, clock: ManualClock, gateways: int = GATEWAYS, *, grace_s: float = 0.0, **policy: WhenAway
     ) -> None:

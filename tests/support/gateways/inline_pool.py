@@ -7,10 +7,7 @@ from penstock.gateway.preprocess import offload
 
 
 class Here:
-    """Answers frames by this task."""
-
     def __init__(self, task: Callable[[memoryview], Sequence[bytes]]) -> None:
-        """Begin with nothing asked."""
         self.asked = 0
         self._task = task
 

@@ -40,7 +40,6 @@ async def site(serve: Serve = answer, limits: Limits | None = None) -> AsyncIter
 
 
 def text(*texts: str, shape: tuple[int, ...] | None = None) -> Any:  # noqa: ANN401  the client has no types
-    """Return an input of texts."""
     made = triton.InferInput("text_input", list(shape or (len(texts),)), "BYTES")
     made.set_data_from_numpy(np.array([one.encode() for one in texts], dtype=np.object_).reshape(shape or (-1,)))
     return made
@@ -65,7 +64,6 @@ PLAIN = {**TEXT, "contents": {"bytes_contents": [b"hi"]}}
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds."""
     async with asyncio.timeout(patient(5)):
         while not condition():  # noqa: ASYNC110  what it looks at has no events
             await asyncio.sleep(0.005)

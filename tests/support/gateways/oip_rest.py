@@ -24,7 +24,6 @@ async def post(
 
 
 async def get(path: str, **headers: str) -> httpx.Response:
-    """Ask one of the protocol's questions."""
     app, _ = oip_edge()
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://g") as http:
         return await http.get(path, headers={**AUTH, **headers})

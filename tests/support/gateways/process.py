@@ -78,8 +78,6 @@ def prepare(
 
 
 class GatewayProcess:
-    """A running gateway."""
-
     def __init__(self, home: Home, process: "subprocess.Popen[bytes]", url: str) -> None:
         self.home, self.process, self.url = home, process, url
 
@@ -89,12 +87,10 @@ class GatewayProcess:
 
     @property
     def metrics_url(self) -> str:
-        """Where it shows its metrics."""
         return (self.home.root / f"run/metrics/{self.process.pid}").read_text().strip()
 
     @property
     def metrics(self) -> str:
-        """Its metrics."""
         return httpx.get(self.metrics_url, trust_env=False).text
 
     def http(self) -> httpx.Client:

@@ -42,8 +42,6 @@ PRICE = Price(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client got."""
-
     status: int
     headers: httpx.Headers
     text: str
@@ -51,15 +49,12 @@ class Answer:
 
 
 class Stub:
-    """The stub engine's process."""
-
     def __init__(self, process: "subprocess.Popen[str]", url: str) -> None:
         self._process = process
         self.url = url
         self._http = httpx.Client(base_url=url, trust_env=False)
 
     def behave(self, **behaviour: object) -> None:
-        """Answer so from now on."""
         self._http.post("/stub/behave", json=behaviour)
 
     def freeze(self, *, frozen: bool) -> None:
@@ -67,12 +62,10 @@ class Stub:
         self._process.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     def forget(self) -> None:
-        """Begin to count anew."""
         self._http.post("/stub/forget")
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What it saw."""
         return dict(self._http.get("/stub/stats").json())
 
     @property
@@ -81,7 +74,6 @@ class Stub:
         return dict(self._http.get("/stub/made").json())
 
     def close(self) -> None:
-        """End it."""
         self._http.close()
         self._process.kill()
         self._process.wait()
@@ -113,7 +105,6 @@ class Fleet:
     stack: ExitStack
 
     def start(self) -> GatewayProcess:
-        """Start one more gateway."""
         return self.stack.enter_context(
             started(self.home, PENSTOCK_LIMITS_URL=self.redis.url, PENSTOCK_ANSWERS_URL=self.redis.answers_url)
         )
@@ -166,7 +157,6 @@ def fleet(root: Path, plans: Mapping[str, Plan]) -> Iterator[Fleet]:
 
 
 def statuses(answers: list[Answer]) -> Counter[int]:
-    """Count answers by status."""
     return Counter(answer.status for answer in answers)
 
 

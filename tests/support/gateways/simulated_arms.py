@@ -1,8 +1,9 @@
-"""Seconds of evidence in virtual time: several workers of an incumbent, one of a candidate, loads that nobody shares.
+"""Seconds of evidence in virtual time: several workers of an incumbent, one of a candidate, each with a load of its
+own.
 
 The world of the published comparison that the judge's numbers are held against: Poisson arrivals, lognormal times (sd
-0.5), one in fifty four times as long, a load that all share (sd 0.25, a minute) and one of each worker's own (sd 0.15,
-15 seconds), so that neighbours are alike.
+0.5), one in fifty four times as long, a common load (sd 0.25, a minute) and one of each worker's own (sd 0.15, 15
+seconds), so that neighbours are alike.
 """
 
 from collections import Counter
@@ -61,7 +62,7 @@ class World:
     """The part of the candidate's prompts that is long: sticky tenants bring their own, the incumbent's are a third."""
 
     def seconds(self, count: int) -> Iterator[ArmSecond]:
-        """Yield so many seconds as one gateway tells them, from second 1 on."""
+        """Yield ``count`` seconds as one gateway tells them, from second 1 on."""
         chance = np.random.default_rng(self.seed)
         shared = Process(0.25, 60.0, chance)
         names = [(OLD, WorkerId(f"old-{i}")) for i in range(self.workers)] + [(NEW, WorkerId("new-0"))]
@@ -107,7 +108,6 @@ class World:
 
 
 def _priced(cells: list[Cell], prices: list[int], at: int) -> Iterator[Priced]:
-    """Yield whose each price is."""
     for number, (where, place) in enumerate(zip(cells, prices, strict=True)):
         yield Priced(TENANTS[(at + number) % len(TENANTS)], (Times(where, ((place, 1),)),))
 

@@ -33,7 +33,6 @@ Serve = Callable[[Call, Reply], Awaitable[Outcome | None]]
 
 
 async def hello(call: Call, reply: Reply) -> None:
-    """Answer at once, in one piece."""
     body = b'{"hello":"world"}'
     reply.start(200, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
     reply.write(body)
@@ -92,8 +91,6 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
 
 @dataclass
 class Running:
-    """A gateway that listens."""
-
     port: int
     server: EdgeServer
     toy: Toy

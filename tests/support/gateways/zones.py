@@ -35,7 +35,6 @@ class Site:
     """The keys of the tenants beside the first one."""
 
     def ask(self, model: str, **fields: object) -> httpx.Response:
-        """Ask for a short answer."""
         body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4, **fields}
         with self.gateway.http() as http:
             return http.post(CHAT, json=body)
@@ -59,7 +58,7 @@ def site(
     dear: str = "",
     tenants: tuple[str, ...] = (),
 ) -> Iterator[Site]:
-    """Run a gateway before so many engines of each model (each an alias too) in each zone; ``tenants``: more of them.
+    """Run a gateway before engines of each model (each an alias too) in each zone; ``tenants``: more of them.
 
     Nothing costs anything but the output of the model named ``dear``, at a dollar a token.
     """

@@ -1,7 +1,7 @@
-"""What many clients, gateways and stores did in one run, as plain data.
+"""One run of many clients, gateways and stores, as plain data.
 
-Recorded from outside (what each client saw) and from inside (what the limits store was told, what engines made, what
-the ledger holds). It knows nothing of processes: whoever runs them fills in a ``History``; ``history_rules`` judges it.
+Recorded from outside (by each client) and from inside (by the limits store, the engines and the ledger). It knows
+nothing of processes: the test fills in a ``History``; ``histories/rules`` judges it.
 """
 
 from collections.abc import Mapping
@@ -25,8 +25,6 @@ class End(StrEnum):
 
 
 class Fault(StrEnum):
-    """What was done to the platform."""
-
     GATEWAY_KILLED = "gateway killed"
     LIMITS_LOST = "limits store killed, back empty"
     LIMITS_FROZEN = "limits store frozen"
@@ -36,7 +34,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request as its client saw it; ``admitted`` is None where the client can't know. Times are Unix seconds."""
+    """One request as its client saw it; ``admitted`` is None if the client can't know. Times are Unix seconds."""
 
     name: str
     tenant: str
@@ -64,8 +62,6 @@ class Take:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The store granted a lease."""
-
     at: float
     lease: str
     takes: tuple[Take, ...]
@@ -93,8 +89,6 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hurt:
-    """A fault, and until when."""
-
     fault: Fault
     at: float
     until: float
@@ -103,7 +97,7 @@ class Hurt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """What is left when nobody asks any more: of each meter what it counts and holds, of the engines who still runs."""
+    """The state at rest: each meter's count and holds, and the requests that engines still run."""
 
     spent: Mapping[str, int] = field(default_factory=dict)
     held: Mapping[str, int] = field(default_factory=dict)
@@ -113,8 +107,6 @@ class Rest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the platform promises besides exactness."""
-
     round_s: float = 1.0
     """How late progress, deliveries and top-ups may be."""
     tokens_per_s: float = 0.0
@@ -124,7 +116,7 @@ class Bounds:
 
 @dataclass(kw_only=True)
 class History:
-    """One run. ``scopes`` maps a tenant to everything whose bounds its requests draw on."""
+    """One run. ``scopes`` maps a tenant to all scopes with bounds on its requests."""
 
     bounds: Bounds = field(default_factory=Bounds)
     scopes: Mapping[str, tuple[Scope, ...]] = field(default_factory=dict)
@@ -139,7 +131,6 @@ class History:
     rest: Rest = field(default_factory=Rest)
 
     def during(self, fault: Fault) -> list[Hurt]:
-        """Return these faults."""
         return [hurt for hurt in self.hurts if hurt.fault is fault]
 
     def killed_under(self, asked: Asked) -> bool:

@@ -1,6 +1,6 @@
-"""What must not have happened in a run: each rule compares two accounts of it and yields sentences. Pure.
+"""The rules of a run: each compares two accounts of it and yields a sentence for each violation. Pure.
 
-Trade-off: where a client can't know (it left, its gateway was killed) the rules allow what may have been, and no more.
+Trade-off: if a client can't know the outcome (it left, its gateway was killed), the rules allow each possible one.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ Rule = Callable[[History], Iterator[str]]
 
 
 def check(history: History) -> list[str]:
-    """Return what must not have happened; nothing where all is well."""
+    """Return the violations."""
     return [f"{rule.__name__}: {finding}" for rule in RULES for finding in rule(history)]
 
 
@@ -29,7 +29,7 @@ def name_of(request: str) -> str:
 
 
 def one_row_each(history: History) -> Iterator[str]:
-    """Whoever was admitted has exactly one row, whoever was refused none, and nobody else has any."""
+    """Each admitted request has exactly one row, and no other request has one."""
     rows = Counter(name_of(row.request) for row in history.rows)
     for asked in history.asked:
         least, most = {True: (1, 1), False: (0, 0), None: (0, 1)}[asked.admitted]
@@ -144,7 +144,7 @@ class _Store:
 
 
 def nothing_is_held_at_rest(history: History) -> Iterator[str]:
-    """When nobody asks any more, no meter holds anything and no engine or gateway is busy."""
+    """Without requests, no meter holds anything and no engine or gateway is busy."""
     rest = history.rest
     yield from (f"{meter} still holds {amount}" for meter, amount in rest.held.items() if amount)
     if rest.running:

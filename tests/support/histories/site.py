@@ -79,14 +79,12 @@ class Site:
         return name
 
     def kill_gateway(self, name: str) -> Hurt:
-        """Kill -9."""
         gateway = self.gateways.pop(name)
         gateway.process.kill()
         gateway.process.wait()
         return Hurt(fault=Fault.GATEWAY_KILLED, at=time.time(), until=time.time(), gateway=name)
 
     async def freeze_limits(self, seconds: float) -> Hurt:
-        """Stop Redis for a while."""
         at = time.time()
         self.redis.freeze(frozen=True)
         await asyncio.sleep(seconds)
@@ -111,7 +109,7 @@ class Site:
         return Hurt(fault=Fault.LEDGER_LOST, at=at, until=time.time())
 
     async def fill_disk(self, seconds: float) -> Hurt:
-        """Leave no byte free where the gateways' spools are; nothing happens where there is no small disk."""
+        """Leave no byte free on the gateways' small disk, if there is one."""
         at, ballast = time.time(), self.home.root / "spool" / "ballast"
         if self.has_small_disk:
             _fill(ballast)
@@ -122,8 +120,6 @@ class Site:
     # -- what it says -------------------------------------------------------------------------------
 
     def rows(self) -> list[LedgerRow]:
-        """Return the whole ledger."""
-
         async def read() -> list[LedgerRow]:
             async with Database(self.postgres.dsn, max_connections=1) as database:
                 return list(await PostgresLedger(database).page(Span(begin=0, end=time.time() + 60), limit=100_000))
@@ -182,7 +178,7 @@ def site(root: Path, customers: tuple[Customer, ...]) -> Iterator[Site]:
 
 
 def _mount(folder: Path, stack: ExitStack) -> bool:
-    """Give the spools a small disk of their own, where mounting is allowed."""
+    """Give the spools a small disk of their own, if mounting is allowed."""
     folder.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={SPOOL_BYTES}", "tmpfs", str(folder)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
@@ -194,7 +190,7 @@ def _mount(folder: Path, stack: ExitStack) -> bool:
 async def _seed(
     dsn: str, root: Path, engines: list[Stub], customers: tuple[Customer, ...]
 ) -> tuple[dict[str, str], dict[str, tuple[Scope, ...]]]:
-    """Write keys, tenants, organisations and the routing table where gateways read them; return secrets and scopes."""
+    """Write keys, tenants, organisations and the routing table for the gateways; return secrets and scopes."""
     blob = tokenizers.small()
     sha256 = hashlib.sha256(blob).hexdigest()
     for name, data in {"platform.key": PLATFORM_KEY.hex().encode(), f"artifacts/blobs/{sha256}": blob}.items():
@@ -241,7 +237,7 @@ def _act(target: str) -> Act:
 
 
 def comes_true(check: Callable[[], bool], within_s: float) -> bool:
-    """Wait until the check holds; False where it does not in time. Who does not answer yet says nothing."""
+    """Wait until the check holds; False if it does not in time. A process that does not answer yet is asked again."""
     end = time.monotonic() + patient(within_s)
     while time.monotonic() < end:
         with suppress(httpx.HTTPError):

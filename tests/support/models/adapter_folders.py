@@ -42,7 +42,6 @@ class Tensor:
 
 
 def tensor(*shape: int, dtype: str = "F32") -> Tensor:
-    """Return a tensor of small numbers."""
     count = 1
     for size in shape:
         count *= size
@@ -50,7 +49,6 @@ def tensor(*shape: int, dtype: str = "F32") -> Tensor:
 
 
 def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a sound file of safetensors."""
     header, data = dict[str, object](), b""
     for name, one in tensors.items():
         header[name] = {"dtype": one.dtype, "shape": one.shape, "data_offsets": [len(data), len(data) + len(one.data)]}

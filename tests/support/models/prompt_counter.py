@@ -16,19 +16,15 @@ from tests.support.samples.calls import VERSION, principal, request
 
 @dataclass
 class Counter:
-    """A preprocessor, and transformers beside it."""
-
     preprocessor: PromptPreprocessor
     version: VersionEntry
     reference: PreTrainedTokenizerFast
 
     async def count(self, body: dict[str, Any], api: Api = Api.CHAT, **changes: Any) -> Prepared:  # noqa: ANN401  any field
-        """Prepare a request with this body."""
         version = replace(self.version, **changes)
         return await self.preprocessor.prepare(request(api=api, body=body), version, principal())
 
     def expected(self, messages: list[dict[str, Any]], template: str = "", **kwargs: Any) -> int:  # noqa: ANN401  any variable
-        """Return the length that transformers finds."""
         text = self.reference.apply_chat_template(
             messages, tokenize=False, chat_template=template or self.version.chat_template, **kwargs
         )
@@ -40,7 +36,6 @@ class Counter:
 
 
 def counter_of(blob: bytes) -> Counter:
-    """Return a counter with this tokenizer."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(blob.decode())

@@ -1,4 +1,4 @@
-"""Tokenizers for tests: a small one trained here, and the demo models' own where they have been prepared."""
+"""Tokenizers for tests: a small one trained here, and those of prepared demo models."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def small() -> bytes:
 
 
 def demo(mark: str) -> bytes | None:
-    """Return the demo model's ``tokenizer.json`` that knows the token ``mark``; None where none is prepared."""
+    """Return the demo model's ``tokenizer.json`` that knows the token ``mark``; None if none is prepared."""
     for path in sorted(HOME.glob("**/demo/**/tokenizer.json")):
         blob = path.read_bytes()
         if any(token["content"] == mark for token in json.loads(blob)["added_tokens"]):
@@ -49,8 +49,6 @@ def demo(mark: str) -> bytes | None:
 
 
 class MemoryBlobs:
-    """Blobs by digest."""
-
     def __init__(self, *blobs: bytes) -> None:
         self.blobs = {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
         self.reads = 0

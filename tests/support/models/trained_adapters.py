@@ -50,7 +50,7 @@ KINDS: dict[str, Callable[[random.Random], tuple[str, str]]] = {"triage": triage
 
 
 def trained(kind: str, base: Path) -> Path:
-    """Return the folder of an adapter of this kind for the model in ``base``; train it where it isn't there."""
+    """Return the folder of an adapter of this kind for the model in ``base``; train it at the first call."""
     folder = BUILD / f"{kind}-{base.name}"
     BUILD.mkdir(parents=True, exist_ok=True)
     with closing((BUILD / f".{kind}.lock").open("w")) as lock:

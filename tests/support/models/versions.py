@@ -85,6 +85,6 @@ class Home:
 
 
 def home_with_model(root: Path, *, size: int = 1000) -> tuple[Home, Packed]:
-    """Return a home whose store holds one signed version."""
+    """Return a home with one signed version in its store."""
     home = Home(root)
     return home, home.publish(model_folder(root / "model", size=size))

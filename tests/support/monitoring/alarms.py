@@ -26,7 +26,7 @@ _SPAN = re.compile(r"(\d+)([smhd])")
 
 
 def hurried(rule: Rule, pace: float, seconds: tuple[int, ...] = ()) -> Rule:
-    """Return the rule with ``for``, windows, and these thresholds in seconds so many times shorter."""
+    """Return the rule with ``for``, windows and these thresholds in seconds divided by ``pace``."""
     expr = re.sub(r"(?<=\[)\w+(?=\])", lambda found: _shorter(found[0], pace), rule["expr"])
     for bound in seconds:
         expr = re.sub(rf"(?<=[<>] ){bound}\b", f"{bound / pace:g}", expr)
@@ -41,7 +41,7 @@ def _shorter(span: str, pace: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms:
-    """A running Prometheus: where it listens, its configuration (JSON), its process."""
+    """A running Prometheus: its address, its configuration (JSON), its process."""
 
     url: str
     config: Path
@@ -62,7 +62,6 @@ class Alarms:
         return sorted(rule["name"] for rule in rules if rule["health"] == "ok")
 
     def fires(self, alert: str) -> bool:
-        """Tell whether the alert fires now."""
         return bool(self.ask(f'ALERTS{{alertname="{alert}",alertstate="firing"}}'))
 
     def ask(self, query: str) -> list[dict[str, Any]]:

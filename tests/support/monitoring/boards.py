@@ -13,7 +13,7 @@ ALL = ".*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One query of a board, and where it stands."""
+    """One query of a board, and its place."""
 
     board: str
     panel: str
@@ -22,17 +22,14 @@ class Asked:
 
     @property
     def place(self) -> str:
-        """Return where it stands, for people."""
         return f"{self.board} / {self.panel} / {self.ref}"
 
 
 def panels(board: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what shows something, without headlines."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
 def asked() -> Iterator[Asked]:
-    """Yield every query of every panel."""
     for uid, board in boards().items():
         for panel in panels(board):
             for target in panel["targets"]:
@@ -40,7 +37,7 @@ def asked() -> Iterator[Asked]:
 
 
 def filled(expr: str, *, window: str = "1m", shown: str = "10m", values: Mapping[str, str] | None = None) -> str:
-    """Return a query as it is sent; variables are all that there is where no value is given."""
+    """Return a query as it is sent; a variable without a value matches everything."""
     shown_s = str(seconds(shown))
     expr = expr.replace("$__rate_interval", window).replace("$__range_s", shown_s).replace("$__range", shown)
     return re.sub(r"\$(\w+)", lambda found: (values or {}).get(found[1], ALL), expr)

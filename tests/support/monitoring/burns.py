@@ -41,7 +41,7 @@ def pace(wished_s: float) -> int:
 
 
 def step_s(every_s: int) -> int:
-    """Return how far apart samples are where rules are evaluated so often."""
+    """Return the distance of samples for rules with this interval of evaluation."""
     return max(step for step in _STEPS_S if every_s % step == 0)
 
 
@@ -52,7 +52,7 @@ def input_series(measure: Measure, stretches: Sequence[Stretch], every_s: int) -
 
 
 def _values(stretches: Sequence[Stretch], rate: PerSecond, every_s: int) -> str:
-    """Return a counter in promtool's notation; where no evaluation would see a sample, there is none."""
+    """Return a counter in promtool's notation, without samples that no evaluation would see."""
     step, end = step_s(every_s), sum(stretch.length_s for stretch in stretches)
     seen = [at for at in range(0, int(end) + 1, step) if -at % every_s <= BASE_S]
     written, last = [], -step
@@ -256,9 +256,10 @@ def steps_up(promise: Promise, measure: Measure) -> Case:
 
 
 def grows(promise: Promise, measure: Measure, window: str, mean: float = 0.2) -> Case:
-    """Return a test of the share of bad events over a window, ``mean`` or so; each other window would tell another.
+    """Return a test of the share of bad events over a window, with ``mean`` or nearly; each other window would show
+    another.
 
-    What is left of the budget is looked at too, where the rules record it.
+    If the rules record the rest of the budget, it is checked too.
     """
     width = seconds(window)
     every_s = pace(width / 24)
@@ -328,5 +329,5 @@ def _case(measure: Measure, story: Story, **checks: list[Test]) -> Case:
 
 
 def _on_grid(story: Story, at: float) -> str:
-    """Return the time of the last evaluation until then: between two nobody looks."""
+    """Return the time of the last evaluation until then."""
     return f"{int(at) // story.every_s * story.every_s}s"

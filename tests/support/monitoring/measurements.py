@@ -74,14 +74,14 @@ class Worker:
 
     @property
     def states(self) -> Mapping[WorkerState, float]:
-        """For which part of the time it was in each state; ready, where nothing else is said."""
+        """The part of the time in each state; always ready by default."""
         away = {**self.starting, WorkerState.FAILED: float(self.failed)}
         return {state: away.get(state, 0.0) for state in WorkerState} | {WorkerState.READY: 1.0 - sum(away.values())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A platform in one minute. ``device`` is the GPUs' busy time in percent, None where nobody exports it.
+    """A platform in one minute. ``device`` is the GPUs' busy time in percent, None without an exporter.
 
     ``ttft_s`` and ``itl_s`` are values and how often each was seen.
     """

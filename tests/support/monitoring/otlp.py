@@ -12,8 +12,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 @dataclass
 class Collector:
-    """Where it listens, and what came."""
-
     url: str = ""
     raw: list[bytes] = field(default_factory=list)
 
@@ -32,7 +30,6 @@ def _decoded(raw: bytes) -> ExportTraceServiceRequest:
 
 @contextmanager
 def collector() -> Iterator[Collector]:
-    """Yield a receiver that listens."""
     made = Collector()
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -14,7 +14,7 @@ READY_WITHIN_S = 20.0
 
 
 def program(name: str) -> str:
-    """Return where `make observability` put a program, or its name for the machine's own."""
+    """Return the path of a program of `make observability`, or its name for the machine's own."""
     ours = Path(sys.executable).with_name(name)
     return str(ours) if ours.exists() else name
 

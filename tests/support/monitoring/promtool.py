@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 def program(name: str) -> str:
-    """Return where a tool of `make observability` is, or fail: these proofs are not to be skipped."""
+    """Return the path of a tool of `make observability`, or fail: these proofs are not to be skipped."""
     found = shutil.which(name) or shutil.which(name, path=Path(sys.executable).parent)
     assert found, f"{name} is not here: run `make observability`"
     return found
 
 
 def check(files: Sequence[Path]) -> None:
-    """Fail with promtool's words where Prometheus would not load one of the files."""
+    """Fail with promtool's words if Prometheus would refuse one of the files."""
     done = _promtool("check", files)
     assert done.returncode == 0, done.stdout
 
@@ -40,6 +40,6 @@ def _promtool(verb: str, files: Sequence[Path]) -> subprocess.CompletedProcess[s
 
 
 def write(path: Path, content: object) -> Path:
-    """Write an object as JSON, which is YAML too and much quicker to write, and return where."""
+    """Write an object as JSON, which is YAML too and much quicker to write, and return the path."""
     path.write_text(json.dumps(content))
     return path

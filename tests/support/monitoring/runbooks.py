@@ -32,7 +32,6 @@ class Runbook:
 
     @property
     def name(self) -> str:
-        """The alert that it is for."""
         return self.path.stem
 
     @property
@@ -46,7 +45,6 @@ class Runbook:
         return list(_fenced(self.sections[section] if section else self.text, "promql"))
 
     def shell(self, section: str = "") -> list[str]:
-        """Return the lines for a shell."""
         return list(_fenced(self.sections[section] if section else self.text, "sh"))
 
     @property
@@ -64,17 +62,15 @@ class Runbook:
 
 @cache
 def every() -> tuple[Runbook, ...]:
-    """Return all runbooks."""
     return tuple(Runbook(path=path, text=path.read_text()) for path in sorted(FOLDER.glob("*.md")))
 
 
 def of(alert: str) -> Runbook:
-    """Return the runbook of an alert."""
     return next(book for book in every() if book.name == alert)
 
 
 def fault(arguments: list[str]) -> str:
-    """Say what the real command line has against a ``penstock`` command; empty where it takes it."""
+    """Return the real command line's objection to a ``penstock`` command; empty if it takes the command."""
     command, name = cast("click.Command", typer.main.get_command(app)), "penstock"
     rest = arguments[1:]
     while inner := getattr(command, "commands", None):

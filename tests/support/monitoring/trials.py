@@ -32,7 +32,6 @@ class Trial:
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """The rules as they ship."""
         return self.made(recorded.INTERVAL_S)
 
     @property
@@ -130,8 +129,6 @@ def _around(pair: Pair, lengths: Sequence[str]) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Court:
-    """Makes trials of one promise's rules."""
-
     promise: Promise
     windows: Windows
 
@@ -141,7 +138,6 @@ class Court:
         return group
 
     def alerts(self, pace: int) -> list[Alert]:
-        """Return its alerts, in their order."""
         return [rule for rule in self.group(pace).rules if isinstance(rule, Alert)]
 
     def of_alert(self, place: int, reads: Sequence[str], cases: Sequence[Case]) -> Trial:

@@ -1,8 +1,8 @@
-"""The books of a running platform: what its gateways logged, its ledger holds and its engines run must agree at rest.
+"""The books of a running platform: its gateways' logs, its ledger and its engines' counts must agree at rest.
 
-Every admitted request has one row with the outcome and the tokens that were logged; a row without a log line is one
-that a killed gateway left behind. At rest no gateway counts a request in flight, no engine runs or queues one (by
-vLLM's own account), and where limits are shared nothing is held and what meters count is what the rows cost.
+Every admitted request has one row with the logged outcome and tokens; a row without a log line comes from a killed
+gateway. At rest no gateway counts a request in flight, no engine runs or queues one (by vLLM's own account), and shared
+limits hold nothing and have counted the cost of the rows.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Books:
-    """One platform's books, opened at some moment; ``redis`` is where its limits are shared, if they are."""
+    """One platform's books, opened at some moment; ``redis`` holds its limits, if they are shared."""
 
     platform: Platform
     redis: WatchedRedis | None = None
@@ -44,12 +44,11 @@ class Books:
     _read: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Leave out what was logged before."""
         self._read = {path: path.stat().st_size for path in self._logs()}
 
     @property
     def left_behind(self) -> list[Row]:
-        """Rows that nobody logged: of requests that ran when their gateway was killed."""
+        """Rows without a log line: of requests that ran when their gateway was killed."""
         return [row for name, row in self.rows.items() if name not in self.logged]
 
     def balance(self, *, within_s: float = 20.0, log_is_whole: bool = True) -> None:
@@ -80,7 +79,7 @@ class Books:
         ]
 
     def _differing(self) -> list[tuple[str, Row]]:
-        """Return the lines whose row is missing or says something else."""
+        """Return the lines without a row, or with a different one."""
         return [(name, line) for name, line in self.logged.items() if not _agree(line, self.rows.get(name))]
 
     # -- at rest ------------------------------------------------------------------------------------

@@ -48,17 +48,16 @@ class Place:
     running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def url(self, process: str, port: str) -> str:
-        """Return where a port of a process is here; ports that other processes call have certificates."""
+        """Return the address of a process's port here; ports for other processes have certificates."""
         scheme = "https" if (process, port) in MUTUAL else "http"
         return f"{scheme}://127.0.0.1:{self.port(process, port)}"
 
     @property
     def issuer(self) -> Issuer:
-        """Who issues the processes' certificates."""
         return _issuer(self.root)
 
     def as_(self, role: Role) -> ssl.SSLContext:
-        """Return TLS with a certificate of this role, for whoever calls."""
+        """Return TLS with a certificate of this role."""
         return attacker(self.issuer, f"as-{role}", role=role)
 
     def port(self, process: str, port: str) -> int:
@@ -135,7 +134,7 @@ class Place:
         raise AssertionError(f"{name} {probe}: {seen}\n{self.log(name)}")
 
     def mount(self, name: str, content: str) -> None:
-        """Put a secret where processes look for it, whole."""
+        """Put a secret into the processes' folder, whole."""
         folder = self.root / "secrets"
         folder.mkdir(exist_ok=True)
         draft = folder / f".{name}"

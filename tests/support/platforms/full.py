@@ -51,7 +51,7 @@ def prepare(observed: Observed, source: Path) -> None:
 
 
 def run(platform: Platform) -> None:
-    """Ask the two classic models in turn, each of which wakes for it, beside whoever talks to the adapters."""
+    """Ask the two classic models in turn, each of which wakes for it, beside the adapters' callers."""
     over = threading.Event()
     talking = [threading.Thread(target=partial(_talk, platform, over, (name, "auto"))) for name in BIRDS]
     for one in talking:

@@ -142,28 +142,24 @@ class Platform:
 
     @property
     def url(self) -> str:
-        """Return the gateway's address."""
         return (self.home / "run/gateway.addr").read_text().strip()
 
     @property
     def metrics_url(self) -> str:
-        """Return where its first gateway shows metrics."""
+        """Return the address of its first gateway's metrics."""
         pid = json.loads((self.home / "run/up.json").read_text())["processes"]["gateway 1"]
         return (self.home / f"run/metrics/{pid}").read_text().strip()
 
     @property
     def controller_url(self) -> str:
-        """Return the controller's address."""
         return (self.home / "run/controller.addr").read_text().strip()
 
     @property
     def demo_key(self) -> str:
-        """Return the demo tenant's key."""
         return (self.home / "demo.key").read_text().strip()
 
     @property
     def admin_key(self) -> str:
-        """Return the operators' key."""
         return (self.home / "admin.key").read_text().strip()
 
     # -- speaking to it -------------------------------------------------------------------------------
@@ -247,7 +243,7 @@ def _tail(file: Path) -> str:
 
 
 def _alive(file: Path) -> list[int]:
-    """Return the process id in a file where that process lives."""
+    """Return the process id in a file, if that process lives."""
     with suppress(OSError, ValueError):
         pid = int(file.read_text().split()[0])
         if psutil.pid_exists(pid):

@@ -19,12 +19,10 @@ class Observed:
 
     @property
     def prometheus(self) -> str:
-        """Return where its Prometheus listens."""
         return (self.platform.home / "run/prometheus.addr").read_text().strip()
 
     @property
     def alertmanager(self) -> str:
-        """Return where its Alertmanager listens."""
         return (self.platform.home / "run/alertmanager.addr").read_text().strip()
 
     def api(self, path: str, **parameters: str | float) -> Any:  # noqa: ANN401  as its HTTP API answers
@@ -40,5 +38,5 @@ class Observed:
         return found
 
     def up(self) -> dict[str, dict[str, str]]:
-        """Return the labels of the processes whose pages were read the last time, by instance."""
+        """Return the labels of the processes with pages in the last scrape, by instance."""
         return {one["metric"]["instance"]: one["metric"] for one in self.query("up == 1")}

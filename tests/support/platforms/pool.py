@@ -1,4 +1,4 @@
-"""A real platform whose pool has two places for three models: SmolLM2 twice, as two versions, and MiniLM."""
+"""A real platform with a pool of two slots for three models: SmolLM2 twice, as two versions, and MiniLM."""
 
 import json
 import shutil
@@ -33,8 +33,6 @@ STAYS = {"x-penstock-deadline-ms": f"{1e3 * HOLD_S:.0f}"}
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """One request's end."""
-
     status: int
     body: Mapping[str, Any]
     seconds: float
@@ -42,17 +40,15 @@ class Answered:
 
     @property
     def is_ok(self) -> bool:
-        """Tell whether it was answered."""
         return self.status == httpx.codes.OK
 
     @property
     def text(self) -> str:
-        """What was said."""
         return str(self.body["choices"][0]["message"]["content"])
 
     @property
     def wake_s(self) -> float:
-        """How long it was held; 0 where it was not."""
+        """The time that it was held for a wake; 0 without one."""
         return float(self.body["penstock"]["stages_ms"].get("wake", 0.0)) / 1e3
 
 
@@ -84,7 +80,6 @@ class PoolSite:
         return {"ready", "sleeping"} >= set(self.states.values()) and len(self.states) == len(self.versions)
 
     def admin(self, path: str) -> Any:  # noqa: ANN401  JSON
-        """Ask the controller as an operator."""
         headers = {"authorization": f"Bearer {self.platform.admin_key}"}
         return httpx.get(
             f"{self.platform.controller_url}/admin/v1{path}", headers=headers, timeout=30, trust_env=False
@@ -98,7 +93,6 @@ class PoolSite:
         return {name: states[0] for name, states in found.items() if states}
 
     def state(self, model: str) -> str:
-        """Return one model's."""
         return self.states.get(model, "")
 
     def pid(self, model: str) -> int:

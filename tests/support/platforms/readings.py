@@ -1,4 +1,4 @@
-"""A running platform's workers and numbers, read where the truth is: at each gate, engine and gateway."""
+"""A running platform's workers and numbers, read at their source: each gate, engine and gateway."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Gate:
         return self.version.startswith(name)
 
     def load(self) -> dict[str, float]:
-        """What it is busy with; nothing where it does not answer."""
+        """Return its load; nothing if it does not answer."""
         with suppress(httpx.HTTPError):
             found: dict[str, float] = httpx.get(f"{self.url}/penstock/load", timeout=QUIET_S, trust_env=False).json()
             return found
@@ -61,8 +61,6 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """The workers of a platform."""
-
     platform: Platform
 
     def gates(self) -> list[Gate]:
@@ -106,7 +104,7 @@ class Fleet:
         return _read(self.platform.home / "run/gateway/table.json")
 
     def until_ready(self, count: int, *, within_s: float = 90.0) -> None:
-        """Wait until so many workers serve and answer at their gates."""
+        """Wait until this number of workers serve and answer at their gates."""
 
         def is_ready() -> bool:
             answering = sum(1 for gate in self.gates() if gate.is_healthy())
@@ -143,7 +141,7 @@ def sample_name(metric: Metric) -> str:
 
 
 def reading(url: str, name: str, labels: dict[str, str]) -> float:
-    """Return the sum of a metric's samples that have these labels; 0 where there is none."""
+    """Return the sum of a metric's samples that have these labels; 0 without one."""
     text = httpx.get(url, timeout=QUIET_S, trust_env=False).text
     return sum(
         sample.value

@@ -96,8 +96,6 @@ class Street:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One rollout that is tried."""
-
     before: str
     candidate: str
     engine: Stub
@@ -110,7 +108,7 @@ class Case:
 
 @contextmanager
 def street() -> Iterator[Street]:
-    """Run a town with its four gateways, whose alias leads to one version."""
+    """Run a town with its four gateways and an alias that leads to one version."""
     with town(gateways=1) as place:
         asyncio.run(_let_in(place.site.postgres.dsn))
         role = with_user(place.site.postgres.dsn, GATEWAY)
@@ -129,7 +127,6 @@ async def _let_in(dsn: str) -> None:
 
 
 async def becomes(what: str, is_so: Callable[[], bool], *, within_s: float = 30.0) -> None:
-    """Wait until it is so."""
     end = time.monotonic() + patient(within_s)
     while not is_so():
         assert time.monotonic() < end, what
@@ -167,12 +164,11 @@ def leads_to(table: RoutingTable) -> set[str]:
 
 
 def served(table: RoutingTable) -> set[str]:
-    """Return the versions that somebody serves."""
     return {one.id for one in table.versions if any(worker.state.serves for worker in one.workers)}
 
 
 def ended(users: Traffic, after: float = 0.0) -> set[tuple[int, str]]:
-    """Return how requests ended, and by whom."""
+    """Return status and version of the answers."""
     return {(one.status, one.version) for one in users.seen if one.at > after}
 
 
@@ -218,14 +214,13 @@ def absurd(body: str) -> Iterator[str]:
 
 
 async def newest_shares(street: Street) -> list[Share]:
-    """Return where the newest table leads."""
     async with Database(street.place.site.postgres.dsn, max_connections=1) as database:
         (route,) = (await PostgresTables(database).latest()).routes
     return [share for share in route.shares if share.weight]
 
 
 async def waits(hand: "asyncpg.Connection[asyncpg.Record]", least: int) -> None:
-    """Wait until so many wait for a lock."""
+    """Wait until ``least`` sessions wait for a lock."""
     end = time.monotonic() + patient(30.0)
     while await hand.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") < least:
         assert time.monotonic() < end, f"{least} wait"

@@ -49,8 +49,6 @@ STAGES: list[dict[str, object]] = [
 
 @dataclass(kw_only=True)
 class Town:
-    """What runs, and an operator's hands."""
-
     site: Site
     home: ControlledHome
     secret: str
@@ -58,7 +56,7 @@ class Town:
     at: dict[str, Stub] = field(default_factory=dict)
 
     def call(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  JSON
-        """Call the operators' API at whoever leads."""
+        """Call the operators' API of the leading controller."""
         answer = self.ask(method, path, body)
         assert answer.status_code < httpx.codes.BAD_REQUEST, answer.text
         return answer.json()
@@ -70,7 +68,7 @@ class Town:
         return httpx.request(method, url, json=body, headers=headers, timeout=30, trust_env=False)
 
     def lead(self, ahead_s: float = 0.0) -> None:
-        """Start one more controller, whose clock may be ahead, and wait until somebody leads."""
+        """Start one more controller, with its clock ``ahead_s`` ahead, and wait until one leads."""
         self.home.controller(**wrong_by(ahead_s))
         until("a controller leads", self._is_led, within_s=60)
 
@@ -85,7 +83,6 @@ class Town:
         return False
 
     def register(self, manifest: Manifest) -> str:
-        """Register a version, and nothing more."""
         body = {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
         return str(self.call("POST", "/models", body)["id"])
 
@@ -112,7 +109,7 @@ class Town:
         until("the gateways know", lambda: self.asked_once() == version, within_s=60)
 
     def asked_once(self) -> str:
-        """Return who answers a question at each gateway, where it is the same one."""
+        """Return the version that answers at each gateway, if it is the same one."""
         versions = set[str]()
         for gateway in self.site.gateways.values():
             body = {"model": ALIAS, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
@@ -127,7 +124,6 @@ class Town:
         return str(self.call("POST", "/rollouts", body)["id"])
 
     def look(self, rollout: str) -> dict[str, Any]:
-        """Return a rollout whole."""
         found: dict[str, Any] = self.call("GET", f"/rollouts/{rollout}")
         return found
 
@@ -147,7 +143,7 @@ class Town:
 
 
 class Asked(NamedTuple):
-    """What became of one request: when it was sent and had ended (Unix seconds), who answered, how, and where."""
+    """One request's course: the times of its start and end (Unix seconds), its gateway, its version, its status."""
 
     at: float
     version: str
@@ -158,7 +154,7 @@ class Asked(NamedTuple):
 
 @dataclass
 class Traffic:
-    """Users of all tenants who ask again and again."""
+    """Users of all tenants, asking again and again."""
 
     town: Town
     pause_s: float = 5.0
@@ -173,15 +169,17 @@ class Traffic:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def after(self, at: float, gateway: str = "") -> Counter[str]:
-        """Return who answered what was sent after a moment, at one gateway or at all; nobody where it failed."""
+        """Return the versions that answered requests sent after a moment, at one gateway or at all; empty for a
+        failure.
+        """
         return Counter(one.version for one in self.seen if one.at > at and gateway in ("", one.gateway))
 
     def heard(self, after: float = 0.0) -> list[str]:
-        """Return what those heard who asked after a moment and got no answer."""
+        """Return the failures of requests sent after a moment."""
         return [said for at, said in self.said if at > after]
 
     def statuses(self, after: float = 0.0) -> Counter[int]:
-        """Return how they ended; 0 where nobody answered at all."""
+        """Return their statuses; 0 for a request without an answer."""
         return Counter(one.status for one in self.seen if one.at > after)
 
     async def user(self, http: httpx.AsyncClient, number: int) -> None:
@@ -238,13 +236,12 @@ async def traffic(
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """A site whose users go on asking, whatever is done to it, and its operator's command line."""
+    """A site with users who go on asking through every fault, and its operator's command line."""
 
     place: Town
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the operator's commands run with."""
         root = self.place.home.root
         (root / "admin.key").write_text(self.place.secret)
         return {**os.environ, "PENSTOCK_HOME": str(root), "PENSTOCK_DATABASE_URL": self.place.home.database_url}

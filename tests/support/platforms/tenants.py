@@ -29,7 +29,6 @@ class Strangers:
     http: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30, trust_env=False))
 
     def prepare(self) -> None:
-        """Make organisations, tenants and keys."""
         self.act("POST", "/orgs", {"id": self.victim, "plan": {"requests_per_min": 1000}})
         self.act("POST", "/tenants", {"id": self.victim, "org": self.victim, "plan": {"weight": 7}})
         self.act("POST", "/tenants", {"id": self.stranger})
@@ -42,7 +41,7 @@ class Strangers:
         self.act("POST", f"/keys/{key_id(self.revoked)}/revoke")
 
     def tenant(self, name: str) -> str:
-        """Make one more tenant, whose name begins with ours, and return a key of its own that may infer."""
+        """Make one more tenant, with our prefix in its name, and return a key of its own that may infer."""
         self.act("POST", "/tenants", {"id": f"{self.name}-{name}"})
         return self.mint(f"{self.name}-{name}")
 
@@ -60,12 +59,11 @@ class Strangers:
 
     @property
     def stranger(self) -> str:
-        """The other tenant."""
         return f"{self.name}-stranger"
 
     @cached_property
     def objects(self) -> dict[str, str]:
-        """What the parameters of addresses are replaced by: things that exist and belong to the victim or to nobody."""
+        """Values for the parameters of addresses: objects that exist, of the victim or of no tenant."""
         version = self.act("GET", "/models")["models"][0]["id"]
         return {
             "version": version,
@@ -83,7 +81,7 @@ class Strangers:
         }
 
     def filled(self, path: str) -> str:
-        """Return the address with every parameter replaced; one that nobody thought of is a ``KeyError``."""
+        """Return the address with every parameter replaced; an unknown one is a ``KeyError``."""
         return re.sub(r"\{(\w+)\}", lambda match: self.objects[match[1]], path)
 
     def state(self) -> dict[str, Any]:
@@ -92,7 +90,6 @@ class Strangers:
         return {name: self.act("GET", name) for name in names}
 
     def mint(self, tenant: str, **fields: object) -> str:
-        """Return a new key's secret."""
         secret = str(self.act("POST", "/keys", {"tenant": tenant, **fields})["secret"])
         self.made.append(secret)
         return secret
@@ -104,14 +101,13 @@ class Strangers:
         return str(answer.raise_for_status().headers["x-request-id"])
 
     def act(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Do something as an operator."""
         answer = self.ask(self.platform.controller_url, self.platform.admin_key, method, ADMIN + path, body)
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()
         return found
 
     def ask(self, base: str, secret: str, method: str, path: str, body: object = None) -> httpx.Response:
-        """Ask with a credential, or with none where it is empty."""
+        """Ask with a credential; an empty one means none."""
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
         return self.http.request(method, base + path, headers=headers, json=body)
 

@@ -17,7 +17,7 @@ DAY = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Authority:
-    """One authority, whose certificate is in ``folder/ca.pem``."""
+    """One authority, with its certificate in ``folder/ca.pem``."""
 
     folder: Path
     key: ec.EllipticCurvePrivateKey
@@ -25,7 +25,6 @@ class Authority:
 
     @property
     def file(self) -> Path:
-        """Where its own certificate is."""
         return self.folder / "ca.pem"
 
     def issue(self, names: Sequence[str], uris: Sequence[str] = ()) -> dict[str, str]:
@@ -50,7 +49,6 @@ class Authority:
 
 
 def authority(folder: Path) -> Authority:
-    """Make one."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "an authority of tests")])
     own = _certificate("an authority of tests", key, name, key, x509.BasicConstraints(ca=True, path_length=0))

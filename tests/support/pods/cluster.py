@@ -1,8 +1,8 @@
-"""A cluster on one machine: objects as the infrastructure renders them, and whoever acts on them in a real one.
+"""A cluster on one machine: objects as the infrastructure renders them, and the parts that act on them in a real
+one.
 
-Secrets as External Secrets would make them, services as kube-proxy would serve them, pods of rendered workloads (those
-that the controller writes come of the API server: `kubelet`). Which machine a pod would be on, and who may talk to
-whom, is not its subject.
+Secrets as External Secrets would make them, services as kube-proxy would serve them, pods of rendered workloads (the
+controller's own come from the API server: `kubelet`). Placement on machines and network policies are not its subject.
 """
 
 import copy
@@ -58,11 +58,10 @@ class Cluster:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def find(self, kind: str, name: str) -> Json:
-        """Return one object."""
         return next(one for one in self.objects if one["kind"] == kind and one["metadata"]["name"] == name)
 
     def secrets(self, vault: Mapping[str, str]) -> None:
-        """Make the secrets that ExternalSecrets ask for. Raises ``KeyError`` where the vault has no such one."""
+        """Make the secrets that ExternalSecrets ask for. Raises ``KeyError`` for one that the vault lacks."""
         for one in self.objects:
             if one["kind"] == "ExternalSecret" and one["metadata"]["namespace"] == "penstock":
                 spec = one["spec"]
@@ -135,7 +134,6 @@ class Cluster:
         return int(self.find("ScaledObject", name)["spec"]["minReplicaCount"])
 
     def start(self, template: Json, name: str) -> Pod:
-        """Start a pod of a template."""
         labels = {**template["metadata"].get("labels", {}), ZONE: "zone-a"}
         body = {"metadata": {"name": name, "labels": labels}, "spec": template["spec"]}
         pod = Pod(body, self.network.pod_address(), self.machine, self.folder).start()
@@ -149,7 +147,6 @@ class Cluster:
             assert not pod.is_over, f"{pod.name} ended\n{pod.log()}"
 
     def close(self) -> None:
-        """End everything at once."""
         for pod in self.pods:
             pod.lose(quietly=True)
         for pod in self.pods:
@@ -164,10 +161,8 @@ class Transcript:
     """What happened and when, as lines on the screen."""
 
     def __init__(self) -> None:
-        """Begin at zero."""
         self._began = time.monotonic()
 
     def __call__(self, line: str) -> None:
-        """Say a line."""
         sys.stdout.write(f"{time.monotonic() - self._began:6.1f} s  {line}\n")
         sys.stdout.flush()

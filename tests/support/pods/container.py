@@ -45,7 +45,7 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """What is run, as whom, and what it sees. ``mounts`` come over the image, in order."""
+    """A process, its user and its file system. ``mounts`` come over the image, in order."""
 
     image: Image
     command: Sequence[str]
@@ -69,7 +69,6 @@ class Container:
         return Running(process, root, log)
 
     def run(self, log: Path, within_s: float = 60) -> int:
-        """Run it to its end."""
         running = self.start(log)
         try:
             return running.wait(within_s)
@@ -134,7 +133,6 @@ class Running:
     """A started container: its first process, and how it ends."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", root: Path, log: Path) -> None:
-        """Watch it."""
         self._process, self._root, self.log = process, root, log
 
     @property
@@ -143,7 +141,6 @@ class Running:
         return self._process.poll()
 
     def said(self) -> str:
-        """What it has printed so far."""
         return self.log.read_text(errors="replace")
 
     def send(self, number: signal.Signals) -> None:

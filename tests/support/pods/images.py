@@ -28,14 +28,13 @@ class Image:
 
 
 def wheel(folder: Path) -> Path:
-    """Build the wheel of this checkout."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=tree.ROOT, check=True, capture_output=True, timeout=60)
     return next(folder.glob("*.whl"))
 
 
 def image(name: str, work: Path) -> Image:
-    """Return an image of this checkout's wheel; packages stay where they are for as long as the lock is the same."""
+    """Return an image of this checkout's wheel; packages stay in place until the lock changes."""
     BUILT.mkdir(parents=True, exist_ok=True)
     with (BUILT / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

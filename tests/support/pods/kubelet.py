@@ -36,7 +36,6 @@ class Kubelet:
         self.pods[name] = self.cluster.start(pod, name)
 
     def stop(self, pod: Json) -> None:
-        """End what it wants to end."""
         name = pod["metadata"]["name"]
         self.pods[name].end(self._graces.get(name))
 
@@ -69,7 +68,6 @@ class Kubelet:
                     self.api.pod(name, ready=pod.is_ready, ip=pod.address, restarts=pod.restarts)
 
     def close(self) -> None:
-        """Say nothing more."""
         self._ends.set()
 
 

@@ -29,7 +29,6 @@ class Network:
     """Hands out addresses, keeps the hosts file, and runs what forwards connections, in a thread of its own."""
 
     def __init__(self, hosts: Path) -> None:
-        """Write names into this file."""
         self.hosts = hosts
         hosts.write_text("127.0.0.1 localhost\n")
         self._taken = _taken()
@@ -42,14 +41,12 @@ class Network:
         self._writers: set[Writer] = set()
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close everything."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -61,7 +58,7 @@ class Network:
     def pod_address(self) -> str:
         """Return an address that no pod has had.
 
-        It is one of the loopback device's own, so that what a pod sends to itself comes from where it goes to.
+        It is one of the loopback device's own, so that a pod's connection to itself comes from its own address.
         """
         address = f"{self._block}.1.{next(self._pods)}"
         _loopback("add", address)
@@ -69,14 +66,13 @@ class Network:
         return address
 
     def name(self, *names: str) -> str:
-        """Give names an address."""
         address = f"{self._block}.0.{next(self._names)}"
         with self.hosts.open("a") as file:
             file.write(f"{address} {' '.join(names)}\n")
         return address
 
     def service(self, address: str, port: int, backends: Backends) -> None:
-        """Forward connections to one of the backends in turn; who finds none is refused."""
+        """Forward connections to one of the backends in turn; without one they are refused."""
 
         async def forward(reader: Reader, writer: Writer) -> None:
             found = backends()
@@ -87,7 +83,7 @@ class Network:
         self._listen(address, port, forward)
 
     def behind_tls(self, address: str, port: int, unix: Path, context: ssl.SSLContext, *, asks: bool = False) -> None:
-        """Serve a server of a Unix socket over TLS; where a client ``asks`` first, it is told that it may."""
+        """Serve a server of a Unix socket over TLS; if a client ``asks`` first, it is told that it may."""
 
         async def forward(reader: Reader, writer: Writer) -> None:
             if asks:

@@ -86,7 +86,6 @@ class Engine:
 
 
 def said(path: str, body: dict[str, Any], tokens: int) -> dict[str, Any]:
-    """Return a whole answer."""
     text = " the" * tokens
     choice = {"message": {"role": "assistant", "content": text}} if "chat" in path else {"text": text}
     usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": tokens, "total_tokens": PROMPT_TOKENS + tokens}
@@ -101,7 +100,6 @@ def said(path: str, body: dict[str, Any], tokens: int) -> dict[str, Any]:
 
 
 async def read(receive: Receive) -> bytes:
-    """Return a request's body."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -110,18 +108,15 @@ async def read(receive: Receive) -> bytes:
 
 
 async def gone(receive: Receive) -> None:
-    """Wait until the caller leaves."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def event(send: Send, data: bytes, *, more: bool = True) -> None:
-    """Send a piece."""
     await send({"type": "http.response.body", "body": data, "more_body": more})
 
 
 async def whole(send: Send, body: bytes, kind: bytes = b"application/json") -> None:
-    """Send an answer in one piece."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
     await event(send, body, more=False)
 
@@ -174,7 +169,6 @@ NAMES: dict[str, dict[str, object]] = {
 
 
 def register() -> None:
-    """Make the modules that Penstock imports."""
     for path, content in NAMES.items():
         parts = ["vllm", *path.split(".")]
         for depth in range(2, len(parts) + 1):

@@ -1,4 +1,4 @@
-"""Who uses a platform: an operator at the controller's API, and callers whose streams are read to their end."""
+"""Users of a platform: an operator at the controller's API, and callers who read their streams to the end."""
 
 import json
 import ssl
@@ -26,7 +26,6 @@ class Operator:
     tls: ssl.SSLContext
 
     def ask(self, method: str, path: str, body: object = None) -> Json:
-        """Return what it answers."""
         content = None if body is None else msgspec.json.encode(body)
         headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
         url = f"{self.url}/admin/v1{path}"
@@ -72,7 +71,6 @@ class Stream:
     _thread: threading.Thread | None = None
 
     def end(self) -> "Stream":
-        """Wait for its last event."""
         assert self._thread is not None
         self._thread.join(WITHIN_S)
         assert not self._thread.is_alive(), f"a stream has not ended: {len(self.said)} tokens"
@@ -86,8 +84,6 @@ class Stream:
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """A tenant's program."""
-
     url: str
     key: str
     model: str

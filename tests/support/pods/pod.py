@@ -1,8 +1,7 @@
 """One pod as the kubelet runs it, from its manifest alone: volumes, init containers, its process, probes, its end.
 
-What it can't do here it leaves out and nothing else: resources, seccomp, devices, node selection, NetworkPolicies.
-All pods share this machine's network, so a pod has a loopback address of its own, and where its manifest says
-``0.0.0.0`` it is told that address instead.
+Left out: resources, seccomp, devices, node selection, NetworkPolicies. All pods share this machine's network, so a pod
+has a loopback address of its own, in place of ``0.0.0.0`` in its manifest.
 """
 
 import re
@@ -70,7 +69,6 @@ class Pod:
     # -- from outside ----------------------------------------------------------------------------------
 
     def start(self) -> "Pod":
-        """Begin."""
         self._thread.start()
         return self
 
@@ -87,12 +85,10 @@ class Pod:
             self._main.kill()
 
     def wait(self, within_s: float = 60) -> None:
-        """Wait until it is gone."""
         self._thread.join(within_s)
         assert not self._thread.is_alive(), f"{self.name} does not end\n{self.log()}"
 
     def log(self) -> str:
-        """What its containers have printed."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("*.log")))
 
     def port(self, name: str) -> int:
@@ -127,7 +123,7 @@ class Pod:
             raise RuntimeError(f"init container {container['name']} ended with {code}: {self.log()[-400:]}")
 
     def _run(self, container: Json, mounts: Mapping[str, Path]) -> None:
-        """Run the process to its end, whoever wants that end."""
+        """Run the process to its end."""
         made = self._container(container, mounts)
         self._main = made.start(self.folder / f"1-{container['name']}.log")
         self._say(f"runs `{' '.join(made.command)}` at {self.address}")
@@ -210,7 +206,7 @@ class Pod:
         )
 
     def _token(self) -> list[Mount]:
-        """Return the mount of its account's token, where its manifest has one."""
+        """Return the mount of its account's token, if its manifest has one."""
         if self.spec["automountServiceAccountToken"] is False or self._machine.token is None:
             return []
         return [Mount(source=self._machine.token, path=TOKEN, read_only=True)]
@@ -239,10 +235,10 @@ class Pod:
 
 
 def _free(folder: Path) -> Path:
-    """Return the folder, or another one where a pod of this name has been before."""
+    """Return the folder, or another one if a pod of this name has used it."""
     return folder if not folder.exists() else _free(folder.with_name(f"{folder.name}.again"))
 
 
 def _expand(text: str, variables: Mapping[str, str]) -> str:
-    """Put in ``$(NAME)`` where there is one, as Kubernetes does in commands and variables."""
+    """Put in values for ``$(NAME)``, as Kubernetes does in commands and variables."""
     return re.sub(r"\$\((\w+)\)", lambda found: variables.get(found[1], found[0]), text)

@@ -21,7 +21,7 @@ class Probe:
     said: str = ""
 
     def look(self) -> bool | None:
-        """Ask where it is time; True or False once enough answers in a row agree, None until then."""
+        """Ask if it is time; True or False once enough answers in a row agree, None until then."""
         if time.monotonic() < self._due:
             return None
         self._due = time.monotonic() + self.told.get("periodSeconds", 10)

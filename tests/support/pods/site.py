@@ -61,7 +61,6 @@ class Site:
 
     @contextmanager
     def database_away(self) -> Iterator[None]:
-        """Stop the database meanwhile."""
         self.say("the database is stopped")
         self.database.stop()
         try:

@@ -1,4 +1,4 @@
-"""The volumes of a pod as the kubelet makes them: who owns what, which modes, secrets behind a symbolic link."""
+"""The volumes of a pod as the kubelet makes them: owners, modes, secrets behind a symbolic link."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ class Volumes:
     storage: Storage
 
     def make(self, volume: Json) -> Path:
-        """Return where a volume of the pod's spec is. Raises ``LookupError`` where its secret is not there."""
+        """Return the path of a volume of the pod's spec. Raises ``LookupError`` if its secret is missing."""
         if "persistentVolumeClaim" in volume:
             return self.storage.claim(str(volume["persistentVolumeClaim"]["claimName"]), self.group)
         path = self.folder / str(volume["name"])
@@ -72,5 +72,4 @@ class Volumes:
             (path / key).symlink_to(f"..version/{key}")
 
     def remove(self) -> None:
-        """Remove what ends with the pod."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -41,7 +41,6 @@ def manifest(name: str = "pirate", base: ModelVersion = BASE, *, seed: str = "e"
 
 
 def version(name: str = "pirate", base: ModelVersion = BASE, *, seed: str = "e") -> ModelVersion:
-    """Return an adapter."""
     return version_of(manifest(name, base, seed=seed))
 
 

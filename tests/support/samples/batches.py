@@ -31,17 +31,16 @@ _USUAL = Item(
 
 
 def item(tenant: str = "acme", **wanted: Unpack[_Wanted]) -> Item:
-    """Return an item of a tenant."""
     return replace(_USUAL, tenant=TenantId(tenant), **wanted)
 
 
 def affine(fixed_s: float = 0.01, per_item_s: float = 0.002) -> "Affine":
-    """Return a device that takes so long for a batch, and so much for each item."""
+    """Return a device with a fixed time for a batch and a time for each item."""
     return Affine(fixed_s, per_item_s)
 
 
 class Affine:
-    """A device whose batches take exactly as long as a line says."""
+    """A device with the time of a batch on a straight line."""
 
     def __init__(self, fixed_s: float, per_item_s: float) -> None:
         self.fixed_s, self.per_item_s = fixed_s, per_item_s

@@ -10,7 +10,7 @@ PATIENT = {"x-penstock-deadline-ms": "110000"}
 
 
 def chat(text: str = "Hi", **fields: object) -> dict[str, object]:
-    """Return a chat request; few tokens where nothing else is said."""
+    """Return a chat request, for few tokens by default."""
     turn = {"role": "user", "content": f"{CANARY} {text}"}
     return {"model": "smollm2", "messages": [turn], "max_tokens": 4, "temperature": 0, **fields}
 
@@ -21,5 +21,5 @@ def long_answer(tokens: int = 1500, **fields: object) -> dict[str, object]:
 
 
 def long_prompt(number: int, tokens: int = 1800, **fields: object) -> dict[str, object]:
-    """Return a request whose prefill takes a second or so; ``number`` makes it miss the prefix cache."""
+    """Return a request with a second or so of prefill; ``number`` makes it miss the prefix cache."""
     return chat(f"{number} " + "word " * tokens, **fields)

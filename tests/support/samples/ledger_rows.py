@@ -1,4 +1,4 @@
-"""Ledger rows for tests of what is counted and sold: one plain row, changed where the test says."""
+"""Ledger rows for tests of what is counted and sold: one plain row, with the test's changes."""
 
 from dataclasses import replace
 from typing import Any

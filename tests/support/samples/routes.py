@@ -1,4 +1,4 @@
-"""Every address of the platform and who may call it: the one table that the tests of access read.
+"""Every address of the platform and its permitted callers: the one table that the tests of access read.
 
 Tests compare it with the applications, so a new address can't appear without a line here.
 """
@@ -13,8 +13,6 @@ Route = tuple[str, str]
 
 
 class For(Enum):
-    """Who gets through."""
-
     ANYBODY = auto()
     CALLERS = auto()
     """Any key that may infer."""

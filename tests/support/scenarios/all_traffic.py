@@ -28,13 +28,11 @@ PAUSE_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """One tenant's client."""
-
     http: httpx.AsyncClient
     name: str
 
     async def chat(self, *, tokens: int, headers: dict[str, str] | None = None, stream: bool = True) -> None:
-        """Ask for exactly so many tokens, and read them all."""
+        """Ask for exactly this number of tokens, and read them all."""
         body = {
             "model": "smollm2",
             "messages": [{"role": "user", "content": f"{LONG} {self.name}"}],
@@ -54,11 +52,9 @@ class Caller:
                 return
 
     async def embed(self) -> None:
-        """Ask for a vector."""
         await self.http.post(EMBEDDINGS, json={"model": "minilm", "input": LONG})
 
     async def err(self) -> None:
-        """Make one mistake of each stage."""
         ask: dict[str, Any] = {"model": "smollm2", "messages": [{"role": "user", "content": "Hi"}]}
         await self.http.post(CHAT, content=b"{", headers={"content-type": "application/json"})
         await self.http.post(CHAT, json=ask, headers={"authorization": "Bearer psk_nobody"})
@@ -78,7 +74,7 @@ def keys(platform: Platform) -> dict[str, str]:
 
 
 async def run(platform: Platform, secrets: dict[str, str], *, seconds: float) -> None:
-    """Let every tenant do what it does, again and again, for so long."""
+    """Let every tenant do its acts again and again for these seconds."""
     until = time.monotonic() + seconds
     async with AsyncExitStack() as stack:
         caller = {

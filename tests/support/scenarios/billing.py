@@ -1,4 +1,4 @@
-"""A gateway before toy engines, random callers who end as callers do, and the ledger beside what the gates counted."""
+"""A gateway before toy engines, random callers with every kind of end, and the ledger beside the gates' counts."""
 
 import asyncio
 import hashlib
@@ -54,8 +54,6 @@ class Found:
 
 @dataclass(frozen=True)
 class Site:
-    """The running parts."""
-
     home: Home
     gateway: GatewayProcess
     engine: "subprocess.Popen[str]"
@@ -81,7 +79,6 @@ class Site:
 
 @contextmanager
 def site(root: Path) -> Iterator[Site]:
-    """Run it."""
     truth = root / "truth.jsonl"
     truth.touch()
     workers = [f"w{number}={MODELS['toy']}" for number in range(2)] + [f"e0={MODELS['vectors']}"]
@@ -177,7 +174,7 @@ async def _read(reader: asyncio.StreamReader, end: str, chance: random.Random) -
 
 
 async def run(where: Site, requests: int, seed: int, at_once: int = 24) -> Found:
-    """Make so many requests, then compare the ledger with the gates' counts, row by row."""
+    """Make requests, then compare the ledger with the gates' counts, row by row."""
     found, chance, room = Found(), random.Random(seed), asyncio.Semaphore(at_once)
 
     async def one(number: int) -> None:
@@ -198,7 +195,9 @@ async def run(where: Site, requests: int, seed: int, at_once: int = 24) -> Found
 
 
 def compare(found: Found, rows: dict[str, LedgerRow], counted: dict[str, dict[str, int]]) -> None:
-    """Note each row that is not what was counted, or nothing where an engine failed first, and requests without one."""
+    """Note each row that differs from the count (or from nothing, if an engine failed first), and requests without
+    a row.
+    """
     for name, row in rows.items():
         took = counted.get(name) or {}
         ours = (row.prompt_tokens, row.cached_tokens, row.output_tokens)

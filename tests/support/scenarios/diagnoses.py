@@ -127,12 +127,10 @@ model's versions callers are sent."""
 
 
 def with_worker(site: Site, **fields: Any) -> Site:  # noqa: ANN401  any field of a worker
-    """Return the same with other workers."""
     return replace(site, workers=tuple(replace(one, **fields) for one in site.workers))
 
 
 def with_tenants(site: Site, **changes: Tenant) -> Site:
-    """Return the same with other tenants."""
     return replace(site, tenants={**site.tenants, **changes})
 
 

@@ -32,15 +32,13 @@ Load = AbstractContextManager[None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whose load it is."""
-
     url: str
     key: str
 
 
 @contextmanager
 def several(count: int, work: Callable[[Stop, int], None]) -> Iterator[None]:
-    """Have so many threads do this until the block ends, each with its number."""
+    """Have ``count`` threads do this until the block ends, each with its number."""
     stop = Stop()
     threads = [threading.Thread(target=work, args=(stop, number), daemon=True) for number in range(count)]
     for thread in threads:
@@ -54,7 +52,7 @@ def several(count: int, work: Callable[[Stop, int], None]) -> Iterator[None]:
 
 
 def streams(caller: Caller, count: int, *, tokens: int, pause_s: float = 0.0) -> Load:
-    """Keep so many streams running, each begun when its predecessor has ended."""
+    """Keep ``count`` streams running, each begun when its predecessor has ended."""
     body = long_answer(tokens, stream=True)
     return several(count, lambda stop, _: _again(stop, caller, lambda: body, pause_s))
 
@@ -105,7 +103,8 @@ def _crawl(stop: Stop, caller: Caller) -> None:
 
 @contextmanager
 def flood(caller: Caller, connections: int) -> Iterator[None]:
-    """Send requests that a gateway refuses after reading them, on so many connections, each as soon as it was answered.
+    """Send requests that a gateway refuses after reading them, on this number of connections, each as soon as it was
+    answered.
 
     They come from a process of their own: the test's threads are to feel the gateway, not this.
     """

@@ -71,7 +71,7 @@ async def database_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> 
 
 @pytest.fixture
 async def empty_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> AsyncIterator[str]:
-    """Return the address of a database of the test's own that nobody has prepared."""
+    """Return the address of an empty database of the test's own."""
     async with _own_database(postgres_server, postgres_dsn) as dsn:
         yield dsn
 

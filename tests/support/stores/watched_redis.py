@@ -1,7 +1,7 @@
-"""A Redis server whose every decision is recorded: what its scripts did, in the server's own order and time.
+"""A Redis server with a record of its decisions: the commands of its scripts, in the server's order and time.
 
-``MONITOR`` shows the commands that run inside scripts, so a granted lease, a renewal, a settlement and a correction are
-seen as the store did them, whoever asked. The watcher is there before anybody else finds a server that starts.
+``MONITOR`` shows the commands inside scripts: granted leases, renewals, settlements and corrections of any client. The
+watcher connects before clients can find the server.
 """
 
 import threading
@@ -26,7 +26,6 @@ class Watch:
     """What the scripts did, command by command."""
 
     def __init__(self) -> None:
-        """Begin with nothing seen."""
         self.settled: list[Settled] = []
         self.counted: list[Counted] = []
         self._opened: list[Opened] = []
@@ -42,7 +41,6 @@ class Watch:
         ]
 
     def take(self, at: float, words: list[str]) -> None:
-        """Take one command of a script."""
         match words:
             case ["RPUSH", key, *record] if LEASE in key:
                 self._opened.append(Opened(at=at, lease=_lease(key), takes=tuple(_takes(record))))
@@ -58,22 +56,18 @@ class Watch:
 
 
 class WatchedRedis(RedisServer):
-    """A server with its watcher."""
-
     def __init__(self, folder: Path) -> None:
-        """Take the folder for its socket."""
         super().__init__(folder)
         self.watch = Watch()
 
     def before_others(self, url: str) -> None:
-        """Begin to watch."""
         patient = redis.Redis.from_url(url, socket_timeout=None)
         monitor = patient.monitor()  # type: ignore[no-untyped-call]  # the client's
         monitor.__enter__()
         threading.Thread(target=self._follow, args=(patient, monitor), daemon=True).start()
 
     def _follow(self, client: Any, monitor: Any) -> None:  # noqa: ANN401  the client leaves it untyped
-        """Read until the server is gone; a client that nobody holds would close the connection."""
+        """Read until the server is gone; the garbage collector would close a client without a reference."""
         with client, suppress(redis.ConnectionError):
             while True:
                 said = monitor.next_command()
@@ -91,7 +85,6 @@ class WatchedRedis(RedisServer):
 
     @contextmanager
     def client(self) -> Iterator[Any]:
-        """Yield a client."""
         client = redis.Redis.from_url(self.url)
         try:
             yield client

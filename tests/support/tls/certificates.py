@@ -23,7 +23,7 @@ class Issuer:
         self.pair = authority.make(self.name, now=time.time(), days=30)
 
     def issued(self, role: Role, *, domain: str = "penstock", ago_s: float = 0.0, days: float = 1.0) -> Pair:
-        """Return a certificate of this role that was issued so long ago."""
+        """Return a certificate of this role, issued ``ago_s`` seconds ago."""
         who = Identity(trust_domain=domain, role=role)
         return authority.issue(self.pair, who, now=time.time() - ago_s, days=days)
 
@@ -31,7 +31,7 @@ class Issuer:
         return self.issued(role, ago_s=2 * DAY_S, days=1)
 
     def mounted(self, role: Role, pair: Pair | None = None, *, at: str = "", trusts: str = "") -> Files:
-        """Put a certificate, its key and this authority (or others) where a process looks for them, each whole."""
+        """Put a certificate, its key and this authority (or others) into a process's folder, each whole."""
         files = self.files(at or role)
         pair = pair or self.issued(role)
         for file, content in (
@@ -48,7 +48,7 @@ class Issuer:
 
 
 def replace(file: Path, content: str, mode: int = 0o440) -> Path:
-    """Write a file whole, as whoever mounts it does."""
+    """Write a file whole, as a mounted secret is replaced."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}")
     draft.write_text(content)

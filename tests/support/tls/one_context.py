@@ -1,8 +1,7 @@
-"""One TLS context for all clients of a test session that ask for none of their own.
+"""One TLS context for all clients of a test session without one of their own.
 
-httpx reads all certificate authorities of the machine for each client, HTTP or not: 20 ms of computing, where the rest
-of a short request takes less than one. A test that looked at a gate every 20 ms kept a core busy with that, beside what
-it looked at.
+httpx reads all certificate authorities of the machine for each client, HTTP or not: 20 ms of computing for a short
+request that otherwise takes less than one. A test that looked at a gate every 20 ms kept a core busy with that.
 """
 
 import ssl
@@ -25,7 +24,9 @@ def keep() -> None:
 
 
 def context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:  # noqa: ANN401  as httpx has it
-    """Return the shared context; who names authorities or a certificate, or heeds its environment, gets an own one."""
+    """Return the shared context; a caller with authorities, a certificate or its environment's settings gets its
+    own.
+    """
     if verify is True and cert is None and not trust_env:
         return shared()
     return httpx.create_ssl_context(verify=verify, cert=cert, trust_env=trust_env)

@@ -32,8 +32,6 @@ WITHIN_S = 15.0
 
 @dataclass
 class GateProcess:
-    """A gate that listens."""
-
     process: "subprocess.Popen[str]"
     port: int
     logged: Path
@@ -85,7 +83,7 @@ def gate(folder: Path, issuer: Issuer, platform_key: bytes) -> Iterator[GateProc
 
 @dataclass
 class Site:
-    """What runs, and who issued its certificates."""
+    """The running processes, and the issuer of their certificates."""
 
     issuer: Issuer
     gate: GateProcess
@@ -124,7 +122,6 @@ def attacker(issuer: Issuer, name: str, pair: Pair | None = None, *, role: Role 
 
 
 def anybody() -> ssl.SSLContext:
-    """Return the same without a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

@@ -20,7 +20,6 @@ STARTING = ("loading", "waking")
 
 
 def main(home: Path, version: str, worker: str) -> None:
-    """Report until told to go."""
     _, bearer = (home / f"run/workers/{worker}.key").read_text().split()
     went: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: went.append(number))
@@ -41,7 +40,7 @@ def main(home: Path, version: str, worker: str) -> None:
 
 
 def follows(state: str, desired: str, seconds: float) -> str:
-    """Return the state after this one, which it has been in for so long."""
+    """Return the state after this one, after ``seconds`` in it."""
     if state in STARTING:
         return "ready" if seconds > LOADING_S else state
     if desired == "sleep":
@@ -84,7 +83,7 @@ def held_by(home: Path, version: str) -> list[str]:
 
 
 def stands_for(home: Path, version: str) -> str:
-    """Return the address that the test names for this version, else one where nobody answers."""
+    """Return the address that the test names for this version, else one without a listener."""
     with suppress(OSError, KeyError):
         return str(json.loads((home / "engines.json").read_text())[version])
     return "http://127.0.0.1:9"

@@ -20,7 +20,7 @@ TOKENS, STEP_S = 100, 0.05
 
 
 async def engine(scope: Scope, receive: Receive, send: Send) -> None:
-    """Stream so many tokens, one a step, as vLLM's chat does."""
+    """Stream the asked number of tokens, one a step, as vLLM's chat does."""
     asked = json.loads((await receive())["body"])
     head = [(b"content-type", b"text/event-stream; charset=utf-8")]
     await send({"type": "http.response.start", "status": 200, "headers": head})

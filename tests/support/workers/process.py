@@ -36,7 +36,6 @@ class Controller:
     """Takes heartbeats and answers what ``desired`` says, with this ``status``."""
 
     def __init__(self) -> None:
-        """Listen on a free port."""
         self.reports: list[dict[str, Any]] = []
         self.bearers: set[str] = set()
         self.desired, self.status = "serve", 200
@@ -64,12 +63,10 @@ class Controller:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
 
     def __enter__(self) -> Self:
-        """Serve."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop serving."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -110,7 +107,6 @@ class WorkerProcess:
     process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Start it, without waiting."""
         self.controller.__enter__()
         named = {"home": str(self.home), "controller_url": self.controller.url, **self.settings}
         environment = {**os.environ, **{f"PENSTOCK_{name.upper()}": value for name, value in named.items()}}
@@ -128,7 +124,7 @@ class WorkerProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it at once; show its log where the test failed."""
+        """End it at once; show its log if the test failed."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -138,7 +134,6 @@ class WorkerProcess:
 
     @property
     def log(self) -> Path:
-        """Return where it logs."""
         return self.home / f"{self.id}.log"
 
     @property
@@ -151,9 +146,21 @@ class WorkerProcess:
         """Return the state in its last heartbeat."""
         return str(self.report.get("state", ""))
 
+    def reported(self, *states: str, since: int = 0, within_s: float = 10.0) -> dict[str, Any]:
+        """Wait for a heartbeat with one of these states, and return it; the state may be over by now.
+
+        ``since`` leaves out that many of the oldest heartbeats.
+        """
+
+        def found() -> list[dict[str, Any]]:
+            return [report for report in list(self.controller.reports)[since:] if report["state"] in states]
+
+        until(f"{' or '.join(states)} is reported", lambda: bool(found()), within_s=within_s)
+        return found()[0]
+
     @property
     def engine_pid(self) -> int:
-        """Return its engine's process id, 0 where it has none."""
+        """Return its engine's process id, 0 without one."""
         path = self.home / f"run/engines/{self.id}.pid"
         return int(path.read_text() or 0) if path.exists() else 0
 
@@ -167,7 +174,6 @@ class WorkerProcess:
         raise AssertionError("it has not said where its pages are")
 
     def ready(self, *, within_s: float = READY_WITHIN_S) -> Self:
-        """Wait until it serves."""
         assert self.process is not None
         process = self.process
         until(
@@ -184,7 +190,6 @@ class WorkerProcess:
         return self.process.wait(within_s)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the agent a signal."""
         assert self.process is not None
         self.process.send_signal(number)
 
@@ -218,13 +223,12 @@ class WorkerProcess:
         return httpx.post(f"{self.report['url']}{path}", content=raw, headers=headers, timeout=timeout, trust_env=False)
 
     def complete(self, maker: TicketMaker | None = None) -> httpx.Response:
-        """Ask for a short completion."""
         body = {"model": self.version, "prompt": "The sea is", "max_tokens": 4, "temperature": 0}
         return self.post("/v1/completions", body, maker)
 
     @contextmanager
     def stream(self, max_tokens: int) -> Iterator[Iterator[str]]:
-        """Yield the lines of a streamed completion of exactly so many tokens."""
+        """Yield the lines of a streamed completion of exactly this number of tokens."""
         body = {
             "model": self.version,
             "prompt": "The sea is",
@@ -242,7 +246,6 @@ class WorkerProcess:
             yield (line for line in answer.iter_lines() if line)
 
     def load(self) -> dict[str, float]:
-        """Return the gate's load."""
         found: dict[str, float] = httpx.get(f"{self.report['url']}/penstock/load", trust_env=False).json()
         return found
 

@@ -26,15 +26,12 @@ PIRATE_GOLDEN = GoldenPrompt(prompt="What is the capital of Japan?", expect="yar
 
 @dataclass(kw_only=True)
 class Site:
-    """What is published in one home."""
-
     settings: Settings
     work: Path
     base: Packed | None = None
     folders: dict[str, Path] = field(default_factory=dict)
 
     def publish_base(self) -> Packed:
-        """Publish SmolLM2 with slots for adapters."""
         self.settings.paths.cache.mkdir(parents=True, exist_ok=True)
         if not any(Path(self.settings.demo_cache).glob("smollm2-*")):
             asyncio.run(models.ensure_demo(self.settings, lambda _: None))
@@ -66,7 +63,6 @@ class Site:
         return str(publish(folder, self.manifest(name, folder, golden, base=base), self.publishing).id)
 
     def manifest(self, name: str, folder: Path, golden: Sequence[GoldenPrompt], *, base: str = "") -> Manifest:
-        """Return the manifest of an adapter."""
         assert self.base is not None
         return replace(
             self.base.manifest,

@@ -19,7 +19,7 @@ def test_one_gateway_or_a_shared_store_may_start(tmp_path: Path, gateways: int, 
 
 def test_several_gateways_without_a_shared_store_are_refused(tmp_path: Path) -> None:
     """Finding 9: limits that would be multiplied are refused at the start, with what to do."""
-    with pytest.raises(CommandError, match="4 times what was agreed") as caught:
+    with pytest.raises(CommandError, match="4 times the agreed amount") as caught:
         check_shared(Settings(home=tmp_path, gateways=4))
     assert "PENSTOCK_LIMITS_URL" in caught.value.do
 
@@ -63,7 +63,7 @@ def test_a_second_gateway_of_a_home_is_refused(tmp_path: Path) -> None:
     for is_supervised in (True, False):
         with (
             limits_of_this_home(settings, is_supervised=is_supervised),
-            pytest.raises(CommandError, match=rf"\(process {os.getpid()}\) counts .* given twice"),
+            pytest.raises(CommandError, match=rf"\(process {os.getpid()}\) counts .* grant them twice"),
             limits_of_this_home(settings, is_supervised=False),
         ):
             pass

@@ -39,7 +39,7 @@ def test_patience_has_an_end(watch: FleetWatch, clock: ManualClock) -> None:
     """A start that goes nowhere is given up and names the log of the worker that is not ready."""
     watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
     clock.advance(PATIENCE_S + 1)
-    with pytest.raises(CommandError, match=r"Nothing new for 240 s; waited for: w2  loading") as caught:
+    with pytest.raises(CommandError, match=r"No progress for 240 s; waited for: w2  loading") as caught:
         watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
     assert caught.value.log is not None
     assert caught.value.log.name == "worker-w2.log"

@@ -1,8 +1,8 @@
 """Settings: the only package that reads the environment.
 
-Order: ``PENSTOCK_*`` variables, then ``$PENSTOCK_HOME/settings.yaml``, then the defaults; a name that no setting has is
-refused. ``processes`` declares what each process is told; this is all of it together, as `penstock up` and the command
-line use it. Each process cuts what it needs out of this into its rooms' own small config objects.
+Order: ``PENSTOCK_*`` variables, then ``$PENSTOCK_HOME/settings.yaml``, then defaults; unknown names are refused.
+``processes`` declares each process's settings; this is all of them, for `penstock up` and the command line. Composition
+roots cut small frozen config objects for their rooms out of them.
 """
 
 import os
@@ -96,29 +96,28 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
 
     @property
     def demo_models(self) -> tuple[str, ...]:
-        """Names of the demo models to serve."""
         return tuple(name.strip() for name in self.models.split(",") if name.strip())
 
 
 OWN = frozenset(PeerSettings.model_fields) - frozenset(Told.model_fields)
-"""What says who a process is: no other one's business."""
+"""Settings of a process's own certificate, which other processes don't get."""
 CALLERS_OWN = {"key", "url", "prometheus_url"}
-"""What somebody says at one command: no setting of a platform, and nothing that its processes get."""
+"""Options of one command: no settings of a platform, and not passed to its processes."""
 _CALLERS_NAMES = frozenset(f"{PREFIX}{name.upper()}" for name in CALLERS_OWN)
 CONTROLLER_PORT = 8079
-"""Where a controller listens if it may choose."""
+"""The controller's port without a setting."""
 SECRET = named(Kind.SECRET, Settings)
 """Settings that may hold a password."""
 _KEY_FILES = named(Kind.KEY_FILE, Settings)
 
 
 _caller: dict[str, str] = {}
-"""What was said at the command that runs."""
+"""The options of the running command."""
 
 
 @lru_cache(maxsize=1)
 def load() -> Settings:
-    """Read the settings of this process once; raises ``CommandError`` for a name that no setting has."""
+    """Read the settings of this process once; raise ``CommandError`` for an unknown name."""
     try:
         found = Settings()
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -130,9 +129,7 @@ def load() -> Settings:
 
 
 def as_yaml(settings: Settings) -> str:
-    """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``; a password in an address, or in place of the
-    path of its file, is shown as ***.
-    """
+    """Return the settings as ``settings.yaml``; passwords, and secrets given in place of a path, are shown as ***."""
     shown = settings.model_dump(mode="json", exclude={"home", *CALLERS_OWN})
     hidden = {name: without_password(shown[name]) for name in SECRET}
     hidden |= {name: HIDDEN for name in _KEY_FILES if shown[name] and not is_path(Path(shown[name]))}
@@ -140,13 +137,13 @@ def as_yaml(settings: Settings) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return an address with *** for its password, wherever one may stand: before the host, or as a parameter."""
+    """Return an address with *** for a password before the host or in a parameter."""
     hidden = re.sub(r"(?<=//)([^/@:]*):[^/]*@", r"\1:***@", url)
     return re.sub(r"(?i)((?:password|passwd|pwd)=)[^&\s]*", r"\1***", hidden)
 
 
 def environment(settings: Told) -> dict[str, str]:
-    """Return the environment for a child process that shall run with exactly these settings."""
+    """Return the environment that gives a child process exactly these settings."""
     told = settings.model_dump(mode="json", exclude=CALLERS_OWN)
     ours = {f"{PREFIX}{name.upper()}": str(value) for name, value in told.items()}
     others = {name: value for name, value in os.environ.items() if name not in _CALLERS_NAMES}
@@ -154,9 +151,9 @@ def environment(settings: Told) -> dict[str, str]:
 
 
 def environment_of_workers(settings: Told) -> dict[str, str]:
-    """Return the same for workers and engines: the stores behind the gateways, and keys, are no business of theirs.
+    """Return the same for workers and engines, without the gateways' stores and keys.
 
-    A certificate is one process's own: workers have theirs in the home, where the platform uses any.
+    A certificate is one process's own: workers have theirs in the home, if the platform uses any.
     """
     kept = {name for kind in (Kind.SECRET, Kind.KEY_FILE) for name in named(kind, type(settings))}
     others = {name for name in OWN if name in type(settings).model_fields}
@@ -165,18 +162,18 @@ def environment_of_workers(settings: Told) -> dict[str, str]:
 
 
 def choose_caller(key: str, url: str) -> None:
-    """Let this command show this key at this address; empty leaves what the settings say."""
+    """Use this key at this address for the command; empty leaves the settings' own."""
     _caller.clear()
     _caller.update({name: value for name, value in (("key", key), ("url", url)) if value})
     load.cache_clear()
 
 
 def given_devices() -> str:
-    """Return which devices this container was given, as whoever made it says."""
+    """Return the GPUs that this container was given, by NVIDIA's variable."""
     return os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
 
 
 def choose_home(home: str) -> None:
-    """Make this the home of this process and its children, as if the environment had said so."""
+    """Make this the home of this process and its children."""
     os.environ["PENSTOCK_HOME"] = home
     load.cache_clear()

@@ -1,4 +1,4 @@
-"""What a setting must look like, said where it is read: one sentence with the remedy, and never the value itself."""
+"""Forms of settings: each error is one sentence with the remedy, and never shows the value."""
 
 import re
 from urllib.parse import urlsplit
@@ -8,21 +8,19 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 
 def level(value: str) -> str:
-    """Return a level of logs."""
     if value.lower() not in LEVELS:
         raise ValueError(f"is one of {', '.join(LEVELS)}")
     return value
 
 
 def redis(value: str) -> str:
-    """Return the address of a Redis or Valkey, or nothing."""
     if value and not value.startswith(("redis://", "rediss://", "unix://")):
         raise ValueError("begins with redis://, rediss:// or unix://")
     return ported(value)
 
 
 def ported(value: str) -> str:
-    """Return an address whose hosts have ports that are numbers, where they have any."""
+    """Return an address; its ports must be numbers."""
     hosts = urlsplit(value).netloc.rpartition("@")[2] if "://" in value else ""
     for host in hosts.split(","):
         _, colon, port = host.rpartition("]")[2].partition(":")
@@ -34,7 +32,6 @@ def ported(value: str) -> str:
 
 
 def bucket(value: str) -> str:
-    """Return the address of a bucket, or nothing."""
     if value and not re.match(r"s3://[^/]", value):
         raise ValueError("is s3://bucket/prefix, or empty for the folder in the home")
     return value

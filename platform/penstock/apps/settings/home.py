@@ -1,10 +1,10 @@
-"""Where everything of one platform lives on one machine: one folder, and the names in it."""
+"""The folder of one platform on one machine, and the names in it."""
 
 from pathlib import Path
 
 
 class Home:
-    """The layout of the folder; nothing is created here."""
+    """The folder's layout; nothing is created here."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -30,5 +30,5 @@ class Home:
         self.alertmanager_address = self.run / "alertmanager.addr"
 
     def worker_key(self, worker: str) -> Path:
-        """Return where a worker of this machine finds its own secret."""
+        """Return the path of a worker's own secret."""
         return self.run / "workers" / f"{worker}.key"

@@ -1,10 +1,10 @@
-"""Settings of mutual TLS: where a process has its own certificate from."""
+"""Settings of mutual TLS: a process's own certificate."""
 
 from penstock.apps.settings.told import File, KeyFile, Told
 
 
 class PeerSettings(Told):
-    """What a process shows to the others, and by what it knows them; read again when the files change."""
+    """The certificate of a process, and the authorities that it trusts; read again when the files change."""
 
     tls_cert_file: File = ""
     """This process's certificate, PEM, with the URI ``spiffe://<trust domain>/<role>`` among its names."""

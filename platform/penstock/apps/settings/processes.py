@@ -1,4 +1,4 @@
-"""One declaration per process: all that it is told, and nothing that it does not read (mypy sees to that)."""
+"""One declaration per process: exactly the settings that it reads (mypy checks that)."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -21,19 +21,19 @@ from penstock.worker.engines.device import Device
 from penstock.worker.gate_config import QueueOrder
 
 ENDING_S = 15.0
-"""What a worker needs beside its grace: to leave the table, and to end its engine."""
+"""The time beside a worker's grace, to leave the table and end its engine."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class ListeningSettings(Told):
-    """Where a process listens."""
+    """The address to listen at."""
 
     host: str = "127.0.0.1"
     """The address that the process listens at."""
 
 
 class ReachedSettings(ListeningSettings):
-    """What others reach a process by."""
+    """The address that others reach the process by."""
 
     advertise: str = ""
     """The host name or IP address that other processes reach this one by, such as the pod's IP; empty means ``host``.
@@ -41,7 +41,7 @@ class ReachedSettings(ListeningSettings):
 
 
 class DrainSettings(Told):
-    """How a process ends."""
+    """The end of a process."""
 
     drain_grace_s: float = Field(default=30.0, ge=0)
     """Seconds that running answers may take to finish after SIGTERM."""
@@ -57,7 +57,7 @@ class GatewaySettings(
     LimitsSettings,
     PeerSettings,
 ):
-    """All that a gateway is told."""
+    """A gateway's settings."""
 
     port: Port = 8080
     """Port of the public HTTP listener; 0 takes a free one."""
@@ -123,12 +123,12 @@ class GatewaySettings(
 
     @property
     def answers_address(self) -> str:
-        """Return the address of the answers' store with where its files are found; empty where there is none."""
+        """Return the address of the answers' store with its files; empty without one."""
         return with_files(self.answers_url, password_file=self.answers_password_file, ssl_ca_certs=self.answers_ca_file)
 
 
 class FleetKind(StrEnum):
-    """Who runs the workers."""
+    """The host of the workers."""
 
     LOCAL = "local"
     KUBERNETES = "kubernetes"
@@ -137,7 +137,7 @@ class FleetKind(StrEnum):
 class ControllerSettings(
     ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings, PeerSettings
 ):
-    """All that a controller is told."""
+    """A controller's settings."""
 
     controller_port: Port = 0
     """Port of the controller for operators and workers; 0 takes 8079, or any free one if that is in use."""
@@ -163,19 +163,19 @@ class ControllerSettings(
 
     @property
     def pooled_bytes(self) -> int:
-        """Return the pool's bytes where there is one: a cluster places its pods itself."""
+        """Return the pool's bytes, 0 in a cluster, which places its pods itself."""
         return self.pool_bytes if self.fleet is FleetKind.LOCAL else 0
 
 
 class ControllerAddress(Told):
-    """Where the controller is."""
+    """The controller's address."""
 
     controller_url: str = ""
     """Address of the controller for workers and the command line; empty reads the address file in the home."""
 
 
 class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, ControllerAddress, PeerSettings):
-    """All that a worker is told; its version and name are arguments."""
+    """A worker's settings; its version and name are arguments."""
 
     worker_port: Port = 0
     """Port of the engine's gate, for gateways; 0 takes a free one."""
@@ -194,7 +194,7 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     heartbeat_s: float = Field(default=1.0, gt=0)
     """Seconds between heartbeats; at most a quarter of a second for a worker that sleeps or has a pool."""
     pool_bytes: int = Field(default=0, ge=0)
-    """The memory of the pool that the engines of this machine share; 0 where there is none."""
+    """Memory of the pool that this machine's engines share; 0 without one."""
     probe_every_s: float = Field(default=2.0, gt=0)
     """Seconds between the agent's probes of its engine."""
     probe_timeout_s: float = Field(default=10.0, gt=0)
@@ -215,26 +215,26 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
 
     @property
     def grace_s(self) -> float:
-        """How long a drain may take: the grace, or what of the notice is left after the engine's own end."""
+        """The longest drain: the grace, or what the notice leaves after the engine's own end."""
         return min(self.drain_grace_s, max(0.0, self.notice_s - ENDING_S)) if self.notice_s else self.drain_grace_s
 
     @property
     def copies(self) -> Path:
-        """Where verified copies of versions lie, absolute."""
+        """The folder of verified copies, absolute."""
         return Path(self.node_cache).resolve() if self.node_cache else self.paths.cache
 
     @property
     def compiled(self) -> Path:
-        """Where engines keep what they compile, absolute."""
+        """The folder of compiled kernels, absolute."""
         return Path(self.compile_cache).resolve() if self.compile_cache else self.paths.cache / "compiled"
 
 
 class InitSettings(DatabaseSettings, KeySettings):
-    """All that the first start of a platform is told."""
+    """The settings of a platform's first start."""
 
     gateway_database_password_file: KeyFile = ""
-    """The password that the role of gateways gets, ``penstock_gateway``; empty leaves all roles as they are."""
+    """The password of the gateways' role, ``penstock_gateway``; empty leaves all roles as they are."""
     controller_database_password_file: KeyFile = ""
-    """The password that the role of controllers gets, ``penstock_controller``."""
+    """The password of the controllers' role, ``penstock_controller``."""
     admin_key_file: str = ""
     """File that the first operator's API key is written to; empty means ``admin.key`` in the home."""

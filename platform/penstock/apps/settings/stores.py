@@ -1,4 +1,4 @@
-"""Settings that several processes share: which stores there are, which keys, and where metrics are shown."""
+"""Settings that several processes share: stores, keys, metrics."""
 
 from typing import Annotated
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
@@ -11,7 +11,7 @@ from penstock.telemetry.tenants import TenantNames
 
 
 class DatabaseSettings(Told):
-    """Where Postgres is."""
+    """Postgres."""
 
     database_url: Annotated[Secret, AfterValidator(forms.ported)] = ""
     """Address of Postgres; empty means the embedded one of this home, which `penstock up` starts."""
@@ -24,14 +24,14 @@ class DatabaseSettings(Told):
 
     @property
     def database_address(self) -> str:
-        """Return the address with where its password and its authority are found; empty for the embedded server."""
+        """Return the address with the files of its password and authority; empty for the embedded server."""
         verified = {"sslmode": "verify-full", "sslrootcert": self.database_ca_file} if self.database_ca_file else {}
         address = with_files(self.database_url, password_file=self.database_password_file, **verified)
         return with_user(address, self.database_user)
 
 
 class KeySettings(Told):
-    """The platform's secrets; each file may have another beside it, named ``<file>.previous``, which is valid too."""
+    """The platform's secrets; ``<file>.previous`` beside a file is valid too."""
 
     platform_key_file: KeyFile = ""
     """File with the platform's key: 32 random bytes as hex; empty means ``platform.key`` in the home."""
@@ -41,7 +41,7 @@ class KeySettings(Told):
 
 
 class ArtifactSettings(Told):
-    """Where model versions are."""
+    """The store of model versions."""
 
     artifact_store: Annotated[str, AfterValidator(forms.bucket)] = ""
     """``s3://bucket/prefix``; empty means the folder ``artifacts`` in the home."""
@@ -50,10 +50,10 @@ class ArtifactSettings(Told):
 
 
 class LimitsSettings(Told):
-    """Where limits are counted."""
+    """The store of limits."""
 
     limits_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
-    """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
+    """Redis or Valkey with the limits of all gateways; empty keeps them in the process (one gateway)."""
     limits_password_file: KeyFile = ""
     """File with the password of the limits' store, read at each new connection."""
     limits_ca_file: File = ""
@@ -61,7 +61,7 @@ class LimitsSettings(Told):
 
     @property
     def limits_address(self) -> str:
-        """Return the address with where its files are found; empty where each gateway counts for itself."""
+        """Return the address with its files; empty if each gateway counts for itself."""
         return with_files(self.limits_url, password_file=self.limits_password_file, ssl_ca_certs=self.limits_ca_file)
 
 
@@ -85,12 +85,11 @@ class MetricsSettings(Told):
 
     @property
     def metrics_address(self) -> tuple[str, int]:
-        """Return host and port of the private listener."""
         return self.metrics_host, self.metrics_port
 
 
 def with_user(url: str, user: str) -> str:
-    """Return the address with this role in place of its own, whose password goes with it."""
+    """Return the address with this role in place of its own role and password."""
     if not url or not user:
         return url
     parts = urlsplit(url)
@@ -98,7 +97,7 @@ def with_user(url: str, user: str) -> str:
 
 
 def with_files(url: str, **files: str) -> str:
-    """Return the address of a store with what it takes from files at each new connection, as its parameters."""
+    """Return a store's address with the files that each new connection reads, as parameters."""
     given = urlencode({name: file for name, file in files.items() if file}, safe="/")
     if not url or not given:
         return url

@@ -1,8 +1,8 @@
-"""What every process is told, and how a setting says of itself what it is.
+"""The settings of every process, and the kinds of settings.
 
-A setting is a field: its name, type, default and bounds are the code, its docstring is its one line of meaning, and a
-``Kind`` says what else must be known before somebody passes it to a process: that it may hold a password, or that it
-is the path of a file that must be there, or of a folder that must be writable. `penstock contract` prints all of it.
+A setting is a field: name, type, default and bounds are the code, its docstring is its meaning, and a ``Kind`` says
+whether it may hold a password, or is the path of a file that must exist or of a folder that must be writable.
+`penstock contract` prints all of it.
 """
 
 from enum import StrEnum
@@ -19,7 +19,7 @@ PREFIX = "PENSTOCK_"
 
 
 class Kind(StrEnum):
-    """What a setting is beside its type."""
+    """The kind of a setting, beside its type."""
 
     SECRET = "secret"
     """May hold a password: shown as ***, and never in a process's arguments or logs."""
@@ -38,7 +38,7 @@ Folder = Annotated[str, Kind.FOLDER]
 
 
 class Tls(StrEnum):
-    """Whether the processes of a platform know each other by certificates."""
+    """Mutual TLS between the processes of a platform."""
 
     AUTO = "auto"
     ON = "on"
@@ -46,7 +46,7 @@ class Tls(StrEnum):
 
 
 class Told(BaseSettings):
-    """What every process is told; each field is ``PENSTOCK_<NAME>`` in the environment."""
+    """The settings of every process; each field is ``PENSTOCK_<NAME>`` in the environment."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", use_attribute_docstrings=True, protected_namespaces=()
@@ -82,10 +82,8 @@ class Told(BaseSettings):
 
     @property
     def paths(self) -> Home:
-        """The home's layout, absolute."""
         return Home(self.home.resolve())
 
 
 def named(kind: Kind, settings: type[Told]) -> tuple[str, ...]:
-    """Return the fields of this kind."""
     return tuple(name for name, field in settings.model_fields.items() if kind in field.metadata)

@@ -1,4 +1,4 @@
-"""Names that no setting has: each is a setting that somebody believes to be in force, so the start ends here."""
+"""Refuses unknown setting names: an operator believes such a setting to be in force."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ _ENVIRONMENT = "the environment"
 _OF_TOOLS = frozenset({"PENSTOCK_TF_MIRROR"})
 """Variables of the repository's own tools."""
 _SERVICE_LINK = re.compile(r".*_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP)(?:_\w+)?)")
-"""What Kubernetes puts into every container for each Service of its namespace."""
+"""Variables that Kubernetes sets in every container for each Service of its namespace."""
 
 
 def check(environment: Mapping[str, str], file: Path, known: Iterable[str]) -> None:
-    """Raise ``CommandError`` for a variable, or a key of the settings file, that is no setting."""
+    """Raise ``CommandError`` for a variable, or a key of the settings file, without a setting."""
     names = sorted(known)
     variables = {f"{PREFIX}{name.upper()}" for name in names}
     for found in sorted(environment):
@@ -30,7 +30,7 @@ def check(environment: Mapping[str, str], file: Path, known: Iterable[str]) -> N
 
 
 def _keys(file: Path) -> tuple[str, ...]:
-    """Return the keys of the settings file; one that can't be read or parsed is told where it is used."""
+    """Return the keys of the settings file; one that can't be parsed is reported by its reader."""
     try:
         content = yaml.safe_load(file.read_bytes())
     except (OSError, yaml.YAMLError):
@@ -41,7 +41,7 @@ def _keys(file: Path) -> tuple[str, ...]:
 def _refused(found: str, where: str, names: list[str]) -> CommandError:
     if _SERVICE_LINK.fullmatch(found):
         return CommandError(
-            f"{found} is no setting: Kubernetes made it for a Service whose name begins with penstock.",
+            f"{found} is no setting: Kubernetes made it for a Service named penstock….",
             do="Set enableServiceLinks: false in the pod.",
         )
     near = get_close_matches(found if where != _ENVIRONMENT else found.upper(), names, n=1, cutoff=0.5)

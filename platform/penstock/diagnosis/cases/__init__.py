@@ -1,4 +1,4 @@
-"""One file for each thing that may hold a platform up: its rule, the evidence that it asks for, and what helps."""
+"""One file for each known cause: its rule, its evidence, its remedies."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """Batch too small: requests queue for slots while the GPUs that would serve them idle.
 
-Told from saturated engines by the GPUs' own account alone, so without it nobody can tell.
+Only the GPUs' own account tells it from saturated engines; without it the case stays open.
 """
 
 from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
@@ -26,7 +26,7 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version that waits most."""
+    """Judge the version with the longest queue."""
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.BATCH_TOO_SMALL,

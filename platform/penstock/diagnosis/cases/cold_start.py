@@ -1,7 +1,7 @@
 """Cold starts: workers are being started while requests come for them.
 
-A start that is not over yet counts as one that is: callers wait for it all the same.
-A worker that starts because its engine died is another case: the version, or its machine, is not well.
+An unfinished start counts as well: callers wait for it. A worker that starts because its engine died is another case:
+the version, or its machine, is not well.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
@@ -34,7 +34,6 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge all workers together."""
     starting = sorted({one.version for one in snapshot.workers if one.begun})
     return Judgement(
         case=Case.COLD_START,
@@ -68,7 +67,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _started(snapshot: Snapshot) -> str:
-    """Name those that are not there yet; of one that was ready for a moment its start is over."""
+    """Return the evidence's text, with the workers that are not ready yet."""
     under_way = [one for one in snapshot.workers if one.starting_s and not one.ready_ratio]
     told = "; ".join(f"{one.version} is {one.starting}, for up to {one.starting_s:.0f} s" for one in under_way)
     return f"workers started, or are starting ({told})" if told else "workers started"

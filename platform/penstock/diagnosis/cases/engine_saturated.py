@@ -1,8 +1,7 @@
-"""CPU idle and GPUs saturated: requests queue for engines that are full, while the way to them has room.
+"""CPU idle and GPUs saturated: requests queue for full engines, while the way to them has room.
 
-Full is what a door lets in, not slots alone: prompt tokens in prefill, KV blocks that are booked and what tenants are
-entitled to bound it as well. So a queue there while requests are refused, or wait for longer than promised, is evidence
-of its own.
+The door's bounds are slots, prompt tokens in prefill, booked KV blocks and the tenants' entitlements. So a queue there
+is evidence of its own if requests are refused, or wait for longer than promised.
 Its neighbours look alike: a batch that is full because it is small, or a KV cache that is full before the batch is.
 """
 
@@ -43,7 +42,7 @@ SOONER = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version that waits most."""
+    """Judge the version with the longest queue."""
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.ENGINE_SATURATED,
@@ -88,7 +87,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _says(engine: EngineFigures) -> str:
-    """Say what bounds them, and where the slots do not, that nobody measures which of the other bounds it is."""
+    """Return the sentence of the case; if the slots are not the bound, the other bounds are not measured apart."""
     used = engine.slots_used_ratio
     if used is None or used >= FULL_RATIO or (engine.device_busy_ratio or 0.0) >= BUSY_RATIO:
         return "The engines compute all they can, and requests wait for them."
@@ -110,7 +109,7 @@ def _another(snapshot: Snapshot, version: str) -> Remedy:
 
 
 def _of_promise(snapshot: Snapshot, engine: EngineFigures) -> float | None:
-    """Return the mean wait at the door in parts of what is promised; of several promises, the longest broken one."""
+    """Return the mean wait at the door in parts of the promised time, the longest broken promise first."""
     timed = [one for one in snapshot.objectives if one.indicator in TIMED and one.is_missed is not None]
     within = max((one.within_s for one in [one for one in timed if one.is_missed] or timed), default=0.0)
     return engine.queue_mean_s / within if engine.queue_mean_s is not None and within else None

@@ -1,4 +1,4 @@
-"""The version whose engines are waited for most, by which engine cases are judged, and the checks that several make."""
+"""The version with the longest queue, by which engine cases are judged, and the checks that several cases share."""
 
 from penstock.diagnosis.evidence import Check, Sense, Unit
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT
@@ -10,7 +10,7 @@ SOME_WAIT = 1.0
 
 
 def engine_of(snapshot: Snapshot) -> EngineFigures:
-    """Return that version's engines; of nobody known, figures that are all unknown."""
+    """Return that version's engines, or unknown figures without any."""
     return max(
         snapshot.engines,
         key=lambda one: (one.waiting or 0.0, one.saturation or 0.0),
@@ -19,7 +19,7 @@ def engine_of(snapshot: Snapshot) -> EngineFigures:
 
 
 def queueing(engine: EngineFigures) -> Check:
-    """Return the check that requests wait at the doors of these engines."""
+    """Return the check that requests wait at these engines' doors."""
     return Check(
         says="requests wait at the engines' doors",
         metric=names.DOOR_WAITING.name,
@@ -29,7 +29,7 @@ def queueing(engine: EngineFigures) -> Check:
 
 
 def slots_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:
-    """Return a check of how much of the batch is in use."""
+    """Return a check of the part of the batch in use."""
     return Check(
         says=says,
         metric=f"{names.ENGINE_RUNNING.name} / {names.ENGINE_SLOTS.name}",
@@ -41,7 +41,7 @@ def slots_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Se
 
 
 def kv_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:
-    """Return a check of how much of the KV cache is in use."""
+    """Return a check of the part of the KV cache in use."""
     return Check(
         says=says,
         metric=names.KV_USED_RATIO.name,
@@ -55,7 +55,7 @@ def kv_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense
 def device_busy(
     engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST, *, needed: bool = True
 ) -> Check:
-    """Return a check of how much of the time the GPUs compute, by their own account."""
+    """Return a check of the time that the GPUs compute, by their own account."""
     return Check(
         says=says,
         metric=DEVICE_BUSY_PERCENT,

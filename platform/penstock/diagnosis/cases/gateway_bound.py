@@ -1,7 +1,7 @@
-"""Gateway-bound: a gateway's event loop computes all the time, so everything that passes it waits, whoever serves it.
+"""Gateway-bound: a gateway's event loop computes all the time, so all requests through it wait.
 
-Late timers alone do not show that: a loop that waits for something else is late as well. Time in which it is ready to
-compute and others have its core counts: that gateway is bound by a CPU that it does not get.
+Late timers alone are no evidence: a loop that waits for something else is late as well. Time in which the loop is ready
+to compute without a core counts: that gateway is bound by a CPU that it does not get.
 """
 
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Unit
@@ -34,7 +34,6 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the busiest gateway."""
     gateway = snapshot.gateway
     return Judgement(
         case=Case.GATEWAY_BOUND,

@@ -1,7 +1,7 @@
-"""KV-bound: the KV cache is full before the batch is, so requests wait, or are put back, for want of blocks.
+"""KV-bound: the KV cache is full before the batch is, so requests wait, or are put back, for lack of blocks.
 
-Full is what the door has booked or what the engine uses: where bookings fill it and blocks stay free, answers are
-expected longer than they become.
+The blocks that the door has booked count like those that the engine uses: if bookings fill the cache and blocks stay
+free, answers are expected longer than they become.
 """
 
 from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of, kv_used, slots_used
@@ -37,7 +37,7 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version that waits most."""
+    """Judge the version with the longest queue."""
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.KV_BOUND,

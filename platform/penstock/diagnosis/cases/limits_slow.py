@@ -1,6 +1,6 @@
 """Limits store slow: admission waits for the store that gateways share.
 
-A busy event loop makes every answer late, this store's too; so a loop whose timers are late itself rules it out.
+A busy event loop makes every answer late, also this store's; so late timers rule the case out.
 """
 
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
@@ -30,7 +30,6 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge all gateways together."""
     admission = snapshot.stage(Stage.ADMISSION)
     shared = None if snapshot.shares_limits is None else float(snapshot.shares_limits)
     return Judgement(

@@ -1,7 +1,7 @@
-"""No worker ready: requests come for a version that has nobody to take them, because none is wanted or none gets there.
+"""No worker ready: requests come for a version without a ready worker, because none is wanted or none gets ready.
 
-A worker that is only starting is a cold start, and one that dies again and again an unhealthy version: those are causes
-of this. Of a version that nobody wants while a sister of it serves, nobody knows whether callers are sent to it.
+A worker that only starts is a cold start, and one that dies repeatedly an unhealthy version: both are causes of this.
+If a version is unwanted while another one of its model serves, it is unknown whether callers are sent to it.
 """
 
 from collections.abc import Collection
@@ -33,7 +33,7 @@ SEE = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version that callers ask for and that has fewest workers ready."""
+    """Judge the requested version with the fewest ready workers."""
     version = missing(snapshot)
     return Judgement(
         case=Case.NO_WORKER,
@@ -55,7 +55,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
-    """Return the check that requests were refused because nobody was there, which a full worker is no case of."""
+    """Return the check that requests were refused for lack of a worker; a full worker does not count."""
     return Check(
         says="requests found no worker",
         metric=f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}',
@@ -66,7 +66,7 @@ def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
 
 
 def missing(snapshot: Snapshot) -> VersionFigures:
-    """Return the version that lacks workers most, of models whose requests were not taken; else unknown figures."""
+    """Return the version that lacks workers most, among models with refused requests; else unknown figures."""
     asked = [one for one in snapshot.versions if one.model in snapshot.faults.refused_models]
     wanted = [one for one in asked if one.wanted != 0]
     nobodys = [one for one in asked if one.wanted == 0]
@@ -79,7 +79,7 @@ def missing(snapshot: Snapshot) -> VersionFigures:
 
 
 def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
-    """Return this case, where it is one of these versions that lacks workers: what ails another is no cause of it."""
+    """Return this case if one of these versions lacks workers: another version's trouble is no cause of it."""
     return frozenset({Case.NO_WORKER} if missing(snapshot).version in versions else ())
 
 
@@ -96,12 +96,12 @@ def _wanted(version: VersionFigures) -> str:
 
 
 def _is_unwanted(version: VersionFigures) -> bool:
-    """Tell whether none was wanted, for a part of the time at least."""
+    """Tell whether no worker was wanted for at least a part of the time."""
     return version.wanted is not None and version.wanted < LEAST_READY
 
 
 def _remedies(version: VersionFigures) -> tuple[Remedy, ...]:
-    """Return what helps: workers, where none is wanted; else what says why those that are wanted are not there."""
+    """Return the remedies: more workers if none is wanted; else commands that tell why they are not ready."""
     scale = Remedy(
         says="Have a worker of the version again.",
         cost=Cost.CAPACITY,

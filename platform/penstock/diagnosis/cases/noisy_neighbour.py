@@ -1,6 +1,6 @@
-"""One tenant starves others though it keeps within its rate limits: it has most of the service, and others wait for it.
+"""One tenant starves others within its rate limits: it has most of the service, and the others wait.
 
-Where the doors serve in fair order its own requests wait longest, and others pass: then engines are merely saturated.
+With doors in fair order its own requests wait longest: then engines are merely saturated.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
@@ -18,7 +18,7 @@ AS_LONG = 0.5
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the tenant that is served most."""
+    """Judge the tenant with the most service."""
     most, others = _parted(snapshot)
     their_wait = _longest(others)
     return Judgement(
@@ -63,7 +63,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _parted(snapshot: Snapshot) -> tuple[TenantFigures | None, tuple[TenantFigures, ...]]:
-    """Return the tenant that is served most, and the others."""
+    """Return the tenant with the most service, and the others."""
     named = [one for one in snapshot.tenants if one.name != OTHER]
     most = max(named, key=lambda one: one.share or 0.0, default=None)
     return most, tuple(one for one in snapshot.tenants if one is not most)
@@ -74,7 +74,7 @@ def _longest(tenants: tuple[TenantFigures, ...]) -> float | None:
 
 
 def _as_long(their_wait: float | None, own_wait: float | None) -> float | None:
-    """Return their wait in parts of its own; who hardly waits itself counts as if it waited long."""
+    """Return the others' wait in parts of its own, which counts as at least a long one."""
     return None if their_wait is None or own_wait is None else their_wait / max(own_wait, LONG_WAIT_S)
 
 

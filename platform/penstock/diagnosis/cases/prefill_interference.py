@@ -1,7 +1,7 @@
 """Prefill interference: tokens after the first are late, because prompts take part in each step.
 
 A batch that is merely large is slow in all its steps, and computes few prompts. First tokens may be late as well, since
-prompts stretch one another; where they are late for want of a place, it is a queue.
+prompts stretch one another; if they are late for lack of a slot, it is a queue.
 """
 
 from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of
@@ -39,7 +39,7 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge all engines together: gaps between tokens are not told apart by version."""
+    """Judge all engines together: gaps between tokens are not measured by version."""
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.PREFILL_INTERFERENCE,
@@ -81,7 +81,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _lack_of_itl(snapshot: Snapshot) -> float | None:
-    """Return how much of the allowed bad gaps there was, where it was worst: above 1 the promise is broken."""
+    """Return the worst ratio of bad gaps to allowed ones: above 1 the promise is broken."""
     known = [
         (1.0 - one.good_ratio) / (1.0 - one.promised_ratio)
         for one in snapshot.objectives
@@ -91,5 +91,5 @@ def _lack_of_itl(snapshot: Snapshot) -> float | None:
 
 
 def _queue_part(snapshot: Snapshot) -> float | None:
-    """Return the part of the time to a first token spent before a place is free; None where there is no such token."""
+    """Return the queue's part of the time to a first token; None without such tokens."""
     return snapshot.part(Stage.QUEUE, WAY) if snapshot.stage(Stage.PREFILL) is not None else None

@@ -1,6 +1,6 @@
-"""Slow clients: answers wait for readers who do not take them, and hold slots and KV blocks meanwhile.
+"""Slow clients: answers wait for readers that do not take them, and hold slots and KV blocks meanwhile.
 
-Their gaps between tokens look like a slow engine; the time that readers were waited for tells them apart.
+The gaps between their tokens look like a slow engine; the time spent waiting for readers tells them apart.
 """
 
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
@@ -31,7 +31,6 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge all streams together."""
     return Judgement(
         case=Case.SLOW_CLIENTS,
         says="Answers wait for clients who read too slowly.",

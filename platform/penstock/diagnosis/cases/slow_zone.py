@@ -1,4 +1,4 @@
-"""A slow zone: what workers of one zone answer comes later than what those of the others do.
+"""A slow zone: its workers answer later than those of the other zones.
 
 One slow worker drags the mean of its zone; so the zone's quickest worker must be slow as well.
 """
@@ -37,7 +37,7 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the zone whose streams begin latest."""
+    """Judge the zone with the latest first tokens."""
     zones = [one for one in snapshot.zones if one.streams >= FEW and one.ttft_mean_s is not None]
     slowest = max(zones, key=lambda one: one.ttft_mean_s or 0.0, default=None)
     return Judgement(
@@ -81,7 +81,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | None:
-    """Return how many times slower it is than all other zones together."""
+    """Return the zone's time to a first token in parts of the other zones' mean."""
     others = [one for one in zones if one is not slowest]
     streams = sum(one.streams for one in others)
     waited = sum((one.ttft_mean_s or 0.0) * one.streams for one in others)
@@ -91,9 +91,9 @@ def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | Non
 
 
 def _quickest_times(snapshot: Snapshot, zone: str) -> float | None:
-    """Return how many times slower the zone's quickest worker is than the mean of the other zones' workers.
+    """Return the prefill time of the zone's quickest worker in parts of the other zones' mean.
 
-    Where it has one worker nobody can tell the worker from the zone; where its workers are as quick as others, the
+    None for a zone with one worker, which can't be told from its worker; and if its workers are as quick as others: the
     network before them may still be slow.
     """
     here = [one.prefill_mean_s for one in snapshot.workers if one.zone == zone and one.prefill_mean_s is not None]

@@ -1,6 +1,6 @@
-"""An unhealthy version: its engines die, fail their golden prompts or fail requests, wherever they run.
+"""An unhealthy version: its engines die, fail their golden prompts or fail requests on all machines.
 
-One worker that does so is that worker's machine; a version is what most of its workers have in common.
+A single such worker points to its machine; a version is common to most affected workers.
 """
 
 from penstock.diagnosis.cases.no_worker import effect
@@ -34,7 +34,7 @@ ANOTHER = Remedy(
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version whose workers are lost most often."""
+    """Judge the version that loses workers most often."""
     version = _worst(snapshot)
     workers = [one for one in snapshot.workers if one.version == version]
     ejections = snapshot.faults.ejections
@@ -88,7 +88,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:
-    """Return what helps: going to another version only where one of the same model runs and is well."""
+    """Return the remedies; another version is one only if one of the same model runs and is well."""
     name = version.partition("@")[0]
     others = {one.version for one in snapshot.workers if one.version.partition("@")[0] == name} - {version}
     well = sorted(others - {one.version for one in snapshot.workers if _is_affected(one)})

@@ -32,14 +32,12 @@ def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
 
 
 def over_budget(
-    refused: Decision, free_in_s: float, headers: Headers, now: float, *, has_run: bool = False
+    refused: Decision, draw: Draw, free_in_s: float, headers: Headers, now: float, *, has_run: bool = False
 ) -> OverBudget:
     """Return the error of the budget that refused; ``now`` is Unix seconds.
 
     ``free_in_s`` is when a running request should have ended; with ``has_run`` this is one, and it got no more money.
     """
-    draw = refused.refused_by
-    assert draw is not None  # noqa: S101  callers look first
     kind, text, wait_s = _case(refused, draw, free_in_s, now, has_run=has_run)
     return kind(text, retry_after_s=wait_s, reason=_reason(draw), headers=headers)
 

@@ -170,7 +170,7 @@ class Reservations:
         decision = await self._take(request, wanted)
         told = ratelimits.headers(wanted, decision.remaining)
         if decision.refused_by is not None:
-            raise self._refusal(who.tenant, decision, told)
+            raise self._refusal(who.tenant, decision.refused_by, decision, told)
         if wanted:
             self._settle(request, {})
         return told
@@ -182,7 +182,8 @@ class Reservations:
         decision = await self._store.look(wanted) if wanted else FREE
         if decision.refused_by is None:
             return None
-        return self._refusal(who.tenant, decision, ratelimits.headers(wanted, decision.remaining))
+        told = ratelimits.headers(wanted, decision.remaining)
+        return self._refusal(who.tenant, decision.refused_by, decision, told)
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
         """Take what the request draws and return it; over its rates only what nobody may exceed, where it yields."""
@@ -197,13 +198,13 @@ class Reservations:
         lease.headers = ratelimits.headers(wanted, decision.remaining)
         if decision.refused_by is None:
             return wanted
-        refused = self._refusal(tenant, decision, lease.headers)
+        refused = self._refusal(tenant, decision.refused_by, decision, lease.headers)
         if not (claim.yields and _is_rate(decision) and isinstance(refused, OverLimit)):
             raise refused
         rest, second = await self._take_what_is_left(request, beyond_quota(wanted), need.cost)
         lease.drawn, lease.left = rest, second.remaining
         if second.refused_by is not None:
-            raise self._refusal(tenant, second, lease.headers)
+            raise self._refusal(tenant, second.refused_by, second, lease.headers)
         lease.over_quota = refused
         lease.headers = [*lease.headers, OVER_QUOTA]
         return rest
@@ -320,9 +321,10 @@ class Reservations:
             if refused.granted:
                 reservation.reserved_output += extra
                 return
-        end_early, has_outgrown = reservation.lease.end_early, reservation.seen >= reservation.reserved_output
-        if refused is not None and end_early is not None and has_outgrown:
-            end_early(self._refusal(reservation.opening.tenant, refused, [], has_run=True))
+        end_early, draw = reservation.lease.end_early, refused.refused_by if refused is not None else None
+        has_outgrown = reservation.seen >= reservation.reserved_output
+        if refused is not None and draw is not None and end_early is not None and has_outgrown:
+            end_early(self._refusal(reservation.opening.tenant, draw, refused, [], has_run=True))
 
     async def _take_more(self, reservation: Reservation, extra: int) -> Decision | None:
         """Take so many tokens more under a lease of their own; None where the store is away."""
@@ -354,15 +356,13 @@ class Reservations:
         return True
 
     def _refusal(
-        self, tenant: TenantId, refused: Decision, headers: Headers, *, has_run: bool = False
+        self, tenant: TenantId, draw: Draw, refused: Decision, headers: Headers, *, has_run: bool = False
     ) -> OverLimit | OverBudget:
         """Return the error; slots, and money that is held, come free as this tenant's own requests end."""
-        draw, now = refused.refused_by, self._clock.monotonic()
-        assert draw is not None  # noqa: S101  callers look first
+        now = self._clock.monotonic()
         if draw.kind is MeterKind.BUDGET:
-            return over_budget(
-                refused, self._held.next_free_s(tenant, 1, now), headers, self._clock.now(), has_run=has_run
-            )
+            free_in_s = self._held.next_free_s(tenant, 1, now)
+            return over_budget(refused, draw, free_in_s, headers, self._clock.now(), has_run=has_run)
         is_slot = draw.kind is MeterKind.SLOTS
         wait_s = self._held.next_free_s(tenant, draw.capacity, now) if is_slot else refused.retry_after_s
         return over_limit(draw, wait_s, headers)

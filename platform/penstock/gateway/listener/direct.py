@@ -116,7 +116,7 @@ class DirectReply:
         """Send body bytes; a no-op when the client is gone."""
         if self._cycle.disconnected or not data:
             return
-        head = self._compose(ends=False) if self._head is not None else b""
+        head = self._compose(self._head, ends=False) if self._head is not None else b""
         if self._chunked:
             self._connection.transport.write(b"%b%x\r\n%b\r\n" % (head, len(data), data))
         else:
@@ -131,7 +131,7 @@ class DirectReply:
         cycle.message_event.set()
         if not cycle.disconnected:
             if self._head is not None:
-                self._connection.transport.write(self._compose(ends=True))
+                self._connection.transport.write(self._compose(self._head, ends=True))
             elif self._chunked:
                 self._connection.transport.write(_END)
             if not cycle.keep_alive:
@@ -155,10 +155,9 @@ class DirectReply:
         if self._cycle.flow.write_paused:
             self._connection.loop.call_soon(on_pause)
 
-    def _compose(self, *, ends: bool) -> bytes:
+    def _compose(self, head: tuple[int, Headers], *, ends: bool) -> bytes:
         """Return the head's bytes, once; ``ends`` tells that no body follows."""
-        assert self._head is not None  # noqa: S101  callers look first
-        status, headers = self._head
+        status, headers = head
         self._head = None
         cycle = self._cycle
         has_length = any(name == b"content-length" for name, _ in headers)

@@ -144,8 +144,17 @@ def _waits(error: PenstockError) -> Headers:
 
 def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> dict[str, object]:
     """Return the error as the API at hand spells it."""
+    fields = _fields_of(error, request_id, api)
+    if api is Api.MESSAGES:
+        return {"type": "error", "error": fields, "request_id": request_id}
+    if api is Api.INFER:
+        return {**fields, "error": fields["message"]}
+    return {"error": fields}
+
+
+def _fields_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> dict[str, object]:
     row = row_of(error)
-    fields: dict[str, object] = {
+    return {
         "message": error.message,
         "type": row.anthropic if api is Api.MESSAGES else row.type,
         "code": error.code,
@@ -155,11 +164,6 @@ def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None)
         "retryable": row.retryable,
         "retry_after": retry_after_s(error),
     }
-    if api is Api.MESSAGES:
-        return {"type": "error", "error": fields, "request_id": request_id}
-    if api is Api.INFER:
-        return {**fields, "error": fields["message"]}
-    return {"error": fields}
 
 
 def response_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> tuple[int, Headers, bytes]:
@@ -183,9 +187,7 @@ def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
     """
     if api is not Api.RESPONSES:
         return msgspec.json.encode(body_of(error, request_id, api))
-    fields = body_of(error, request_id)["error"]
-    assert isinstance(fields, dict)  # noqa: S101  made above
-    return msgspec.json.encode({**fields, "type": "error"})
+    return msgspec.json.encode({**_fields_of(error, request_id), "type": "error"})
 
 
 def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:

@@ -56,40 +56,38 @@ class TranslatedReply:
             return
         version = dict(self._head[1]).get(b"x-penstock-version", b"").decode()
         try:
-            self._written = self._translate(b"".join(self._pieces), version)
+            written = self._translate(b"".join(self._pieces), version)
         except PenstockError as error:
             self._head = None
             self._fail(error)
             return
         finally:
             self._pieces = []
-        self._write()
+        self._write(written)
 
     async def complete(self) -> None:
         """Write what is left of a long answer, while its caller is there."""
         try:
-            while self._written is not None and not self._reply.gone:
+            while (written := self._written) is not None and not self._reply.gone:
                 await asyncio.sleep(0)
-                self._write()
+                self._write(written)
         except asyncio.CancelledError:
             self._reply.abort()
             raise
 
-    def _write(self) -> None:
+    def _write(self, written: Written) -> None:
         """Write as much of the JSON as one turn may take, and send all once the last part is there."""
-        assert self._written is not None  # noqa: S101  callers look first
-        size = 0
-        for part in self._written.json:
+        self._written, size = written, 0
+        for part in written.json:
             self._json.append(part)
             size += len(part)
             if size >= _TURN_BYTES:
                 return
-        written, self._written = self._written, None
-        self._send(written.blobs)
+        head, self._head, self._written = self._head, None, None
+        if head is not None:
+            self._send(*head, written.blobs)
 
-    def _send(self, blobs: list[memoryview]) -> None:
-        assert self._head is not None  # noqa: S101  it came before the answer
-        (status, headers), self._head = self._head, None
+    def _send(self, status: int, headers: Headers, blobs: list[memoryview]) -> None:
         json, self._json = b"".join(self._json), []
         own: Headers = [_BINARY, (_HEAD_LENGTH, b"%d" % len(json))] if blobs else [JSON]
         size = len(json) + sum(map(len, blobs))

@@ -4,6 +4,7 @@ What kind of model it is decides which of the model's own APIs serves it; from t
 """
 
 import re
+from functools import partial
 
 from penstock.domain.errors import InvalidField, PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
@@ -82,7 +83,7 @@ class InferExchange(HttpExchange):
         body = body_of(found.form, asked, found.name)
         if body.get(STREAM):
             raise InvalidField("REST answers as a whole: ModelStreamInfer (gRPC) streams, and /v1 does", param=STREAM)
-        self._translated = TranslatedReply(self._way_back, self._translate, self._refuse)
+        self._translated = TranslatedReply(self._way_back, partial(self._translate, found, asked), self._refuse)
         repeatable = b"idempotency-key" in self._headers
         if (made := await packed(found.form, asked, body, is_repeatable=repeatable)) is not None:
             self._tensors = made[1]
@@ -100,10 +101,7 @@ class InferExchange(HttpExchange):
             raise InvalidField("Inference-Header-Content-Length must be a whole number of bytes")
         return int(given)
 
-    def _translate(self, raw: bytes, version: str) -> json_answers.Written:
-        found, asked = self._found, self._asked
-        assert found is not None  # noqa: S101  see above
-        assert asked is not None  # noqa: S101
+    def _translate(self, found: Found, asked: InferRequest, raw: bytes, version: str) -> json_answers.Written:
         named = Named(model=found.asked, version=catalogue.digest_of(version), id=asked.id)
         answer = with_account(found.form.answer(asked, raw), self._progress)
         return json_answers.written(answer, asked, named)

@@ -1,1 +1,1 @@
-"""The process that owns an engine's life: from its files to its end, and what it reports of it meanwhile."""
+"""The process that owns an engine's life: files, start, watch, end, reports."""

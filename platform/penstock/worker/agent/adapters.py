@@ -1,10 +1,10 @@
-"""The agent's part in adapters: an adapter that the queue wants is fetched, verified, loaded, questioned, and then
+"""The agent's part of adapters: those that the engine's queue wants are fetched, verified, loaded, tested, then
 ready.
 
-A faulty adapter is refused on this worker for a while; its base and other adapters go on. Its log probabilities must be
-numbers, with or without golden prompts. Golden prompts of the base are asked again while the new adapter answers in the
-same batch: asked alone they would not show an engine that mixes the two up. A second load into the same engine isn't
-questioned again: its name is its content. It must not know how an engine loads, nor why an adapter is wanted.
+A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. Its log
+probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: alone they
+would not reveal an engine that mixes the two up. A second load into the same engine is not tested again. It must not
+know how an engine loads, nor the queue's rule.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class BaseSpoiled(PenstockError):
 
 @dataclass(slots=True, kw_only=True)
 class Adapters:
-    """Those of one worker, over the lives of its engines."""
+    """Adapters of one worker, across its engines."""
 
     client: GateClient
     obtain: Obtain
@@ -79,7 +79,7 @@ class Adapters:
 
     @property
     def refused(self) -> tuple[RefusedAdapter, ...]:
-        """Those that were refused when they were last asked for, the latest last; it may be long ago."""
+        """Adapters refused at their last request, latest last."""
         now = self.clock.monotonic()
         return tuple(
             RefusedAdapter(version=one, reason=why, left_s=max(0.0, until - now))
@@ -87,13 +87,13 @@ class Adapters:
         )
 
     def pin(self, adapters: tuple[VersionId, ...]) -> None:
-        """Have these loaded first, and held for good; no others are, from now on."""
+        """Pin these: they are loaded first and never evicted; others are unpinned."""
         if adapters != self._pinned:
             self._pinned = adapters
             self._pinned_anew.set()
 
     async def beside(self, watch: Awaitable[EngineLost], base: Manifest) -> EngineLost:
-        """Bring what is wanted for as long as an engine is watched; return how it was lost."""
+        """Load wanted adapters while an engine is watched; return how the engine was lost."""
         if not base.engine.adapter_slots:
             return await watch
         watching, serving = asyncio.ensure_future(watch), asyncio.ensure_future(self._serve(base, digest_of(base)))
@@ -113,7 +113,7 @@ class Adapters:
             self._show(())
 
     async def _serve(self, base: Manifest, digest: str) -> None:
-        """Bring what is wanted; those that were there before this engine come first."""
+        """Load wanted adapters, earlier residents first."""
         self._checked = set()
         self._before = tuple(sorted(self._before, key=lambda one: one not in self._pinned))
         while self._before:
@@ -129,7 +129,7 @@ class Adapters:
                 await self._bring(VersionId(str(told["adapter"])), base, digest)
 
     async def _tell_pins(self) -> None:
-        """Tell the queue which ones are pinned, now and with each change: it wants those that lack."""
+        """Send pins to the queue now and on change: it then wants missing ones."""
         while True:
             self._pinned_anew.clear()
             try:
@@ -140,7 +140,7 @@ class Adapters:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Have an adapter served, or tell the queue why not; raises ``BaseSpoiled``."""
+        """Load an adapter, or tell the queue the reason; raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:
@@ -181,7 +181,7 @@ class Adapters:
             self._checked.add(adapter)
 
     async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
-        """Return if its files may be loaded beside this base; else raise ``AdapterRefused``."""
+        """Raise ``AdapterRefused`` if its files may not be loaded beside this base."""
         settings = copy.manifest.adapter
         if settings is None or settings.base != digest:
             theirs = settings.base[:12] if settings else "nobody"
@@ -192,7 +192,7 @@ class Adapters:
             raise AdapterRefused(fault)
 
     async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
-        """Ask its golden prompts, then its base's beside it, and for numbers; raise ``AdapterRefused`` for a fault."""
+        """Test its golden prompts, its base's beside it, and its log probabilities; raises ``AdapterRefused``."""
         asked = self.client.of(adapter)
         if fault := await _fault(manifest, asked):
             raise AdapterRefused(fault)
@@ -210,13 +210,13 @@ class Adapters:
             raise AdapterRefused(f"beside it its base answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
-        """Return what its own version answers wrong now."""
+        """Return the base's fault in its golden prompts."""
         with suppress(OSError, EngineError):
             return await _fault(base, self.client) or await log_probabilities.fault(base, self.client.ask)
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
-        """Tell the queue; one that is gone meanwhile is told by its end."""
+        """Tell the queue; a request that left meanwhile learns nothing."""
         body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
         self._note(adapter, outcome, reason, for_s)
         if outcome != "ready":
@@ -226,7 +226,7 @@ class Adapters:
             self._show(tuple(cast("list[VersionId]", told["resident"])))
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
-        """Keep the reason of its refusal for operators, until it is served."""
+        """Keep the reason of a refusal for operators, until the adapter is served."""
         if outcome != "gave_up":
             self._refused.pop(adapter, None)
         if outcome == "refused":
@@ -247,13 +247,13 @@ class Adapters:
 
 
 async def _fault(manifest: Manifest, client: GateClient) -> str:
-    """Ask all golden prompts at once; return what is wrong with the first wrong answer."""
+    """Ask all golden prompts at once; return the fault of the first wrong answer."""
     each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
     return next((fault for fault in await asyncio.gather(*each) if fault), "")
 
 
 def _fault_of_weights(folder: Path, dtype: str) -> str:
-    """Return which numbers in a folder an engine of this precision could not bear; blocks."""
+    """Return the weights in a folder that this precision cannot hold; blocks."""
     try:
         found = json.loads((folder / CONFIG).read_bytes())
         stabilised = found.get("use_rslora") is True
@@ -264,7 +264,7 @@ def _fault_of_weights(folder: Path, dtype: str) -> str:
 
 
 async def _fault_of_numbers(base: Manifest, client: GateClient) -> str:
-    """Return what is wrong with an adapter's log probabilities; one that can't say them has none."""
+    """Return the fault in an adapter's log probabilities; none if the model has no log probabilities."""
     try:
         return await log_probabilities.fault(base, client.ask)
     except EngineError as error:

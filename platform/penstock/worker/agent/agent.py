@@ -1,9 +1,8 @@
-"""The agent: one process that owns one engine's life, from its files to its end.
+"""The agent: one process that owns one engine's life.
 
-fetch → verify → start → warm up and question → ready → watched; lost engines are started again with backoff, a crash
-loop ends it. Told to sleep, it gives its engine's memory back when nothing runs, and comes back as it came. The first
-signal drains, the second forces. Gateways do not pass here: with the agent's help they find the engine's gate, and with
-the controller away all of this goes on.
+fetch → verify → start → warm up and test → ready → watched. A lost engine is restarted with backoff; a crash loop ends
+the agent. On an order to sleep it frees the engine's memory once nothing runs. The first signal drains, the second
+forces. Gateways do not pass here: they reach the engine's gate directly, also with the controller away.
 """
 
 import asyncio
@@ -92,7 +91,7 @@ class Agent:
         )
 
     async def run(self) -> int:
-        """Live; return the exit code."""
+        """Run to the end; return the exit code."""
         self._listen_to_signals()
         self._metrics.state(self._life.state)
         page = pages(self.report, self._metrics, self._ports.client)
@@ -111,6 +110,7 @@ class Agent:
             server.close()
 
     def report(self) -> WorkerReport:
+        """Return the heartbeat's report."""
         return WorkerReport(
             worker=self._config.worker,
             version=self._config.version,
@@ -148,14 +148,14 @@ class Agent:
         return EXIT_FORCED
 
     async def _first(self, work: asyncio.Task[None], event: asyncio.Event) -> bool:
-        """Wait for either; tell whether the work ended first."""
+        """Wait for either; return whether the work ended first."""
         asked = asyncio.create_task(event.wait())
         await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
         return work.done()
 
     async def _fail(self, working: asyncio.Task[None]) -> int:
-        """End because going on is pointless; anything but our own errors is a bug and ends with its traceback."""
+        """End on a hopeless error; any but our own errors is a bug and keeps its traceback."""
         await self._end_engine()
         error = working.exception()
         detail = error.message if isinstance(error, PenstockError) else repr(error)
@@ -167,9 +167,9 @@ class Agent:
         return EXIT_FAILED
 
     async def _work(self) -> None:
-        """Serve for as long as that makes sense; raises why it does not any more.
+        """Serve until that is hopeless; raises the reason.
 
-        What an engine loads is verified before each start: a copy on disk may have changed since the last one.
+        The copy is verified before each start: files on disk may have changed.
         """
         copy, why = await self._obtain(), ""
         while True:
@@ -185,7 +185,7 @@ class Agent:
             copy = await self._obtained_again(copy)
 
     async def _serve(self, copy: Copy) -> EngineLost | None:
-        """Start an engine and watch it; return how it was lost, None if it is idle and is to sleep."""
+        """Start and watch an engine; return how it was lost, None if it is idle and ordered to sleep."""
         try:
             running = await self._start(copy)
             watching = self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)
@@ -194,7 +194,7 @@ class Agent:
             return lost
 
     async def _sleep(self, copy: Copy) -> Copy:
-        """Give the engine's memory back until it is wanted; return the copy that is to serve then."""
+        """Free the engine's memory until the worker is wanted; return the copy to serve then."""
         if self._life.state is not WorkerState.SLEEPING:
             self._enter(WorkerState.SLEEPING)
         await self._put_away()
@@ -206,7 +206,7 @@ class Agent:
         return copy if self._running else await self._obtained_again(copy)
 
     async def _put_away(self) -> None:
-        """End the engine; one on a GPU keeps its process and gives the device back."""
+        """End the engine; one on a GPU keeps its process and frees the device."""
         if self._running is None:
             return
         if self._config.device != "cpu":
@@ -270,7 +270,7 @@ class Agent:
     # -- its end -----------------------------------------------------------------------
 
     async def _drain(self, working: asyncio.Task[None]) -> None:
-        """Leave the table, let running requests end, stop the engine."""
+        """Leave the routing table, let running requests end, stop the engine."""
         served = self._life.state.serves or (self._life.state is WorkerState.SLEEPING and self._life.holds_memory)
         working.cancel()
         with suppress(asyncio.CancelledError, PenstockError):
@@ -288,7 +288,7 @@ class Agent:
         await self._end_engine()
 
     async def _until_done(self, engine: EngineProcess) -> None:
-        """Close the gate, and wait until nothing runs behind it."""
+        """Close the gate and wait until nothing runs behind it."""
         while not engine.has_ended:
             with suppress(OSError, EngineError):
                 if not (await self._ports.client.drain()).in_flight:
@@ -318,7 +318,7 @@ class Agent:
         self._adapters.pin(adapters)
 
     def _beat_every_s(self) -> float:
-        """Return the report interval: short if an order to wake may come."""
+        """Return the heartbeat interval: short while an order to wake may come."""
         is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
         return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 

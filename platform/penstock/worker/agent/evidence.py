@@ -1,6 +1,6 @@
-"""Observes an engine with still counters through its processes and its log.
+"""Observes an engine without progress, through its processes and its log.
 
-It reads ``/proc`` only while there is no progress; ``watchdog`` draws the conclusions.
+It reads ``/proc`` while there is no progress; ``watchdog`` draws the conclusions.
 """
 
 from penstock.worker.agent.log_tail import LogTail
@@ -19,14 +19,14 @@ class Evidence:
         self._before: tuple[Vitals, float] | None = None
 
     def read_log(self, *, moved: bool) -> None:
-        """Note what it says, and keep its log within bounds; what it did before it made progress counts no more."""
+        """Read new log lines and bound the log; activity before the last progress is dropped."""
         if moved:
             self._says_compiling, self._before = False, None
         self._says_compiling = self._log.has_new(COMPILING) or self._says_compiling
         self._log.trim()
 
     def look(self, now: float, *, answers: bool) -> Doing:
-        """Return what it did since the last look, of one look what it does now."""
+        """Return the engine's activity since the last look, or at the first look its present one."""
         seen = vitals.read(self._pid)
         before, at = self._before or (None, now)
         self._before = (seen, now)

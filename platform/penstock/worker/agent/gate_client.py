@@ -1,6 +1,6 @@
-"""The agent's way to its own engine: through the gate, with tickets of the platform's own tenant.
+"""The agent's client of its own engine: through the gate, with tickets of the platform's tenant.
 
-So a probe takes the same way as a request, and finds what a request would find.
+A probe takes a request's way and finds what a request would find.
 """
 
 import json
@@ -26,6 +26,8 @@ _REFUSALS = frozenset({400, 422, 501})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
+    """The gate's report."""
+
     load: Load
     in_flight: int
     draining: bool
@@ -35,7 +37,7 @@ class GateState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClient:
-    """One engine's gate at ``url``."""
+    """Client of one engine's gate at ``url``."""
 
     url: str
     version: VersionId
@@ -47,11 +49,11 @@ class GateClient:
     """Whom its questions are for, where that is an adapter of the version."""
 
     def of(self, adapter: VersionId) -> "GateClient":
-        """Return the way to an adapter of this engine."""
+        """Return a client for an adapter of this engine."""
         return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
-        """Tell whether the engine says it is up. Raises ``OSError`` without an answer."""
+        """Return whether the engine reports healthy. Raises ``OSError`` without an answer."""
         answer = await self._get("/health", timeout_s)
         return answer.status == _OK
 
@@ -64,7 +66,7 @@ class GateClient:
         return await self._page("/penstock/metrics", timeout_s)
 
     async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
-        """Tell the gate the engine's figures, and whether it was seen to do nothing; return the gate's state.
+        """Send the gate the engine's figures and idleness; return the gate's state.
 
         Raises ``OSError`` or ``EngineError``.
         """
@@ -81,19 +83,19 @@ class GateClient:
         return _state(await self.ask("/penstock/drain", {}, timeout_s))
 
     async def rest(self, timeout_s: float = 5.0, *, on: bool) -> GateState:
-        """Close the gate for new work while what was let in goes on, or open it. Raises as ``drain``."""
+        """Close the gate for new work, running work continues; or open it. Raises as ``drain``."""
         return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
 
     async def sleep(self, timeout_s: float = 60.0) -> None:
-        """Have a resting engine put its weights and KV cache away. Raises ``OSError`` or ``EngineError``."""
+        """Offload a resting engine's weights and KV cache. Raises ``OSError`` or ``EngineError``."""
         await self.ask("/penstock/sleep", {}, timeout_s)
 
     async def wake(self, timeout_s: float = 60.0) -> None:
-        """Have it take them back. Raises ``OSError`` or ``EngineError``."""
+        """Reload the engine's weights and KV cache. Raises ``OSError`` or ``EngineError``."""
         await self.ask("/penstock/wake", {}, timeout_s)
 
     async def probe(self, task: Task, timeout_s: float) -> None:
-        """Have the engine do the least work that it can do. Raises ``OSError`` or ``EngineError``."""
+        """Ask for the engine's least work. Raises ``OSError`` or ``EngineError``."""
         path, body = question(task)
         await self.ask(path, body, timeout_s)
 

@@ -1,4 +1,4 @@
-"""Why an engine died, and whether to try again: pure policies."""
+"""Causes of an engine's death, and the restart policy: pure."""
 
 import random
 from collections import deque
@@ -9,7 +9,7 @@ _SIGKILL = -9
 
 
 class Cause(StrEnum):
-    """Why an engine had to be restarted: the metric's ``reason``."""
+    """Cause of a restart: the metric's ``reason``."""
 
     CRASH = "crash"
     HANG = "hang"
@@ -17,10 +17,11 @@ class Cause(StrEnum):
 
 
 def cause_of(exit_code: int | None, *, oom_kills: int | None) -> Cause:
-    """Judge an unwanted end.
+    """Return the cause of an unwanted end.
 
-    ``oom_kills`` is the number of processes that the kernel killed for memory meanwhile, None if it does not say; then
-    a SIGKILL from outside counts as one. The victim may be the engine's core: then the exit code is an ordinary one.
+    ``oom_kills`` is the kernel's number of OOM kills meanwhile, None if unknown; a SIGKILL from outside then counts as
+    one.
+    The victim may be the engine's core: the exit code is an ordinary one then.
     """
     if oom_kills:
         return Cause.OUT_OF_MEMORY
@@ -41,11 +42,13 @@ class RestartPolicy:
 
 @dataclass(slots=True)
 class Restarts:
+    """Recent restarts of one engine."""
+
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     _failed_at: deque[float] = field(default_factory=deque)
 
     def failed(self, now: float, chance: random.Random) -> float | None:
-        """Note a failure; return the seconds to wait before the next try, None if trying is pointless."""
+        """Count a failure; return the wait before the next try, None for a crash loop."""
         while self._failed_at and now - self._failed_at[0] > self.policy.window_s:
             self._failed_at.popleft()
         self._failed_at.append(now)

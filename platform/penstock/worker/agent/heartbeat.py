@@ -1,8 +1,7 @@
-"""Reports the worker's state to the controller: at intervals, and at once when it changes.
+"""Reports the worker's state to the controller: periodically, and at once on change.
 
-Without a controller nothing stops: the next beat tries again, at the address that is valid then. A controller that
-answers and refuses the report keeps requests away from this worker until an operator acts, so that is logged as an
-error. Each is logged once, when it begins.
+With the controller away nothing stops; the next beat tries its address of that moment. A controller that answers and
+refuses the report is an error, since this worker gets no requests meanwhile. Each condition is logged once.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ REMEDIES = {
 
 
 class Contact(StrEnum):
-    """The worker's standing with the controller."""
+    """State of the contact with the controller."""
 
     HEARD = "heard"
     AWAY = "away"
@@ -40,7 +39,7 @@ class Contact(StrEnum):
 
 
 class Refusal(ConnectionError):
-    """The controller answers, and turns this worker away."""
+    """The controller answers and refuses this worker."""
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(f"status {status}: {words}")
@@ -49,7 +48,7 @@ class Refusal(ConnectionError):
 
 @dataclass(slots=True, kw_only=True)
 class Heart:
-    """Beats until cancelled. ``controller`` returns the present base URL, empty if unknown."""
+    """Sends heartbeats until cancelled. ``controller`` returns the present base URL, empty if unknown."""
 
     report: Callable[[], WorkerReport]
     controller: Callable[[], str]
@@ -64,7 +63,7 @@ class Heart:
     _contact: Contact = Contact.HEARD
 
     def beat_now(self) -> None:
-        """Ask for a beat without waiting for its time."""
+        """Request a beat at once."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -126,6 +125,6 @@ class Heart:
         return raw if isinstance(raw, dict) else {}
 
     def _turned(self, contact: Contact) -> bool:
-        """Tell whether it was another way until now."""
+        """Return whether this changes the contact's state."""
         before, self._contact = self._contact, contact
         return contact is not before

@@ -1,8 +1,7 @@
-"""A worker's life as a pure state machine: which state may follow which, how long each phase took, when it is ready.
+"""A worker's life as a pure state machine: transitions, phase durations, expected readiness.
 
-A worker that is told to sleep keeps its name and its files, and gives its engine's memory back; its way back is short.
-
-It must not know processes or HTTP; time is an argument. The agent (``agent.py``) drives it.
+A sleeping worker keeps name and files and frees its engine's memory; a wake is short. It must not know processes or
+HTTP; time is an argument. The agent (``agent.py``) drives it.
 """
 
 from collections.abc import Mapping
@@ -69,7 +68,7 @@ class Life:
         """What the last start took of what a next one here would take: it fetches nothing, and its parent is there."""
 
     def enter(self, state: WorkerState, now: float, detail: str = "") -> PhaseTiming | None:
-        """Go on to ``state``; return how long the ending phase took, None if no phase of a start ended."""
+        """Enter ``state``; return the seconds of the phase that ends, None if it was no phase of a start."""
         if state not in _AFTER[self.state]:
             raise ValueError(f"a worker can't go from {self.state} to {state}")
         left, seconds = self.state, now - self._since
@@ -82,7 +81,7 @@ class Life:
         return PhaseTiming(phase=left, seconds=seconds)
 
     def awaited(self, seconds: float) -> None:
-        """Note how long the engine's start waited for what all share, the imports of its parent."""
+        """Note the start's wait for the parent's imports, which all engines share."""
         self.awaited_s = seconds
 
     def _repeat(self, left: WorkerState, state: WorkerState, seconds: float) -> None:
@@ -96,35 +95,34 @@ class Life:
             self.restart_s = self._repeated_s
 
     def gave_back(self) -> None:
-        """Note that the engine's memory is free; the time of a wake is guessed unless a start has told it."""
+        """Note that the engine's memory is free; a wake's duration is estimated without an earlier start."""
         self.holds_memory = False
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
     def will_end(self, why: WorkerEnd) -> None:
-        """Note why it goes; the first reason is the one that counts."""
+        """Note the reason of the end; the first one counts."""
         self.end = self.end or why
 
     def say(self, detail: str) -> None:
-        """Say more about the present state, for example how much of a file is here."""
+        """Set the present state's detail, for example a fetch's progress."""
         self.detail = detail
 
     @property
     def phases(self) -> tuple[PhaseTiming, ...]:
-        """How long the phases of the last start took, in order; a wake has its own."""
+        """Durations of the last start's phases in order; a wake has its own."""
         known = (phase for phase in self._order if phase in self._took_s)
         return tuple(PhaseTiming(phase=phase, seconds=self._took_s[phase]) for phase in known)
 
     @property
     def took_s(self) -> Mapping[WorkerState, float]:
-        """How long each phase took the last time, to be remembered for the next start."""
+        """Last duration of each phase, kept for the next start."""
         return self._took_s
 
     def seconds_in_state(self, now: float) -> float:
-        """How long the worker has been in its present state."""
         return now - self._since
 
     def ready_in_s(self, now: float) -> float:
-        """Expected seconds to ready, by the last start; 0 if it is ready, ending, or unknown."""
+        """Expected seconds to ready, by the last start; 0 if ready, ending, or unknown."""
         expected = {**self._expected_s, **self._again_s}
         expected.setdefault(WorkerState.WAKING, self._expected_wake_s(expected, but=WorkerState.WARMING))
         if not self.state.is_starting or not expected.get(self.state):
@@ -138,7 +136,7 @@ class Life:
 
     @staticmethod
     def _expected_wake_s(expected: Mapping[WorkerState, float], but: WorkerState | None = None) -> float:
-        """Return what a wake takes by what a start took: all of it but to fetch the files."""
+        """Return a wake's expected duration: a start's without the fetch."""
         return sum([s for phase, s in expected.items() if phase in _START[1:] and phase is not but])
 
 

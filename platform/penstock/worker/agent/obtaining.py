@@ -1,4 +1,4 @@
-"""Gets a version's copy in a thread that does not delay the process's exit: a fetch may take minutes."""
+"""Fetches a version in a daemon thread, which does not delay exit: a fetch may take minutes."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from penstock.worker.artifacts.progress import Progress
 async def obtained(
     obtain: Callable[[Watch], Copy], on_phase: Callable[[WorkerState], None], on_progress: Callable[[Progress], None]
 ) -> Copy:
-    """Return what ``obtain`` returns, or raise what it raises; the callbacks are called in this loop."""
+    """Return the result of ``obtain``, or raise its error; callbacks run in this event loop."""
     loop = asyncio.get_running_loop()
 
     def phase(state: WorkerState) -> None:
@@ -28,12 +28,12 @@ async def obtained(
 
 
 def quietly(obtain: Callable[[VersionId, Watch], Copy]) -> Callable[[VersionId], Awaitable[Copy]]:
-    """Return a getter of any version's copy that works in a thread and reports no progress."""
+    """Return a fetch in a thread without progress reports."""
     return lambda version: _in_thread(lambda: obtain(version, Watch()))
 
 
 async def _in_thread(work: Callable[[], Copy]) -> Copy:
-    """Run blocking work, and return the copy that comes of it."""
+    """Run blocking work; return its copy."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Copy] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Remembers how long the phases of a version's last start took, so that the next one can say when it will be ready."""
+"""Remembers the durations of a version's last start, to predict the next."""
 
 import json
 import os
@@ -19,9 +19,9 @@ class PhaseMemory:
         self._folder = folder
 
     def recall(self, version: VersionId, *, is_warm: bool = False) -> dict[WorkerState, float]:
-        """Return seconds by phase; empty if unknown.
+        """Return seconds by phase, empty if unknown.
 
-        ``is_warm``: the last start's long wait is not needed again (``Launcher.is_warm``).
+        ``is_warm``: the imports that the last start may have waited for are done (``Launcher.is_warm``).
         """
         with suppress(OSError, ValueError, AttributeError, TypeError):
             raw = json.loads(self._path(version).read_text())
@@ -33,7 +33,7 @@ class PhaseMemory:
         return {}
 
     def keep(self, version: VersionId, took_s: Mapping[WorkerState, float], awaited_s: float = 0.0) -> None:
-        """Remember, and how much of it was a wait for the parent's imports; a full disk is no reason to fail."""
+        """Store the durations, and the part that was a wait for imports; a full disk is no failure."""
         path = self._path(version)
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A worker's identity, and the ports its agent works with: put together by the composition root."""
+"""A worker's identity and its agent's ports, put together by the composition root."""
 
 import random
 import ssl
@@ -18,6 +18,8 @@ from penstock.worker.engines.process import Files, Launcher
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
+    """The worker's identity and timeouts."""
+
     worker: WorkerId
     version: VersionId
     url: str
@@ -41,7 +43,7 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """What the agent works with. ``obtain`` blocks; ``plan`` says how to run a version's copy."""
+    """The agent's ports. ``obtain`` blocks; ``plan`` gives a copy's launch plan."""
 
     obtain: Callable[[VersionId, Watch], Copy]
     plan: Callable[[Copy], LaunchPlan]

@@ -1,7 +1,7 @@
-"""A worker's order to sleep: close the gate, let running requests end, and say when nothing runs any more.
+"""Carries out an order to sleep: close the gate, let running requests end, report when idle.
 
-A stream is bounded by its own deadline alone; an order to serve that comes meanwhile opens the gate again. It must not
-know how an engine gives its memory back, nor why it is ordered.
+A stream is bounded by its own deadline only; an order to serve meanwhile opens the gate again. It must not know how an
+engine frees memory, nor why orders are given.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _LOOK_S = 0.05
 
 @dataclass(slots=True)
 class Desire:
-    """What the controller wants of this worker, as it was last heard: to serve, or to sleep."""
+    """The controller's last order: serve or sleep."""
 
     _sleep: asyncio.Event = field(default_factory=asyncio.Event)
     _serve: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,7 +46,7 @@ class Desire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """``closed`` is called before the gate closes, ``opened`` when it is open again."""
+    """``closed`` is called before the gate closes, ``opened`` after it has opened again."""
 
     desire: Desire
     client: GateClient
@@ -54,7 +54,7 @@ class Resting:
     opened: Callable[[], None]
 
     async def unless_still(self, watching: Coroutine[Any, Any, EngineLost]) -> EngineLost | None:
-        """Return how the engine was lost; None once it is to sleep and nothing runs behind its closed gate."""
+        """Return how the engine was lost; None once it is ordered to sleep and idle behind the closed gate."""
         watch, still = asyncio.ensure_future(watching), asyncio.ensure_future(self._until_still())
         try:
             await asyncio.wait({watch, still}, return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +75,7 @@ class Resting:
             self.opened()
 
     async def _is_still(self) -> bool:
-        """Close the gate and wait until nothing runs behind it; False if the worker is to serve before."""
+        """Close the gate and wait until nothing runs; False if an order to serve comes first."""
         while self.desire.is_sleep:
             with suppress(OSError, EngineError):
                 if not (await self.client.rest(on=True)).inside:
@@ -86,7 +86,7 @@ class Resting:
         return False
 
     async def _open(self) -> None:
-        """Open the gate, however long that takes: the engine's watcher sees whether it lives."""
+        """Open the gate, retrying; the engine's watch sees whether it lives."""
         while True:
             with suppress(OSError, EngineError):
                 await self.client.rest(on=False)

@@ -1,6 +1,6 @@
-"""One engine from its start to its end: wait until it is up, warm it, question it, then watch that it works.
+"""One engine from start to end: wait until it is up, warm it up, test it, watch it.
 
-It must not know the worker's life or the controller; it says how far it is and what went wrong.
+It must not know the worker's life or the controller; it reports progress and faults.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class AnswersWrong(PenstockError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often to look and how long to wait, in seconds."""
+    """Intervals and timeouts, seconds."""
 
     look_every_s: float = 1.0
     probe_every_s: float = 2.0
@@ -52,6 +52,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
+    """Callbacks on the engine's progress."""
+
     compiling: Callable[[], None]
     load: Callable[[Load], None]
     probed: Callable[[float], None]
@@ -68,7 +70,7 @@ class Running:
         self._evidence = Evidence(engine.pid, self._log)
 
     async def wake(self, hooks: Hooks) -> None:
-        """Have an engine that sleeps in its process take its memory back; raises ``EngineLost``."""
+        """Reload a sleeping engine's memory; raises ``EngineLost``."""
         try:
             await self._or_its_end(self.client.wake(), hooks)
         except (OSError, EngineError) as error:
@@ -79,14 +81,14 @@ class Running:
     ) -> None:
         """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``.
 
-        Where callers wait for it, golden prompts are all that it is asked: shapes would cost them more than they save.
+        With callers waiting only golden prompts are asked: warm-up shapes would cost them more than they save.
         """
         await self._or_its_end(self._up(hooks), hooks)
         on_up()
         await self._or_its_end(self._warm(manifest, shapes=not is_awaited), hooks)
 
     async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
-        """Return what went wrong, when it does."""
+        """Return the fault that ends the watch."""
         try:
             await self._or_its_end(self._look_after(manifest, hooks), hooks)
         except EngineLost as lost:
@@ -94,7 +96,7 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Do the work unless the process ends before."""
+        """Do the work unless the process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -154,7 +156,7 @@ class Running:
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
-        """Take one reading, for the watchdog and for the gate; tell whether the engine is idle."""
+        """Read the engine for watchdog and gate; return whether it is idle."""
         numbers = await self._numbers(timeout_s)
         marker, now = numbers.progress if numbers else None, self._clock.monotonic()
         moved = dog.has_moved(marker)
@@ -166,7 +168,7 @@ class Running:
         return is_idle
 
     async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
-        """Return the engine's own numbers, None without an answer."""
+        """Return the engine's numbers, None without an answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
                 raise EngineLost(Cause.CRASH, self._how_its_core_ended())
@@ -179,7 +181,7 @@ class Running:
         return "the engine says that its core is dead" if code is None else f"the engine's core {how_it_ended(code)}"
 
     async def _tell(self, numbers: EngineNumbers, hooks: Hooks, timeout_s: float, *, still: bool) -> bool:
-        """Give the gate the reading, and take its load; tell whether nothing is in flight."""
+        """Send the gate the reading and take its load; return whether nothing is in flight."""
         try:
             state = await self.client.observe(numbers, timeout_s, still=still)
         except (OSError, EngineError):
@@ -188,7 +190,7 @@ class Running:
         return state.in_flight == 0
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
-        """Tell whether the engine did it in time; what it did not do, the counters say."""
+        """Return whether the probe was answered in time; counters tell the rest."""
         began = self._clock.monotonic()
         try:
             await self.client.probe(manifest.task, timeout_s)

@@ -1,6 +1,6 @@
-"""What a worker shows: its metrics, and the pages of its own small server.
+"""A worker's metrics, and the pages of its small server.
 
-The page of metrics is put together of three: the agent's own, the gate's, and the engine's in the platform's names.
+The metrics page joins the agent's, the gate's, and the engine's in the platform's names.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class WorkerMetrics:
-    """The agent's own metrics, bound to its version."""
+    """The agent's metrics, bound to its version."""
 
     def __init__(self, version: VersionId, worker: WorkerId, zone: str) -> None:
         self.metrics = Metrics(CATALOGUE)
@@ -54,7 +54,6 @@ class WorkerMetrics:
         self.metrics.histogram(names.PHASE_SECONDS).labels(self._version, timing.phase).observe(timing.seconds)
 
     def restart(self, cause: Cause) -> None:
-        """Count an engine that had to be started again."""
         self._restarts[cause].inc()
 
     def probed(self, seconds: float) -> None:
@@ -78,7 +77,7 @@ def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: Ga
 
 
 async def _or(reading: Awaitable[T], default: T) -> T:
-    """Return the reading, or the default while the engine is not there."""
+    """Return the reading, or the default without an engine."""
     try:
         return await reading
     except OSError:

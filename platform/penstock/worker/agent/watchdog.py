@@ -1,12 +1,11 @@
-"""When an engine counts as hung: a pure policy over its counters and the activity of its processes.
+"""Decides when an engine counts as hung, from its counters and its processes' activity. Pure.
 
-Moving counters are work; a busy engine may take long for one request and is left alone. If they stand still, the
-engine's activity decides how long that is believed in:
+Moving counters are progress; one request may take long. Without progress the activity sets the patience:
 
-* none, seen over two looks: it is frozen or deadlocked, and found after ``still_s``;
-* work: a step on a slow machine, a template, a grammar; believed for ``working_s``, or for some of its own usual steps;
-* compiling: believed for ``compiling_s``;
-* unknown, because of a missed look, a core without work from its server, or a watchdog without a core: like work.
+* none over two looks: frozen or deadlocked, found after ``still_s``;
+* work (a step on a slow machine, a template, a grammar): ``working_s``, or some of the engine's usual steps;
+* compiling: ``compiling_s``;
+* unknown (first look, server without core work, starved watchdog): like work.
 
 Seconds in which the agent itself did not run (a suspended machine) do not count.
 Trade-off: an endless loop looks like work, and is found that much later than a deadlock.
@@ -31,7 +30,7 @@ _LEARNING = 0.2
 
 
 class Doing(StrEnum):
-    """What an engine does while its counters stand still."""
+    """Activity of an engine without progress."""
 
     RESTING = "resting"
     """It has nothing to do, and answered its last probe."""
@@ -42,7 +41,7 @@ class Doing(StrEnum):
 
 
 def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool) -> Doing:
-    """Judge two readings: of an engine that answers its core's, of one that doesn't its server's."""
+    """Judge two readings: the core's of an engine that answers, else the server's."""
     if now.compiles:
         return Doing.COMPILING
     if (now.core if answers else now.server).wants_core:
@@ -65,7 +64,7 @@ def _is_busy(before: Activity, now: Activity, elapsed_s: float, part: float = BU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How many seconds without progress are believed in, by what the engine does meanwhile."""
+    """Seconds without progress allowed, by activity."""
 
     still_s: float
     working_s: float
@@ -73,7 +72,7 @@ class Patience:
 
     @classmethod
     def of(cls, still_s: float) -> Self:
-        """Return what follows from the patience with an engine that does nothing."""
+        """Return the patience derived from that with an inactive engine."""
         return cls(still_s=still_s, working_s=6.0 * still_s, compiling_s=30.0 * still_s)
 
 
@@ -86,11 +85,11 @@ class Watchdog:
         self._step_s = 0.0
 
     def has_moved(self, marker: object) -> bool:
-        """Tell whether the engine worked since the last look: its marker is another one. None is no answer."""
+        """Return whether the progress marker changed since the last look; None means no answer."""
         return marker is not None and marker != self._marker
 
     def look(self, marker: object, did: Doing, now: float) -> None:
-        """Take a reading; ``did`` counts if nothing has moved. One look counts at most half of ``still_s``."""
+        """Add a reading; ``did`` counts without progress. One look counts at most half of ``still_s``."""
         elapsed_s = min(now - self._looked_at, self._patience.still_s / 2)
         self._looked_at = now
         if self.has_moved(marker):
@@ -106,7 +105,7 @@ class Watchdog:
 
     @property
     def verdict(self) -> str:
-        """Why the engine counts as hung; empty if it does not."""
+        """Reason why the engine counts as hung; empty if it does not."""
         for did, most_s in self._most_s().items():
             if self._seconds[did] >= most_s:
                 return f"no progress for {self.silent_s:.1f} s, {did} for {self._seconds[did]:.1f} s of them"

@@ -15,7 +15,7 @@ MAX_HEAD_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; header names are lower case."""
+    """A reply; header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -24,6 +24,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
+    """One request."""
+
     url: str
     method: str = "GET"
     headers: Mapping[str, str]
@@ -34,7 +36,7 @@ class Call:
 
 
 async def send(call: Call) -> Answer:
-    """Make the call; raises ``OSError`` (also for time-outs and answers that make no sense)."""
+    """Make the call; raises ``OSError`` (timeouts and malformed answers included)."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:
@@ -83,10 +85,9 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """Keep a port for a child that will listen on it, for as long as the socket is open; 0 takes a free one.
+    """Reserve a port for a child that will listen on it, while the socket is open; 0 takes a free one.
 
-    Bound and not listening, with ``SO_REUSEADDR``: the child's own bind with that option works, no other process gets
-    it.
+    Bound without listening, with ``SO_REUSEADDR``: the child's own bind with that option succeeds, others fail.
     """
     kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""The files of a version on their way to the engine: fetched, checked, kept on the node.
+"""A version's files on their way to the engine: fetched, verified, cached on the node.
 
-The store and the signature are ports. Nothing unverified leaves.
+Store and signature check are ports. Nothing unverified leaves this room.
 """

@@ -1,10 +1,10 @@
-"""A node's copies of versions: one folder each, the least recently used give way, those in use never do.
+"""A node's cache of versions: one folder each, LRU eviction, never one in use.
 
-``DIGEST/`` a complete copy · ``.DIGEST.part/`` on its way · ``.DIGEST.sig`` its signature ·
-``.DIGEST.lock`` held during a fetch · ``.DIGEST.use`` held shared by each process that uses the copy; its time is that
-of the last use. Locks are the kernel's (``flock``): they end with the process, however it ends.
+``DIGEST/`` complete copy · ``.DIGEST.part/`` in progress · ``.DIGEST.sig`` signature · ``.DIGEST.lock`` held while
+fetching · ``.DIGEST.use`` held shared by each process that uses the copy; its mtime is the last use. Locks are the
+kernel's (``flock``) and end with the process.
 
-Trade-off: recency is per version, not per file; a version is either here or not.
+Trade-off: recency is per version, not per file.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ READ_ONLY = 0o444
 
 
 class Hold:
-    """The right to use a copy: while any process has one, the copy is not removed to make room."""
+    """A process's use of a copy, which protects it from eviction."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -35,7 +35,7 @@ class Hold:
         os.utime(path)
 
     def release(self) -> None:
-        """Give it back; a second time changes nothing."""
+        """Release it; a second call changes nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -57,6 +57,8 @@ class Entry:
 
 
 class NodeCache:
+    """All copies of one node, shared by its workers."""
+
     def __init__(self, root: Path, *, budget_bytes: int) -> None:
         self._root, self._budget_bytes = root, budget_bytes
         root.mkdir(parents=True, exist_ok=True)
@@ -65,16 +67,15 @@ class NodeCache:
         return self._root / digest
 
     def staging(self, digest: str) -> Path:
-        """Return the folder of an unfinished copy."""
         return self._root / f".{digest}.part"
 
     def signature(self, digest: str) -> Path:
-        """Return the path of the copy's signature: beside it, since the signature covers the whole folder."""
+        """Return the signature's path: beside the folder, all of which it covers."""
         return self._root / f".{digest}.sig"
 
     @contextmanager
     def fetching(self, digest: str) -> Iterator[None]:
-        """Wait for the right to fetch this version: one fetch per node."""
+        """Wait for the exclusive right to fetch this version on this node."""
         path = self._root / f".{digest}.lock"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -84,13 +85,13 @@ class NodeCache:
             os.close(fd)
 
     def hold(self, digest: str) -> Hold:
-        """Mark the version as used by this process, now."""
+        """Mark the version as in use by this process."""
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:
-        """Turn the finished staging folder into the copy, in one step; its files are made read-only.
+        """Rename the finished staging folder to the copy; files become read-only.
 
-        Folders stay their owner's to change, so that a home can be removed with the rights that made it.
+        Folders stay writable for their owner, so that a home can be removed.
         """
         self.drop(digest)
         for path in self.staging(digest).rglob("*"):
@@ -99,16 +100,16 @@ class NodeCache:
         return self.staging(digest).rename(self.folder(digest))
 
     def drop(self, digest: str) -> None:
-        """Remove a copy even if it is in use: it is damaged. Processes that have its files open keep them."""
+        """Remove a damaged copy, even one in use; processes keep the files that they have open."""
         trash = self._root / f".trash.{uuid4().hex}"
         with suppress(FileNotFoundError):
             self.folder(digest).rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
 
     def make_room(self, need_bytes: int) -> None:
-        """Remove least recently used copies until budget and disk have room, or raise ``StoreUnavailable``.
+        """Evict least recently used copies until budget and disk have room; raises ``StoreUnavailable``.
 
-        A version larger than the budget is let in alone: refusing to serve it would not help.
+        A version larger than the budget is admitted alone rather than never served.
         """
         if not self._fits(need_bytes):
             self._sweep()
@@ -120,6 +121,7 @@ class NodeCache:
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
     def entries(self) -> list[Entry]:
+        """Return the copies, least recently used first."""
         found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
         return sorted(found, key=lambda entry: entry.used_at)
 
@@ -135,7 +137,7 @@ class NodeCache:
                 self.signature(digest).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """Remove leftovers of killed processes: copies half removed, and half fetched ones without a running fetch."""
+        """Remove half-removed copies and abandoned partial fetches of killed processes."""
         for path in self._root.glob(".trash.*"):
             shutil.rmtree(path, ignore_errors=True)
         for path in self._root.glob(".*.part"):
@@ -155,7 +157,7 @@ class NodeCache:
 
 @contextmanager
 def _unless_locked(path: Path) -> Iterator[bool]:
-    """Yield True while holding this lock alone, False if another process has it."""
+    """Yield True while holding the lock exclusively, False if another process has it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Fetches files by digest: ranges of all files in parallel, written and hashed in order.
+"""Fetches files by digest: parallel ranges, written and hashed in order.
 
-Trade-off: ranges are fetched ahead and wait in memory (``streams + 1`` segments at most) until they are next.
-In return an unfinished file is always a prefix, which makes resuming trivial and the digest a by-product of writing.
+Trade-off: ranges fetched ahead wait in memory (at most ``streams + 1``). In return an unfinished file is always a
+prefix: resuming is trivial and the digest comes with writing.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ STREAMS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A range of one file; the last one of a file completes it."""
+    """A range of one file; the last one completes it."""
 
     file: Artifact
     start: int
@@ -35,7 +35,7 @@ class Segment:
 
 
 def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Iterator[Segment]:
-    """Cut what is missing of each file into ranges, in order; a file with nothing missing still gets its last one."""
+    """Return the missing ranges of each file in order; a complete file still gets its last one."""
     for file in files:
         start = bytes_there(folder, file)
         while True:
@@ -47,6 +47,8 @@ def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Ite
 
 
 class Fetcher:
+    """Copies files from a source into a folder."""
+
     def __init__(
         self, source: ArtifactSource, clock: Clock, *, streams: int = STREAMS, segment_bytes: int = SEGMENT_BYTES
     ) -> None:
@@ -54,11 +56,13 @@ class Fetcher:
         self._streams, self._segment_bytes = streams, segment_bytes
 
     def fetch(self, files: Sequence[Artifact], folder: Path, on_progress: OnProgress = silent) -> None:
-        """Bring all files, or raise.
+        """Fetch all files.
 
-        A file with a wrong digest is fetched once more from its beginning: a former run's part, or bytes on the wire,
-        may be damaged. Wrong twice means that the store is, and raises ``ArtifactRefused``. ``StoreUnavailable`` means
-        a full disk or an absent store; the unfinished files stay for the next try.
+        A file with a wrong digest is fetched once more from its start: an earlier run or the network may have damaged
+        it. Wrong
+        twice means a damaged store: ``ArtifactRefused``. ``StoreUnavailable`` means a full disk or an unreachable
+        store;
+        unfinished files stay for the next try.
         """
         missing = [file for file in files if not (folder / file.path).is_file()]
         total = sum(file.size_bytes for file in files)
@@ -75,6 +79,7 @@ class Fetcher:
             )
 
     def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
+        """Fetch and write; return the files with a wrong digest."""
         wrong: list[Artifact] = []
         part: Part | None = None
         try:
@@ -92,7 +97,7 @@ class Fetcher:
         return wrong
 
     def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:
-        """Yield segments with their bytes in order, while the next ones are on their way."""
+        """Yield segments with their bytes in order, while the next ones are fetched."""
         on_the_way: deque[tuple[Segment, Future[bytes]]] = deque()
         pool = ThreadPoolExecutor(self._streams, thread_name_prefix="fetch")
         try:

@@ -1,4 +1,4 @@
-"""A node's way to a version: from its cache if that is sound, from the store if not, and never unverified."""
+"""Gets a version on a node: from its cache if sound, else from the store, never unverified."""
 
 import shutil
 from collections.abc import Callable
@@ -27,13 +27,12 @@ class Copy:
     hold: Hold
 
 
-def no_phase(_: WorkerState) -> None:
-    """Ignore phases."""
+def no_phase(_: WorkerState) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Listeners to an ``obtain``: phases as they begin, bytes as they come."""
+    """Observer of an ``obtain``: phases and bytes."""
 
     phase: Callable[[WorkerState], None] = no_phase
     progress: OnProgress = silent
@@ -41,16 +40,19 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
+    """Cache, source and verifier of one node."""
+
     source: ArtifactSource
     cache: NodeCache
     fetcher: Fetcher
     verifier: SignatureVerifier
 
     def obtain(self, digest: str, watch: Watch | None = None) -> Copy:
-        """Return a verified copy, or raise ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
+        """Return a verified copy; raises ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
 
-        Blocks, for minutes if weights are large: call it in a thread. Several workers of one node share one fetch. A
-        damaged copy in the cache is fetched again; a damaged store is refused.
+        Blocks for minutes for large weights: call it in a thread. Workers of a node share one fetch. A damaged copy is
+        fetched
+        again; a damaged store is refused.
         """
         try:
             with self.cache.fetching(digest):
@@ -95,7 +97,7 @@ class Node:
         return manifest
 
     def _fetch(self, digest: str, on_progress: OnProgress) -> Path:
-        """Bring the files into the staging folder, which has only this version's files in it."""
+        """Fetch the files into the staging folder, which holds this version's files only."""
         raw = self.source.read_small(digest)
         manifest = read_manifest(raw, digest)
         staging = self.cache.staging(digest)

@@ -1,6 +1,6 @@
-"""One file on its way to disk: ``NAME.part`` is always a prefix of it, so a restart continues the last run.
+"""One file in progress: ``NAME.part`` is always a prefix of it, so a restart resumes.
 
-The digest is computed while bytes are written; a file gets its name only if it is right.
+The digest is computed while writing; a file gets its name only if it is right.
 """
 
 import errno
@@ -18,12 +18,11 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def part_of(folder: Path, file: Artifact) -> Path:
-    """Return the path of the unfinished file."""
     return folder / (file.path + SUFFIX)
 
 
 def bytes_there(folder: Path, file: Artifact) -> int:
-    """Return how many bytes of a file are on disk, finished or not; 0 if they can't be its beginning."""
+    """Return a file's bytes on disk, finished or not; 0 if they cannot be its beginning."""
     for path in (folder / file.path, part_of(folder, file)):
         if path.is_file():
             size = path.stat().st_size
@@ -32,7 +31,7 @@ def bytes_there(folder: Path, file: Artifact) -> int:
 
 
 def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
-    """Return the error that names the folder, what is needed and what is free."""
+    """Return the error with folder, needed and free bytes."""
     free = shutil.disk_usage(folder).free
     return StoreUnavailable(
         f"no room in {folder}: {need_bytes:,} bytes needed, {free:,} free; "
@@ -41,14 +40,14 @@ def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
 
 
 def explained(folder: Path, error: OSError, need_bytes: int = 0) -> StoreUnavailable:
-    """Return what an operating system's error on this folder means."""
+    """Return the platform's error for an operating system's error on this folder."""
     if error.errno in _NO_ROOM:
         return no_room(folder, need_bytes)
     return StoreUnavailable(f"can't write to {folder}: {error.strerror or error}")
 
 
 class Part:
-    """An open ``.part`` file; ``finish`` gives it its name if the digest is right."""
+    """An open ``.part`` file; ``finish`` renames it if the digest is right."""
 
     def __init__(self, folder: Path, file: Artifact) -> None:
         self._folder, self._file = folder, file
@@ -64,7 +63,7 @@ class Part:
         self.offset = self._out.tell()
 
     def close(self) -> None:
-        """Let the file go; bytes that found no room were not counted."""
+        """Close the file; buffered bytes that no longer fit the disk were not counted."""
         try:
             self._out.close()
         except OSError as error:
@@ -72,7 +71,7 @@ class Part:
                 raise
 
     def append(self, data: bytes) -> None:
-        """Write the next bytes, or raise ``StoreUnavailable`` if the disk is full."""
+        """Write the next bytes; raises ``StoreUnavailable`` on a full disk."""
         try:
             self._out.write(data)
             self._out.flush()
@@ -82,7 +81,7 @@ class Part:
         self.offset += len(data)
 
     def finish(self) -> bool:
-        """Give the file its name and return True; remove it and return False if it is not the right one."""
+        """Rename the file and return True; for a wrong digest remove it and return False."""
         if self.offset != self._file.size_bytes or self._digest.hexdigest() != self._file.sha256:
             self._path.unlink()
             return False

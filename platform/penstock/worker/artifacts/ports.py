@@ -1,4 +1,4 @@
-"""Ports of this room: a store of artifacts, and a verifier of signatures.
+"""Ports: a source of artifacts, and a verifier of signatures.
 
 Calls block; the worker makes them off its event loop.
 """
@@ -8,24 +8,26 @@ from typing import Protocol
 
 
 class ArtifactSource(Protocol):
-    """A content-addressed store, read by digest; what comes out is not believed before it is hashed."""
+    """A content-addressed store; its bytes are trusted only after hashing."""
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Return up to ``length`` bytes of a blob from ``start``, or raise ``ArtifactRefused`` if there is none."""
+        """Return up to ``length`` bytes of a blob from ``start``; raises ``ArtifactRefused`` if there is no such
+        blob.
+        """
         ...
 
     def read_small(self, sha256: str) -> bytes:
-        """Return a whole small blob (a manifest), digest checked."""
+        """Return a small blob (a manifest), digest checked."""
         ...
 
     def signature(self, digest: str) -> bytes | None:
-        """Return the signature of a version, None without one."""
+        """Return a version's signature, None without one."""
         ...
 
 
 class SignatureVerifier(Protocol):
-    """Knows the public key that versions must be signed with."""
+    """Holds the public key that versions must be signed with."""
 
     def verify(self, folder: Path, signature: bytes) -> None:
-        """Return if every file is signed and unchanged and none is extra; else raise ``ArtifactRefused``."""
+        """Raise ``ArtifactRefused`` unless every file is signed and unchanged and none is extra."""
         ...

@@ -1,4 +1,4 @@
-"""How far a fetch is: bytes, rate, time left."""
+"""Progress of a fetch: bytes, rate, time left."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ REPORT_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A fetch at one moment. ``eta_s`` is 0 when done, and infinite while nothing has come."""
+    """A fetch at one moment. ``eta_s`` is 0 when done, infinite before the first byte."""
 
     bytes_done: int
     bytes_total: int
@@ -27,12 +27,11 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
-def silent(_: Progress) -> None:
-    """Ignore progress."""
+def silent(_: Progress) -> None: ...
 
 
 class Meter:
-    """Counts bytes, reports at most every ``REPORT_EVERY_S``. Bytes that a former run fetched don't count as speed."""
+    """Counts bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count as speed."""
 
     def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:
         self._total, self._already, self._clock, self._on_progress = total, already, clock, on_progress
@@ -41,7 +40,7 @@ class Meter:
         self._reported_at = float("-inf")
 
     def add(self, count: int) -> None:
-        """Count bytes that just came; a negative count takes back what turned out to be damaged."""
+        """Count new bytes; a negative count withdraws damaged ones."""
         self._fetched += count
         now = self._clock.monotonic()
         if now - self._reported_at >= REPORT_EVERY_S or self._already + self._fetched >= self._total:
@@ -49,6 +48,7 @@ class Meter:
             self._on_progress(self.progress(now))
 
     def progress(self, now: float) -> Progress:
+        """Return the progress at monotonic second ``now``."""
         elapsed = now - self._began
         rate = max(0, self._fetched) / elapsed if elapsed > 0 else 0.0
         return Progress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)

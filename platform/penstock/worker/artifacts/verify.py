@@ -1,4 +1,4 @@
-"""The last word before weights reach an engine: is this folder the version, whole, signed, and of a kind we serve?"""
+"""Last check before weights reach an engine: the folder is the version, complete, signed, of a served kind."""
 
 import hashlib
 from pathlib import Path
@@ -14,7 +14,7 @@ UNSIGNED = "the version is not signed: push it again, `penstock models push` sig
 
 
 def read_manifest(raw: bytes, digest: str) -> Manifest:
-    """Return the manifest with these bytes, or raise ``ArtifactRefused`` if its digest is another."""
+    """Decode the manifest; raises ``ArtifactRefused`` if the bytes have another digest."""
     if hashlib.sha256(raw).hexdigest() != digest:
         raise ArtifactRefused(f"{MANIFEST} was altered: its SHA-256 is not the version's digest {digest}")
     try:
@@ -26,9 +26,9 @@ def read_manifest(raw: bytes, digest: str) -> Manifest:
 
 
 def verify(folder: Path, digest: str, signature: bytes | None, verifier: SignatureVerifier) -> Manifest:
-    """Return the manifest of a folder that may be loaded, or raise ``ArtifactRefused`` saying which file and why.
+    """Return the manifest of a loadable folder; raises ``ArtifactRefused`` with file and reason.
 
-    The signature covers every file (OpenSSF Model Signing); hashing them is nearly all of the time this takes.
+    The signature covers every file (OpenSSF Model Signing); hashing takes nearly all of the time.
     """
     path = folder / MANIFEST
     if not path.is_file():

@@ -1,1 +1,1 @@
-"""Requests of classic models computed together: pure policies, one thin collector; it knows neither torch nor HTTP."""
+"""Batching of classic models' requests: pure policies and one thin collector, without torch or HTTP."""

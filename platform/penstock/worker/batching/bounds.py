@@ -1,10 +1,10 @@
-"""How long one batch may take: a batch that has begun can't be taken back, and the next item waits for it. Pure.
+"""Maximum length of a batch: a running batch cannot be taken back, and later requests wait for it. Pure.
 
-Alone, a tenant's batches take half of the promise, so that an item that comes meanwhile is not late for that alone.
-Beside others, each tenant has as many items in a batch as take an eighth, or one and a half times a single item if that
-is more: a device that computes many about as fast as one gets many, one that gains nothing gets one.
+A tenant alone gets batches of half the time that the SLO allows, so that a newcomer is not late for that reason alone.
+Beside others each tenant's part of a batch takes at most an eighth of it, or 1.5 times a single item if that is more: a
+device that gains from batching still gets large batches, another one single items.
 
-Trade-off (ADR 0078): small batches lose a part of the gain of full ones while one tenant floods beside others.
+Trade-off (ADR 0078): small batches lose part of the gain of full ones while one tenant floods beside others.
 """
 
 from penstock.worker.batching.compute import Computes
@@ -19,7 +19,7 @@ SINGLE = 1.5
 
 
 def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
-    """Return how many of ``most`` items a batch may have; one of a kind that was never measured."""
+    """Return the maximum items of a batch, at most ``most``; one for an unmeasured bucket."""
     key = group.key
     if not settings.slo_s or most == 1:
         return most

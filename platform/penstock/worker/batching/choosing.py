@@ -1,11 +1,12 @@
-"""The order of items, and those computed at once if not all can be in time together. Pure.
+"""Orders waiting items, and selects a batch if not all can meet their deadlines. Pure.
 
-Between tenants the one with least virtual time is first, within a tenant the item that must start first, within a class
-the oldest. A smaller batch ends sooner; a larger one does more in a second. Of a few sizes the one counts after which
-most items are in time, later batches included. Items that can't be in time are told so now, and cost the others
+The tenant with the least device time goes first; within a tenant the item with the earliest latest start; within a
+class
+the oldest. Smaller batches end sooner, larger ones have more throughput: of a few sizes the one is taken after which
+most items are in time, later batches included. Items that cannot be in time are refused now and cost the others
 nothing.
 
-Trade-off: looking a few batches ahead at eight sizes, and not at all 2^n partitions of the waiting items.
+Trade-off: it looks a few batches ahead at eight sizes, not at all 2^n partitions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +25,7 @@ Seconds = Callable[[int], float]
 
 
 class Room(NamedTuple):
-    """How many items a batch may have, of all and of each class."""
+    """Maximum items of a batch, in all and per class."""
 
     items: int
     interactive: int
@@ -32,7 +33,7 @@ class Room(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Items to compute, items late for good, and the number of all that are in time if it goes on like this."""
+    """Items to compute, items that will be late in any case, and the number of all that are in time on this course."""
 
     taken: Sequence[Waiting]
     late: Sequence[Waiting]
@@ -40,9 +41,9 @@ class Chosen(NamedTuple):
 
 
 def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[float]) -> list[Waiting]:
-    """Return the items by the time at which they must start; ``windows`` are how long the classes may wait.
+    """Return items by latest start; ``windows`` are the classes' longest waits.
 
-    An item behind another of its tenant and class pulls that one forward, and does not pass it.
+    An urgent item behind one of its own tenant and class pulls that one forward, without passing it.
     """
     behind: dict[tuple[TenantId, bool], float] = {}
     due: dict[Waiting, float] = {}
@@ -57,9 +58,9 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 def in_fair_turn(
     turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
 ) -> Sequence[Waiting]:
-    """Return the items so that tenants alternate by virtual time, each item adding ``each_s`` over its weight.
+    """Return these, alternating between tenants by virtual time, which grows by these seconds per item.
 
-    The order within a tenant stays. Spare items fill the rest.
+    A tenant's own order is kept. Spare items fill what others leave.
     """
     next_at: dict[TenantId, float] = {}
     places: dict[Waiting, float] = {}
@@ -72,9 +73,9 @@ def in_fair_turn(
 
 
 def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> Chosen:
-    """Return the ordered items to compute now.
+    """Select items of this order to compute now.
 
-    If none can be in time as many go as there is room for: the belief may be wrong, and only a batch can tell.
+    If none can be in time a full batch is taken: the estimate may be wrong, and only a batch can tell.
     """
     most, _ = _split(turn, room)
     if len(most) == len(turn) and _are_in_time(turn, now + seconds(len(turn))):
@@ -91,7 +92,7 @@ def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) ->
 
 
 def count_in_time(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> int:
-    """Return how many of these are in time if they are computed in full batches from a second on, in turn."""
+    """Return how many of these meet their deadline in full batches from a second on, in order."""
     found = 0
     for _ in range(_AHEAD):
         turn = [one for one in turn if one.deadline_at >= now + seconds(1)]
@@ -108,7 +109,7 @@ def _are_in_time(batch: Sequence[Waiting], end: float) -> bool:
 
 
 def _split(turn: Sequence[Waiting], room: Room) -> tuple[list[Waiting], list[Waiting]]:
-    """Return the items that have room in a batch, and the rest."""
+    """Return the items that fit a batch, and the rest."""
     batch, rest, left = list[Waiting](), list[Waiting](), [room.interactive, room.offline]
     for one in turn:
         if len(batch) < room.items and left[one.is_offline]:

@@ -1,6 +1,7 @@
 """The batcher: items in, results out, one batch after another on a device behind a port.
 
-It joins the policies and owns what they must not: the event loop's timer and tasks. It must not know torch or HTTP.
+It joins the policies and owns the event loop's timers and tasks, which policies must not. It knows neither torch nor
+HTTP.
 """
 
 import asyncio
@@ -24,12 +25,11 @@ LEAST_LOOK_S = 1e-3
 """It looks again no sooner: less than the loop's timers can tell (uvloop's tell milliseconds) would be now, again."""
 
 
-def _to_nobody(_: object) -> None:
-    """Ignore the news."""
+def _to_nobody(_: object) -> None: ...
 
 
 class Batcher:
-    """Of one device; an async context manager. All methods are of one event loop."""
+    """Batches for one device; an async context manager. All methods run on one event loop."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Batcher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send waiting items away; those being computed get their answers."""
+        """Refuse waiting items; running ones are answered."""
         self._closing = True
         self._disarm()
         for one in _entries(self.policy.clear()):
@@ -72,10 +72,11 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
+        """Number of waiting items."""
         return len(self.policy)
 
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
-        """Return what compute makes of an item; ``told`` hears in which batch it is, when that starts.
+        """Return an item's result; ``told`` gets its batch at the start.
 
         Raises ``DeadlineInQueue`` (it never ran), ``Quarantined``, ``Draining``, ``EngineError`` (it failed alone) or
         ``WorkerLost``.
@@ -110,6 +111,7 @@ class Batcher:
     # -- when ------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
+        """Start due batches, and set the timer for the policy's next look."""
         if self._closing:
             return
         self.policy.most_items = self._cap.most(now)
@@ -122,7 +124,7 @@ class Batcher:
         self._arm(decision.look_at, now)
 
     def _arm(self, at: float, now: float) -> None:
-        """Look again at that second, or sooner."""
+        """Set the timer to this second, unless it is set to an earlier one."""
         if at >= self._looks_at:
             return
         self._disarm()
@@ -135,13 +137,13 @@ class Batcher:
             self._timer, self._looks_at = None, inf
 
     def _turn(self) -> None:
-        """Look at the end of this turn of the loop."""
+        """Look at the end of this turn of the event loop."""
         if not self._looks_soon:
             self._looks_soon = True
             self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
-        """Look once at all that came in one turn of the loop: a burst is one batch, and not one item and the rest."""
+        """Look once at all arrivals of one turn of the loop: a burst is one batch, not one item and the rest."""
         self._looks_soon = False
         self._look(self._clock.monotonic())
 
@@ -163,6 +165,7 @@ class Batcher:
         self._tasks.create_task(self._run(taken, self._fired(batch, now)))
 
     async def _run(self, taken: Sequence[Entry], fired: Fired) -> None:
+        """Run one batch, then look for the next."""
         try:
             self._note(replace(fired, compute_s=await self._runner.through(taken)))
         finally:
@@ -188,5 +191,5 @@ class Batcher:
 
 
 def _entries(waiting: Sequence[object]) -> Sequence[Entry]:
-    """Return them as what the batcher gave to the policy: it puts nothing else in."""
+    """Narrow the policy's items to entries, the only kind that the batcher adds."""
     return cast("Sequence[Entry]", waiting)

@@ -1,11 +1,10 @@
-"""How long a batch takes, in quantiles by bucket and batch size, learned from what was measured. Pure.
+"""Predicts a batch's compute time, in quantiles by bucket and size, from measurements. Pure.
 
-Two factors: a curve for each bucket (its shape over batch sizes changes slowly, and never falls), and the pace of the
-device, which all buckets share and which the last few seconds tell. So a device that slows to half is noticed within
-some batches of any size, and every bucket and size knows.
+Two factors: a curve per bucket (its shape over sizes changes slowly and never falls), and the device's present pace,
+shared by all buckets. A device that slows to half is noticed within some batches of any size.
 
-Trade-off: jitter is taken as the same in proportion for all sizes; quantiles of each size apart would need more
-measurements of each than a few seconds have.
+Trade-off: jitter is assumed proportional for all sizes; quantiles per size would need more measurements than a few
+seconds give.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -28,6 +27,8 @@ _TAIL = 0.99
 
 
 class Computes:
+    """Predictions for one device."""
+
     def __init__(self, prior: Prior, most_items: int) -> None:
         self._prior, self._most = prior, most_items
         self._curves: OrderedDict[Key, Curve] = OrderedDict()
@@ -38,23 +39,25 @@ class Computes:
         self._half, self._tail = 1.0, UNMEASURED_TAIL
 
     def is_measured(self, key: Key) -> bool:
+        """Return whether a batch of this bucket was measured."""
         return key in self._curves
 
     def p50(self, key: Key, size: int) -> float:
-        """Return the median seconds of a batch."""
+        """Return the median seconds."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._half
 
     def p99(self, key: Key, size: int) -> float:
-        """Return the 99th percentile of a batch's seconds."""
+        """Return the 99th percentile, seconds."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
 
     def most_within(self, key: Key, seconds: float, most: int) -> int:
-        """Return how many items, one at least, a batch of ``most`` may have so that it probably takes no longer."""
+        """Return the largest size, one to ``most``, that probably takes no longer."""
         if self.p50(key, most) <= seconds:
             return most
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
+        """Add a measured batch that ended at second ``now``."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

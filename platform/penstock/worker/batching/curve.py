@@ -1,7 +1,7 @@
-"""Seconds of a batch by its size, at the device's usual pace: never less for more items. Pure.
+"""Compute time of a batch by size at the device's usual pace, never falling. Pure.
 
-Measurements are kept at a few sizes (knots) and drawn as straight lines between them; beyond them the belief's shape
-goes on. What noise turned round is pooled (pool adjacent violators: the nearest curve that never falls).
+Measurements are kept at a few sizes (knots), linear between them; beyond them the prior's shape continues. Noise that
+would make it fall is pooled (pool adjacent violators: the nearest curve that never falls).
 """
 
 from bisect import bisect_left
@@ -17,6 +17,8 @@ LEAST_S = 1e-6
 
 
 class Curve:
+    """Curve of one bucket."""
+
     __slots__ = ("_at", "_count", "_knots", "_prior", "_read", "_sizes")
 
     def __init__(self, prior: Prior, most_items: int) -> None:
@@ -41,6 +43,7 @@ class Curve:
         return read[i - 1] + (read[i] - read[i - 1]) * (size - left) / (right - left)
 
     def learn(self, size: int, seconds: float) -> None:
+        """Add a measured batch, at the usual pace."""
         knot = self._nearest(size)
         found = max(LEAST_S, seconds)
         if knot != size:

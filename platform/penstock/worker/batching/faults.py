@@ -1,7 +1,7 @@
-"""Faults of a device or an item: the compute port's errors, quarantine by digest, a cap on lack of memory.
+"""Faults of a device or an item: the compute port's errors, quarantine by digest, a cap after out-of-memory.
 
-Evidence before blame (ADR 0043): an item counts as poison if it failed alone again after others had succeeded, so a
-device that fails every item quarantines none. Pure.
+Evidence before blame (ADR 0043): an item counts as poison if it failed alone again after others had succeeded, so that
+a broken device quarantines nothing. Pure.
 """
 
 from collections import OrderedDict
@@ -24,7 +24,7 @@ class OutOfMemory(Exception):
 
 
 class ComputeLost(Exception):
-    """What computes is gone, with all that it had."""
+    """The computing process is gone, with all its work."""
 
 
 class Quarantined(BadRequest):
@@ -41,9 +41,7 @@ class _Suspect:
 
 
 class Quarantine:
-    """Items that fail alone again and again; of more than a thousand suspects the one seen longest ago is
-    forgotten.
-    """
+    """Inputs that fail alone repeatedly; of more than a thousand suspects the one seen longest ago is dropped."""
 
     def __init__(self) -> None:
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
@@ -53,7 +51,7 @@ class Quarantine:
         return len(self._suspects)
 
     def left_s(self, digest: bytes, now: float) -> float:
-        """Return for how long an item of this digest is not computed."""
+        """Return the remaining seconds of this digest's quarantine."""
         suspect = self._suspects.get(digest)
         if suspect is None:
             return 0.0
@@ -62,9 +60,11 @@ class Quarantine:
         return 0.0
 
     def succeeded(self) -> None:
+        """Note a computed batch: the device works."""
         self._successes += 1
 
     def failed_alone(self, digest: bytes, now: float) -> None:
+        """Note an item that failed in a batch of its own."""
         if not digest:
             return
         suspect = self._suspects.pop(digest, None)
@@ -79,11 +79,14 @@ class Quarantine:
 
 
 class MemoryCap:
+    """Largest batch that fits the device's memory, as far as known."""
+
     def __init__(self, whole: int) -> None:
         self._whole = whole
         self._halved, self._at = float(whole), 0.0
 
     def halve(self, size: int, now: float) -> None:
+        """Note a batch that did not fit."""
         self._halved, self._at = max(1.0, size / 2), now
 
     def most(self, now: float) -> int:

@@ -1,4 +1,4 @@
-"""What waits under one key: two classes, each in the order of coming, and how soon the next one is expected. Pure."""
+"""Waiting items of one key: two classes in order of arrival, and the next expected arrival. Pure."""
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator
@@ -12,7 +12,7 @@ ARRIVALS = 16
 
 
 class Group:
-    """One key's items. Everything that is done for each item costs O(1)."""
+    """One key's items; each operation on an item is O(1)."""
 
     __slots__ = ("_came", "earliest", "interactive", "key", "longest", "offline")
 
@@ -28,16 +28,17 @@ class Group:
         return len(self.interactive) + len(self.offline)
 
     def __iter__(self) -> Iterator[Waiting]:
+        """Yield the items, interactive ones first."""
         yield from self.interactive
         yield from self.offline
 
     def counts(self) -> Collection[int]:
-        """Return how many items of each tenant wait; O(n)."""
+        """Return the number of waiting items per tenant; O(n)."""
         return Counter(one.item.tenant for one in self).values()
 
     @property
     def last_came(self) -> float:
-        """The second at which the newest item came."""
+        """Second of the newest arrival."""
         return self._came[-1] if self._came else -inf
 
     def come(self, waiting: Waiting) -> None:
@@ -47,10 +48,7 @@ class Group:
         self.longest = max(self.longest, waiting.item.cost)
 
     def withdraw(self, gone: Waiting) -> bool:
-        """Take out an item whose caller has left; the others expect no further item for its sake.
-
-        Tell whether it was waiting.
-        """
+        """Remove an item whose caller left, and its arrival from the expected rate; return whether it waited."""
         if gone not in (self.offline if gone.is_offline else self.interactive):
             return False
         with suppress(ValueError):
@@ -59,16 +57,17 @@ class Group:
         return True
 
     def leave(self, *gone: Waiting) -> None:
-        """These wait no more, or never did."""
+        """Remove these, present or not."""
         for one in gone:
             (self.offline if one.is_offline else self.interactive).pop(one, None)
         self.earliest = min((one.deadline_at for one in self), default=inf)
         self.longest = max((one.item.cost for one in self), default=0)
 
     def oldest(self, *, offline: bool) -> Waiting | None:
+        """Return a class's oldest item."""
         return next(iter(self.offline if offline else self.interactive), None)
 
     def next_in_s(self, now: float) -> float:
-        """Return in how many seconds another item is expected, by the recent rate; a silence counts as well."""
+        """Return the expected seconds to the next arrival, by the recent rate and the present silence."""
         came = self._came
         return (now - came[0]) / (len(came) - 1) if len(came) > 1 else inf

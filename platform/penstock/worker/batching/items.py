@@ -1,4 +1,4 @@
-"""What is batched: an item, the key that says with which others it may be computed, what a batch tells of itself."""
+"""Nouns of batching: an item, the key that items of a batch share, a batch's report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What items must have in common to be computed as one batch."""
+    """Properties that items must share to be computed as one batch."""
 
     version: VersionId
     dtype: str = ""
@@ -26,7 +26,7 @@ class Key:
 
 
 def bucket_of(length: int, bounds: Sequence[int]) -> int:
-    """Return the smallest of the ascending bounds that holds this length; the length itself if none does."""
+    """Return the smallest of the ascending bounds that holds this length; the length itself above all."""
     return next((bound for bound in bounds if length <= bound), length)
 
 
@@ -34,7 +34,7 @@ def bucket_of(length: int, bounds: Sequence[int]) -> int:
 class Item:
     """One item; ``deadline_at`` in the batcher's monotonic seconds, 0 without one.
 
-    The digest is of its content and tells a repeated poison; an empty one is never quarantined.
+    The digest identifies a poisonous input; an empty one is never quarantined.
     """
 
     key: Key
@@ -51,14 +51,14 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """An item that waits since second ``came_at``."""
+    """An item waiting since second ``came_at``."""
 
     item: Item
     came_at: float
 
     @property
     def is_offline(self) -> bool:
-        """True if it only fills the room that interactive items leave."""
+        """True if it only fills what interactive items leave."""
         return self.item.standing in _OFFLINE
 
     @property
@@ -69,7 +69,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """A batch that was computed, or failed; ``compute_s`` is None if it failed."""
+    """A computed or failed batch; ``compute_s`` is None if it failed."""
 
     key: Key
     trigger: Trigger
@@ -90,7 +90,7 @@ class Fired:
 
 
 class Left(StrEnum):
-    """Why an item left without a result; also the value of a metric's label."""
+    """Reason why an item left without a result; also a metric's label."""
 
     CANCELLED = "cancelled"
     EXPIRED = "expired"

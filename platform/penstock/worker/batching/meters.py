@@ -1,4 +1,4 @@
-"""What the batches of one version add up to, in the platform's metrics. Labels are bound once."""
+"""Metrics of one version's batches. Labels are bound once."""
 
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.batched import Trigger
@@ -21,7 +21,7 @@ CATALOGUE = (
 
 
 class BatchMeters:
-    """Hears what a batcher notes: ``Batcher(..., meters.fired, meters.left)``; ``exposition`` is its page."""
+    """Callbacks of a batcher: ``Batcher(..., meters.fired, meters.left)``; ``exposition`` is the page."""
 
     def __init__(self, version: VersionId) -> None:
         metrics = self.metrics = Metrics(CATALOGUE)
@@ -48,6 +48,7 @@ class BatchMeters:
             self._beyond.inc(fired.compute_s > fired.predicted_s)
 
     def left(self, why: Left) -> None:
+        """Count an item that left without a result."""
         self._left[why].inc()
 
     def exposition(self) -> bytes:

@@ -1,13 +1,14 @@
-"""When which batch starts, with which items. Pure: waiting items and the device in, a decision and the next look
-out.
+"""Decides when a batch starts, and with which items. Pure: waiting items and device in, decision and next look out.
 
-A batch starts when it is full (items, tokens, or seconds), when its earliest deadline would be missed otherwise, when
-its oldest item has waited as long as any may, or at once if the device is idle and no item is expected soon enough. The
-window is what the promise leaves: ``W = SLO - p99 of compute - margin``. Between tenants the least virtual time goes
-first (ADR 0078); within a tenant the item that must start first, never before an older one of its class (ADR 0074): so
-offline items fill the rest, and still don't wait for ever.
+A batch starts when it is full (items, tokens or seconds), when its earliest deadline would be missed otherwise, when
+its
+oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The window is what
+the SLO leaves: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes first (ADR 0078);
+within
+it the earliest latest start, never before an older item of its class (ADR 0074): offline items fill what interactive
+ones leave, and do not starve.
 
-Trade-off: it is greedy. Holding a device back for a group that may come would serve some known traces better.
+Trade-off: greedy. Idling for a group that may come would help on known traces only.
 """
 
 from collections import OrderedDict
@@ -31,7 +32,7 @@ MOST_GROUPS = 256
 
 
 class Device(NamedTuple):
-    """What computes: batches in it, since when that is so, and when it will probably have nothing to do."""
+    """Device state: running batches, since when, and the expected second of idleness."""
 
     running: int
     since: float
@@ -40,6 +41,8 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
+    """A batch to start, and the items that are too late for any."""
+
     key: Key
     trigger: Trigger
     taken: tuple[Waiting, ...]
@@ -48,14 +51,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What starts now, if anything, and the second at which to ask again though nothing has happened."""
+    """The batch to start, if any, and the second of the next look."""
 
     batch: Batch | None = None
     look_at: float = inf
 
 
 class _Ready(NamedTuple):
-    """A group, and why its batch starts now if it does; by when it must, and when to ask again."""
+    """A group's reason to start now, if any, its latest start, and the second of the next look."""
 
     group: Group
     room: Room
@@ -65,6 +68,8 @@ class _Ready(NamedTuple):
 
 
 class Policy:
+    """Policy of one device."""
+
     def __init__(self, settings: BatchSettings, computes: Computes) -> None:
         self._settings, self._computes = settings, computes
         self._groups: OrderedDict[Key, Group] = OrderedDict()
@@ -87,7 +92,7 @@ class Policy:
         self._tenants.came(waiting.item.tenant, waiting.came_at)
 
     def leave(self, waiting: Waiting) -> bool:
-        """An item's caller has left; tell whether it was waiting, and so whether others may start sooner."""
+        """Remove an item whose caller left; return whether it waited, and so whether others may start sooner."""
         group = self._busy.get(waiting.item.key)
         if group is None or not group.withdraw(waiting):
             return False
@@ -110,7 +115,7 @@ class Policy:
         return gone
 
     def window_s(self, key: Key, size: int, *, offline: bool = False) -> float:
-        """Return how long an item may wait for a batch of this size: what the promise leaves, or its class's cap."""
+        """Return the longest wait for a batch of this size: the SLO's rest, or the class's cap."""
         settings = self._settings
         cap_s = settings.caps(offline=offline).max_wait_s
         if offline or not settings.slo_s:
@@ -118,7 +123,7 @@ class Policy:
         return min(cap_s, max(0.0, settings.slo_s - self._computes.p99(key, size) - settings.margin_s))
 
     def decide(self, now: float, device: Device) -> Decision:
-        """Tell which batch starts now; expired items were taken out before."""
+        """Return the decision; expired items are removed before."""
         if device.running >= self._settings.in_flight:
             return Decision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
         ready, look_at = list[_Ready](), inf
@@ -135,7 +140,7 @@ class Policy:
     # -- when ------------------------------------------------------------------------------
 
     def _ready(self, group: Group, now: float, device: Device) -> _Ready:
-        """Return why a group's batch starts now, if it does, and when to ask again."""
+        """Return a group's reason to start, and its next look."""
         room, full = self._room(group, now)
         size = _size(group, room)
         slack_at = group.earliest - self._computes.p99(group.key, size) - self._settings.margin_s
@@ -148,21 +153,23 @@ class Policy:
         return _Ready(group, room, first[1] if first[0] <= now else None, due_at, first[0])
 
     def _first(self, ready: Sequence[_Ready], now: float) -> _Ready:
-        """Return the group of the tenant with least virtual time; of one tenant's, the one that saves most."""
+        """Return the group of the tenant with the least virtual time; within a tenant, the one that saves most
+        deadlines.
+        """
         places = [min((self._place(one, now) for one in each.group), default=inf) for each in ready]
         least = min(places)
         of_least = [each for each, place in zip(ready, places, strict=True) if place == least]
         return max(of_least, key=lambda one: (self._saved(one, now), -one.due_at))
 
     def _place(self, waiting: Waiting, now: float) -> float:
-        """Return its tenant's virtual time; offline items that may wait longer come behind all others."""
+        """Return the group's sort key: its tenant's virtual time, behind all others for offline items with slack."""
         return inf if self._is_spare(waiting, now) else self._tenants.virtual_time(waiting.item.tenant)
 
     def _is_spare(self, waiting: Waiting, now: float) -> bool:
         return waiting.is_offline and waiting.came_at + self._settings.offline.max_wait_s > now
 
     def _saved(self, ready: _Ready, now: float) -> int:
-        """Return how many of all that wait are in time if this group goes first."""
+        """Return how many waiting items meet their deadline if this group goes first."""
         taken = self._chosen(ready.group, ready.room, now)
         after = now + self._computes.p50(ready.group.key, len(taken.taken))
         others = (group for group in self._busy.values() if group is not ready.group)
@@ -179,7 +186,7 @@ class Policy:
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
     def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
-        """Return when a batch starts though it could grow: the device has nothing else, and a wait gains nothing."""
+        """Return the second to start on an idle device, when further waiting gains nothing."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)
@@ -189,11 +196,13 @@ class Policy:
         return max(device.since, group.last_came) + gain_s
 
     def gain_s(self, key: Key, size: int, next_s: float) -> float:
-        """Return how long waiting for one more item is worth it, if one comes each ``next_s`` seconds.
+        """Return the longest wait for one more item that pays, with an arrival every ``next_s`` seconds.
 
         Started now, a batch of n leaves the next item to a batch of its own. If batches of n keep up with arrivals, the
-        sum of all times to an answer counts, and that batch is one of n + 1. Otherwise a queue grows, and all of that
-        batch's seconds of the device are lost.
+        sum of
+        all response times counts, and that batch is one of n + 1. If not, a queue grows and all of that batch's device
+        seconds
+        are lost.
         """
         seconds = partial(self._computes.p50, key)
         own_s = seconds(1) if seconds(size) > size * next_s else seconds(1) / (size + 1)
@@ -202,7 +211,7 @@ class Policy:
     # -- who -------------------------------------------------------------------------------
 
     def _room(self, group: Group, now: float) -> tuple[Room, Trigger]:
-        """Return what a batch of this group may have, and what would keep the next one out."""
+        """Return the bounds of this group's batch, and the bound that would keep out the next item."""
         settings, most, full = self._settings, self.most_items, Trigger.SIZE
         cost = group.key.bucket or group.longest
         if settings.max_cost and cost and settings.max_cost // cost < most:
@@ -214,7 +223,7 @@ class Policy:
         return Room(most, *classes), full
 
     def _is_class_full(self, group: Group) -> bool:
-        """Tell whether one class has all that it may have in a batch, and the other has nothing to add."""
+        """Return whether one class is at its bound and the other has no items."""
         most = self._settings.interactive.max_items
         if most and len(group.interactive) >= most and not group.offline:
             return True
@@ -231,7 +240,7 @@ class Policy:
         return Batch(key=group.key, trigger=trigger, taken=tuple(chosen.taken), late=tuple(chosen.late))
 
     def _chosen(self, group: Group, room: Room, now: float) -> Chosen:
-        """Return the items that go; in turn if not all can."""
+        """Return the batch's items, in fair order if not all fit."""
         key, size = group.key, _size(group, room)
         seconds = partial(self._computes.p50, key)
         if size == len(group) and group.earliest >= now + seconds(size):
@@ -265,4 +274,5 @@ class Policy:
 
 
 def _size(group: Group, room: Room) -> int:
+    """Return the number of a group's items that would start."""
     return min(room.items, min(len(group.interactive), room.interactive) + min(len(group.offline), room.offline))

@@ -1,7 +1,7 @@
-"""A batch on its way through compute: by halves if it fails, so that a poisoned item fails alone.
+"""Runs a batch through compute, by halves after a failure, so that a poisonous item fails alone.
 
-Compute is a plain function of a list of items. It runs in threads, never on the event loop. Every item has one end: a
-result, an error, or its caller has left.
+Compute is a plain function of a list of items, run in threads, without knowledge of callers. Each item ends exactly
+once: a result, an error, or its caller left.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ Compute = Callable[[Sequence[Item]], Sequence[Result]]
 
 @dataclass(slots=True, eq=False)
 class Entry(Waiting):
+    """A waiting item and its caller's future."""
+
     future: asyncio.Future[Result]
     told: Callable[[Batched], None]
     note_left: Callable[[Left], None]
@@ -35,7 +37,7 @@ class Entry(Waiting):
             self.future.set_result(result)
 
     def fail(self, error: Exception, why: Left) -> None:
-        """End it without a result, unless it has ended."""
+        """Fail the item, unless it has ended already."""
         if not self.future.done():
             self.future.set_exception(error)
             self.note_left(why)
@@ -49,22 +51,24 @@ class _Timed:
 
 
 class Runner:
+    """Runs batches on one device and learns compute times."""
+
     def __init__(self, compute: Compute, clock: Clock, computes: Computes, cap: MemoryCap) -> None:
         self._compute, self._clock, self._computes = compute, clock, computes
         self._last_ended_at = 0.0
         self.quarantine, self.cap = Quarantine(), cap
 
     def open(self, threads: int) -> None:
-        """Allow this many batches at a time."""
+        """Start with this number of concurrent batches."""
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="compute")
 
     def close(self) -> None:
-        """Start nothing more; what hangs in compute is left behind."""
+        """Start no more; abandon what hangs in compute."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def through(self, whole: Sequence[Entry]) -> float | None:
-        """Compute a batch until each item has its end; return the seconds of the whole, None if it failed."""
+        """Compute a batch until each item has ended; return its seconds, None if it failed."""
         seconds = None
         parts = [whole]
         try:
@@ -83,7 +87,7 @@ class Runner:
         return seconds
 
     async def _computed(self, items: Sequence[Item]) -> _Timed | Exception:
-        """Return the results, or why there are none."""
+        """Return the results, or the error."""
         try:
             return await self._loop.run_in_executor(self._threads, self._timed, items)
         except (BrokenExecutor, RuntimeError) as error:  # no thread can be had
@@ -100,7 +104,7 @@ class Runner:
         return _Timed(results, began_at, self._clock.monotonic())
 
     def _learn(self, part: Sequence[Entry], timed: _Timed) -> float:
-        """Answer; tell the model of compute what this took, without the time behind another batch."""
+        """Deliver results, and add the time to the predictions, without the wait behind another batch."""
         began_at = max(timed.began_at, min(self._last_ended_at, timed.ended_at))
         seconds = timed.ended_at - began_at
         self._last_ended_at = max(self._last_ended_at, timed.ended_at)
@@ -111,7 +115,7 @@ class Runner:
         return seconds
 
     def _give_up(self, part: Sequence[Entry], error: Exception) -> bool:
-        """End these if nothing smaller can be tried; tell whether that is so."""
+        """Fail these items if they cannot be split further; return whether they were failed."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:
                 one.fail(WorkerLost(), Left.LOST)
@@ -128,7 +132,7 @@ class Runner:
 
 
 def _said(error: Exception) -> PenstockError:
-    """Return an error with words for a caller; a model's own stays behind as its cause."""
+    """Return an error that a caller may read; the model's own is kept as its cause."""
     if isinstance(error, PenstockError):
         return error
     told = EngineError()

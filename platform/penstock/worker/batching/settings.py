@@ -1,11 +1,11 @@
-"""How one version is batched: bounds of a batch, the promise that makes the window, what is believed at first."""
+"""Batching settings of one version: bounds, the SLO behind the window, prior compute times."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """Bounds of one class: its items in a batch (0: as many as there may be at all), seconds that one may wait."""
+    """Bounds of one class: items in a batch (0: no bound of its own), longest wait in seconds."""
 
     max_items: int = 0
     max_wait_s: float = 0.05
@@ -13,7 +13,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Seconds that a batch is believed to take before anything was measured."""
+    """Assumed compute time before any measurement."""
 
     fixed_s: float = 0.005
     per_item_s: float = 0.002
@@ -24,7 +24,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
-    """``slo_s`` is the tier's promise for an answer, 0 without one."""
+    """``slo_s`` is the tier's promised response time, 0 without one."""
 
     max_items: int = 32
     max_cost: int = 0

@@ -37,7 +37,7 @@ async def test_a_whole_answers_count_is_in_its_head(api: Api) -> None:
         await way.ask(unary_request(5, api), reply)
         assert way.call is not None
         assert way.call.attempts.used == USED
-    assert b"x-penstock-used" not in reply.headers
+    assert b"x-penstock-report" not in reply.headers
 
 
 async def test_what_an_engine_only_announced_is_no_last_word() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -159,11 +160,11 @@ class Site:
 
     async def live(self, *wanted: VersionId) -> EngineLost:
         """Let an engine live until all of this is settled."""
-        self.engine.wanted, until = list(wanted), len(self.engine.settled) + len(wanted)
+        self.engine.wanted, before = list(wanted), len(self.engine.settled)
 
         async def watch() -> EngineLost:
             for _ in range(2000):
-                if len(self.engine.settled) >= until:
+                if Counter(adapter for adapter, *_ in self.engine.settled[before:]) >= Counter(wanted):
                     break
                 await asyncio.sleep(0.002)
             self.seen = self.adapters.resident

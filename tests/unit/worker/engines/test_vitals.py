@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.worker.agent.watchdog import Doing, doing
 from penstock.worker.engines import vitals
 from penstock.worker.engines.vitals import Activity, Vitals
+from tests.support.patience import until
 
 SLEEPS = "import time; print(flush=True); time.sleep(60)"
 SPINS = "print(flush=True)\nwhile True: pass"
@@ -61,6 +63,7 @@ def test_a_frozen_process_does_nothing() -> None:
     """A busy process that is stopped is seen to do nothing from then on."""
     with running(SPINS) as pid:
         os.kill(pid, signal.SIGSTOP)
+        until("it is stopped", lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
         assert did(pid, answers=True) is Doing.NOTHING
 
 

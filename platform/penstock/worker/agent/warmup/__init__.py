@@ -1,1 +1,1 @@
-"""What a started engine must do before it may serve: work through typical shapes, and answer golden prompts."""
+"""Work of a started engine before it may serve: typical shapes, and golden prompts."""

@@ -1,4 +1,4 @@
-"""How the warm-up speaks to an engine."""
+"""The warm-up's port to an engine."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,5 +14,5 @@ class Ask(Protocol):
     """Sends a JSON body to an API path of the engine and returns the JSON answer."""
 
     async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Raise ``OSError``, ``EngineRefused`` or another ``EngineError``."""
+        """Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
         ...

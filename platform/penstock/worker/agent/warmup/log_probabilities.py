@@ -1,7 +1,6 @@
-"""Whether an engine's log probabilities are numbers: what overflows in it answers nothing, and says so nowhere else.
+"""Checks that an engine's log probabilities are finite: an overflow shows only there.
 
-An answer of no tokens with status 200 is what callers would get. A model that is merely wrong is golden prompts' to
-tell: this one must not know what is right.
+Callers would get an empty answer with status 200. Golden prompts find a model that is merely wrong.
 """
 
 import math
@@ -22,9 +21,9 @@ _NO_JSON = "JSON compliant"
 
 
 async def fault(manifest: Manifest, ask: Ask) -> str:
-    """Ask for a few tokens; return the fault in their log probabilities, empty if they are numbers.
+    """Ask for a few tokens; return the fault in their log probabilities, empty if they are finite.
 
-    The prompt is the first golden one of ``manifest``. Raises as ``Ask`` does.
+    The prompt is the manifest's first golden one. Raises as ``Ask`` does.
     """
     prompt = manifest.golden[0].prompt if manifest.golden else list(range(1, 1 + PROBE_TOKENS))
     body = {"prompt": prompt, "max_tokens": PROBE_TOKENS, "min_tokens": 1, "logprobs": 1, "temperature": 0}

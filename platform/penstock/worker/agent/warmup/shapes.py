@@ -1,8 +1,9 @@
-"""Requests of the shapes that will come: short, long, many at once, and with what callers ask for besides text. What
-is lazily made, is made before the first caller waits for it: kernels, allocations, tokeniser, templates, grammars.
+"""Warm-up requests of typical shapes: short, long, many at once, with callers' usual options, so that lazily made
+kernels,
+allocations, tokenisers, templates and grammars exist before the first caller.
 
-Trade-off: each shape costs start time, so there are few, outputs are short, and what callers ask for rides along with
-the long prompt, in the same steps. Pure: only says what to send.
+Trade-off: each shape costs start time, so there are few, with short outputs; options ride along with the long prompt.
+Pure: it only builds bodies.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ CALLERS_ASK: tuple[Body, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """Bodies to send at once. What is ``optional`` an engine may refuse: not every model knows grammars."""
+    """Bodies to send at once. An engine may refuse ``optional`` ones: not every model supports grammars."""
 
     api: Api
     bodies: tuple[Body, ...]
@@ -42,7 +43,7 @@ class Round:
 
 
 def rounds(task: Task, engine: EngineSettings) -> tuple[Round, ...]:
-    """Return what to send, one round after the other."""
+    """Return the rounds in order."""
     room = engine.max_model_len - OUTPUT_TOKENS
     long = max(1, min(room, engine.max_num_batched_tokens * 5 // 4))
     short = max(1, min(room, SHORT_TOKENS))
@@ -65,7 +66,7 @@ def rounds(task: Task, engine: EngineSettings) -> tuple[Round, ...]:
 
 
 def _asked(max_num_seqs: int) -> tuple[Body, ...]:
-    """Several sequences only if they fit at once."""
+    """Return the options; several sequences only if they fit at once."""
     return tuple(asked for asked in CALLERS_ASK if asked.get("n", 1) == 1 or max_num_seqs > 1)
 
 

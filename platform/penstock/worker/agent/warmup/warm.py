@@ -1,4 +1,4 @@
-"""Works through the warm-up's rounds. What an engine refuses of the optional ones, it refuses callers too."""
+"""Sends the warm-up's rounds."""
 
 import asyncio
 from contextlib import suppress
@@ -11,7 +11,7 @@ TIMEOUT_S = 120.0
 
 
 async def work_through(task: Task, engine: EngineSettings, ask: Ask) -> None:
-    """Send all rounds; raises what ``ask`` raises, but for refusals of what is optional."""
+    """Send all rounds; raises errors of ``ask``, except refusals of optional bodies."""
     for each in rounds(task, engine):
         needed = (ask(each.api, body, TIMEOUT_S) for body in each.bodies)
         await asyncio.gather(*needed, *(_unless_refused(ask, each, body) for body in each.optional))

@@ -88,7 +88,8 @@ def _senses(archive: Path) -> Iterator[tuple[_Place, _Sense]]:
         with tarfile.open(archive) as files:
             for kind, name in _FILES.items():
                 member = files.extractfile(f"package/dict/{name}")
-                assert member is not None  # noqa: S101  a plain file: else KeyError
+                if member is None:  # no plain file
+                    raise KeyError(name)
                 for line in member.read().decode().splitlines():
                     if not line.startswith("  "):  # the licence
                         yield (kind, line[:8]), _sense(line)
