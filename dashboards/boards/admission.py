@@ -13,7 +13,7 @@ SERVICE = (
 )
 """Tokens of service a second by tenant: those of an answer count double, as in the fair order (ADR 0031)."""
 WEIGHT = f"({gauge(names.TENANT_WEIGHT, 'tenant', take='max')} and on (tenant) ({SERVICE} > 0))"
-"""The weights of those that are served just now: who asks for nothing has no share."""
+"""The weights of the tenants served just now: a tenant that asks for nothing has no share."""
 SHARE = f"{SERVICE} / scalar(sum({SERVICE}) > 0)"
 DUE = f"{WEIGHT} / scalar(sum({WEIGHT}))"
 WAIT = names.GATE_SECONDS
@@ -24,7 +24,7 @@ NOW = Row(
     title="Now",
     panels=(
         number(
-            "Waiting at the door",
+            "Waiting at workers",
             "Requests that the workers have taken and not yet let into their engines.",
             "short",
             query(gauge(names.DOOR_WAITING), "waiting"),
@@ -39,7 +39,7 @@ NOW = Row(
         ),
         number(
             "Wait, p95",
-            "Seconds at the workers' doors.",
+            "Seconds in the workers' queues.",
             "s",
             query(quantile(0.95, WAIT, stage=Stage.QUEUE), "p95"),
         ),
@@ -57,11 +57,11 @@ NOW = Row(
 )
 
 DOOR = Row(
-    title="The door of each engine",
+    title="The queue of each engine",
     panels=(
         lines(
             "Queue",
-            "Requests waiting at the door. It grows where more comes than the engine can take.",
+            "Requests waiting for a place in the engine. It grows if more arrive than the engine can serve.",
             "short",
             query(gauge(names.DOOR_WAITING, "instance"), "{{instance}}"),
         ),
@@ -73,7 +73,7 @@ DOOR = Row(
             query(gauge(names.DOOR_SATURATION, "instance", take="max"), "{{instance}}"),
         ),
         lines(
-            "Wait at the door",
+            "Wait in the queue",
             "What requests waited before they came into the engine.",
             "s",
             query(quantile(0.5, WAIT, stage=Stage.QUEUE), "p50"),
@@ -90,17 +90,17 @@ DOOR = Row(
 )
 
 AWAY = Row(
-    title="Who is sent away",
+    title="Refused requests",
     panels=(
         parts(
-            "At the door, by standing",
-            "Whoever is shed first stands lowest: shadow, batch, over quota, free, paid, interactive.",
+            "By workers, by priority class",
+            "Shed first to last: shadow, batch, over quota, free, paid, interactive.",
             "reqps",
             query(rate(names.DOOR_SHED, "standing"), "{{standing}}"),
         ),
         parts(
-            "At the door, by reason",
-            "Late: too late for it. Overloaded: no room. Tenant_queue: its own are in its way. Evicted: it gave way.",
+            "By workers, by reason",
+            "Late: past its deadline. Overloaded: no room. Tenant_queue: behind its own. Evicted: for a higher class.",
             "reqps",
             query(rate(names.DOOR_SHED, "reason"), "{{reason}}"),
         ),
@@ -137,14 +137,14 @@ SHARES = Row(
         ),
         lines(
             "Share by tenant",
-            "Of all that is served, solid by what was got; due is what its weight is worth among those served now.",
+            "Each tenant's part of the service; due is its part by weight among the tenants served now.",
             "percentunit",
             query(SHARE, "{{tenant}}"),
             query(DUE, "{{tenant}} due"),
         ),
         lines(
             "Share against weight",
-            "1 is exactly its weight. Who asks for less than its share stays below, and others above, without harm;"
+            "1 is exactly its weight. A tenant that asks for less stays below, and others above, without harm;"
             " below 1 while it waits is unfair.",
             "short",
             query(f"({SHARE}) / on (tenant) ({DUE})", "{{tenant}}"),
@@ -156,7 +156,7 @@ LIMITS = Row(
     title="Limits and degradation",
     panels=(
         lines(
-            "Who decides on limits",
+            "Reach of the limits store",
             "Gateways by reach: shared is the store that all share, alone is each for its part.",
             "short",
             query(gauge(names.LIMITS_REACH, "state"), "{{state}}"),
@@ -164,7 +164,7 @@ LIMITS = Row(
         ),
         lines(
             "Decisions without the store",
-            "What became of the limit: closed, share (a part of it), open (nobody counted).",
+            "What was applied: closed (refused), share (a part of the limit), open (not counted).",
             "ops",
             query(rate(names.LIMITS_ALONE, "reason"), "{{reason}}"),
         ),
@@ -191,6 +191,6 @@ LIMITS = Row(
 
 BOARD = Board(
     title="Admission and fairness",
-    says="Who waits, who is sent away, and does everybody get the share that its weight is worth?",
+    says="Which requests wait or are refused, and does each tenant get its share by weight?",
     rows=(NOW, DOOR, SHARES, AWAY, LIMITS),
 )

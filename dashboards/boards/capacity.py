@@ -55,7 +55,7 @@ COST = Row(
         ),
         parts(
             "GPUs by version",
-            "Who has how many.",
+            "By kind of device.",
             "short",
             query(gauge(names.WORKER_DEVICES, "version", "device"), "{{version}} {{device}}"),
         ),

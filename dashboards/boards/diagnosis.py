@@ -123,7 +123,7 @@ WORKERS = Row(
         ),
         lines(
             "Fallbacks",
-            "Requests whose version could take none, which its alias's fallback had instead, by model.",
+            "Requests served by an alias's fallback, since their version could take none; by model.",
             "reqps",
             query(rate(names.FALLBACKS, "model"), "{{model}}"),
         ),
@@ -160,7 +160,7 @@ TOLD_APART = Row(
         ),
         lines(
             "Wait by tenant",
-            "Mean seconds at the door: others who wait as long as the busiest are starved.",
+            "Mean seconds in the queue: other tenants that wait as long as the busiest are starved.",
             "s",
             query(mean(names.TENANT_QUEUE_SECONDS, "tenant"), "{{tenant}}"),
         ),

@@ -74,7 +74,7 @@ BUDGETS = Row(
         ),
         lines(
             "Refused for money",
-            "Requests a second whose budget would not hold, before they cost anything.",
+            "Requests a second refused for a budget, before they cost anything.",
             "reqps",
             query(rate(names.REFUSALS, "code", code="budget_exceeded|budget_reached"), "{{code}}"),
         ),
@@ -92,7 +92,7 @@ EXACT = Row(
     panels=(
         lines(
             "Bills that are not exact",
-            "In a day. Guessed: nobody could tell what was taken. Capped: a worker told more than could be."
+            "In a day. Guessed: no count could be had. Capped: a worker reported more than possible."
             " Empty: an answer for nothing. Differs: the engine tells another count than its gate.",
             "short",
             query(increase(names.GUESSED_BILLS, window=DAY), "guessed"),
@@ -114,7 +114,7 @@ EXACT = Row(
         ),
         lines(
             "Reservations overdue",
-            "Still held a minute after the deadline of their request: limits and budgets that nobody can use.",
+            "Still held a minute after the deadline of their request: limits and budgets that can't be used.",
             "short",
             query(gauge(names.RESERVATIONS_OVERDUE, "instance"), "{{instance}}"),
         ),

@@ -101,7 +101,7 @@ TRAFFIC = Row(
             "How they end",
             "Settled, a second, by outcome.",
             "reqps",
-            query(rate(names.REQUESTS, "outcome"), "{{outcome}}"),
+            query(f"{rate(names.REQUESTS, 'outcome')} > 0", "{{outcome}}"),
         ),
         parts(
             "Output tokens by model",

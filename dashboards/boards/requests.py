@@ -75,7 +75,7 @@ FAULTS: Mapping[Stage, Faults] = {
 
 TITLES: Mapping[Stage, str] = {
     Stage.EDGE: "Edge: the request comes in and is parsed",
-    Stage.AUTH: "Auth: who asks, from the key alone",
+    Stage.AUTH: "Auth: the caller, from the key alone",
     Stage.UPLOAD: "Upload: the caller sends its body, in its own time",
     Stage.PREPROCESS: "Preprocess: template, tokens, context",
     Stage.ADMISSION: "Admission: limits and budgets, one lease",
@@ -104,7 +104,7 @@ def _stage(stage: Stage) -> Row:
             ),
             lines(
                 f"{stage}: errors",
-                "Requests a second that ended here, by why; whose fault it is says the code.",
+                "Requests a second that ended here, by error code; the code tells whose fault it is.",
                 "reqps",
                 *FAULTS[stage].queries(),
             ),

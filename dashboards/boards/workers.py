@@ -67,7 +67,7 @@ POOL = Row(
     panels=(
         lines(
             "Memory for engines",
-            "Share that those hold who are awake, by their manifests; 1 is full. Empty where nobody ever sleeps.",
+            "Share held by awake versions, by their manifests; 1 is full. Empty without a pool.",
             "percentunit",
             query(
                 f"{gauge(names.POOL_HELD_BYTES, take='max')} / ({gauge(names.POOL_LIMIT_BYTES, take='max')} > 0)",
@@ -209,10 +209,10 @@ STEPS = Row(
         ),
         lines(
             "Lost work",
-            "Requests aborted because nobody waits any more, and tokens made after the client had left.",
+            "Requests aborted because their client had left, and tokens made after that.",
             "ops",
             query(rate(names.ABORTS), "aborted requests"),
-            query(rate(names.TOKENS_AFTER_DISCONNECT), "tokens for nobody"),
+            query(rate(names.TOKENS_AFTER_DISCONNECT), "tokens after disconnect"),
         ),
     ),
 )

@@ -10,7 +10,7 @@ fault), `reason` (the limit that refused), `request_id`, `retryable`, `retry_aft
 
 `retryable` means: the same request, sent again, may succeed, and no answer to it exists. `x-should-retry` says the same,
 and the official SDKs obey it. `retry-after` and `retry-after-ms` come with it when the wait is known. gRPC's clients
-repeat `UNAVAILABLE` by themselves, so it stands only where that is safe.
+repeat `UNAVAILABLE` by themselves, so it stands only if that is safe.
 
 After the first byte of a stream there is no status any more: the same object comes as the stream's last event."""
 _BRANCHES: tuple[tuple[type[PenstockError], str, str], ...] = (

@@ -17,7 +17,7 @@ _OTHER = """## Not in the document
 | `x-penstock-standing` | answers | `over-quota`: the request runs on spare capacity beyond its tenant's rates (`over_quota=yield`). |
 | `x-penstock-code` | gRPC's trailers | The error's `code`. |
 | `grpc-timeout` | gRPC's requests | The deadline, as gRPC writes it. |
-| `x-penstock-prompt-tokens` … | gRPC's trailers | What is billed and where the time went, as in [answers' parameters](open-inference-protocol.md). |
+| `x-penstock-prompt-tokens` … | gRPC's trailers | What is billed, and each stage's time, as in [answers' parameters](open-inference-protocol.md). |
 | `x-penstock-next` | the operators' API | Where the next page of a list begins. |
 """
 

@@ -27,7 +27,6 @@ END = Piece(is_end=True)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Run one Redis for this module."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as running:
         yield running
 
@@ -98,7 +97,7 @@ async def test_exactly_one_of_many_at_once_answers(store: AnswerStore) -> None:
 
 
 async def test_a_released_key_is_free_again_and_followers_hear_of_it(store: AnswerStore) -> None:
-    """An answer that broke off is not kept: who waited may try again."""
+    """An answer that broke off is not kept: waiting requests may try again."""
     await store.claim(KEY, "body")
     await store.append(KEY, HEAD)
     reader = asyncio.create_task(read(store))
@@ -126,7 +125,7 @@ async def test_a_key_of_a_dead_gateway_frees_itself(server: RedisServer, monkeyp
 async def test_a_gateway_whose_claim_lapsed_writes_no_more(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Frozen past its claim and woken again, it neither writes into nor frees the record of who took over."""
+    """Frozen past its claim and woken again, it neither writes into nor frees its successor's record."""
     monkeypatch.setattr(redis_answers, "ALIVE_S", 0.1)
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
@@ -152,7 +151,7 @@ async def test_a_crowd_may_follow_one_answer(store: AnswerStore) -> None:
 
 
 async def keep(store: AnswerStore, key: RecordKey, size_bytes: int = 1_000) -> Claim:
-    """Answer under a key with so many bytes, and return what was found there."""
+    """Answer under a key with this number of bytes, and return what was found there."""
     claim = await store.claim(key, "body")
     if claim is Claim.MINE:
         for piece in (HEAD, Piece(data=b"x" * size_bytes), END):
@@ -161,13 +160,13 @@ async def keep(store: AnswerStore, key: RecordKey, size_bytes: int = 1_000) -> C
 
 
 def keys(tenant: TenantId, many: int) -> list[RecordKey]:
-    """Return so many keys of a tenant."""
+    """Return this number of keys of a tenant."""
     return [RecordKey(tenant, f"{tenant}-{n}") for n in range(many)]
 
 
 @pytest.mark.parametrize(("size_bytes", "many"), [(3_000, 40), (1, 40)])
 async def test_a_flood_of_answers_costs_the_neighbour_nothing(store: AnswerStore, size_bytes: int, many: int) -> None:
-    """Finding 11: a tenant beyond its quota, in bytes or in records, loses its own oldest answers and nobody else's."""
+    """Finding 11: a tenant beyond its quota, in bytes or in records, loses its own oldest answers and no others."""
     shop, acme = keys(SHOP, 3), keys(ACME, many)
     for key in shop:
         await keep(store, key)
@@ -275,7 +274,7 @@ async def test_what_does_not_open_is_dropped(server: RedisServer, change: str) -
 
 
 async def test_memory_is_bounded_over_all_tenants() -> None:
-    """Where all together are too many, whoever has most gives first."""
+    """If all together are too many, the tenant with the most gives first."""
     store = MemoryAnswers(SystemClock(), max_bytes=20_000)
     await keep(store, keys(SHOP, 1)[0])
     acme = keys(ACME, 40)

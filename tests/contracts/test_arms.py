@@ -19,24 +19,15 @@ from tests.twins.arms import MemoryArms
 
 
 class Store(EvidenceStore, Protocol):
-    """Both halves."""
+    async def tell(self, second: ArmSecond) -> None: ...
 
-    async def tell(self, second: ArmSecond) -> None:
-        """Append."""
-        ...
+    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked: ...
 
-    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
-        """Count."""
-        ...
-
-    async def agreements(self, alias: Alias, now: float, over_s: float) -> Sequence[Reported]:
-        """Add up."""
-        ...
+    async def agreements(self, alias: Alias, now: float, over_s: float) -> Sequence[Reported]: ...
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 def store(request: pytest.FixtureRequest) -> Store:
-    """Return each implementation in turn, empty."""
     if request.param == "memory":
         return MemoryArms(SystemClock())
     return PostgresArms(request.getfixturevalue("database"))
@@ -100,7 +91,7 @@ async def test_comparisons_of_rules_are_added_up_and_no_judge_reads_them(store: 
 
 
 async def test_requests_of_an_alias_are_those_of_the_last_minutes(store: Store) -> None:
-    """Of each alias its own, added up over gateways; what nobody had counted yet is no time without requests."""
+    """Of each alias its own, added up over gateways; an uncounted minute is no time without requests."""
     clock = SystemClock()
     (plain,) = seconds(1)
     none = await store.asked(Alias("chat"), clock.now(), 3600.0)
@@ -116,7 +107,9 @@ async def test_requests_of_an_alias_are_those_of_the_last_minutes(store: Store) 
 
 
 async def test_a_reader_takes_each_second_once(store: Store) -> None:
-    """Evidence goes on where it was, stamped by the store's clock, and leaves out what can't be."""
+    """Evidence continues after the last read second, stamped by the store's clock, and leaves out impossible
+    figures.
+    """
     taken: list[tuple[ArmSecond, float]] = []
 
     def take(second: ArmSecond, at: float) -> bool:
@@ -148,7 +141,7 @@ async def test_a_body_that_is_none_of_ours_is_read_as_nothing(database: Database
 
 @pytest.mark.integration
 async def test_when_it_was_told_is_the_servers_word(database: Database) -> None:
-    """A row of next year would let the judges wait for it, and one of yesterday nobody would read."""
+    """A row of next year would make the judges wait for it, and one of yesterday would never be read."""
     for at in (0.0, -1.0, 1e300, 4e9):
         await database.rows("insert into arm_second (told_at, body) values ($1, '{}')", at)
     found = await PostgresArms(database).since(0, 60.0)

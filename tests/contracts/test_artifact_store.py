@@ -51,7 +51,6 @@ def _overwrite(path: Path, data: bytes) -> None:
 
 @pytest.fixture
 def store(place: tuple[ArtifactStore, Damage]) -> ArtifactStore:
-    """Return the store alone."""
     return place[0]
 
 
@@ -195,7 +194,7 @@ def test_an_absent_s3_is_unavailable() -> None:
 
 
 def test_a_folder_that_cannot_be_used_is_unavailable(tmp_path: Path) -> None:
-    """A file where the folder should be is the store's trouble, not the blob's."""
+    """A file in place of the folder is the store's trouble, not the blob's."""
     (tmp_path / "artifacts").write_text("")
     with pytest.raises(StoreUnavailable, match="can't be used"):
         FolderStore(tmp_path / "artifacts").put(KEY, BLOB)

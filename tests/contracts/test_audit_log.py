@@ -16,7 +16,6 @@ ALARM = things.act("budget.threshold", target="tenant:t:spend:2026-11-21/100@50"
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 def log(request: pytest.FixtureRequest) -> AuditLog:
-    """Return an empty log."""
     if request.param == "memory":
         return MemoryAudit()
     return PostgresAudit(request.getfixturevalue("database"))

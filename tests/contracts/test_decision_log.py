@@ -12,7 +12,6 @@ from tests.twins.decisions import MemoryDecisions
 
 @pytest.fixture(params=["memory", "file"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
-    """Return an empty one."""
     return MemoryDecisions() if request.param == "memory" else DecisionFile(tmp_path / "decisions.jsonl")
 
 

@@ -55,7 +55,7 @@ class Site:
         return self._make()
 
     async def tick(self) -> FleetView:
-        """Plan and apply once, with workers that report: who drains has no stream left."""
+        """Plan and apply once, with workers that report; a draining one has no stream left."""
         view = await self.host.view()
         deployments = tuple(self.wanted.values())
         catalogue = Catalogue(versions=(VERSION, OTHER), deployments=deployments)
@@ -71,7 +71,6 @@ class Site:
         return things.report(one.worker, one.version, state)
 
     async def until(self, check: Callable[[FleetView], object]) -> FleetView:
-        """Tick until the view is so."""
         async with asyncio.timeout(patient(10.0)):
             while not check(view := await self.tick()):  # noqa: ASYNC110  nothing signals what is waited for
                 await asyncio.sleep(0.02)
@@ -136,7 +135,7 @@ def wants(site: Site, replicas: int, **more: object) -> None:
 
 
 async def test_what_is_wanted_comes_and_is_seen(site: Site) -> None:
-    """Workers of a wanted version come, in the number that is wanted at least, and nobody drains."""
+    """Workers of a wanted version come, in the wanted number at least, and none drains."""
     wants(site, 2)
     view = await site.until(lambda view: len(view.running) == 2)
     assert [(one.version, one.draining) for one in view.running] == [(VERSION.id, False)] * 2
@@ -163,7 +162,7 @@ async def test_a_version_that_is_wanted_no_more_goes(site: Site) -> None:
 
 
 async def test_a_worker_that_is_named_is_replaced(site: Site) -> None:
-    """Who is named for renewal is gone in the end, and as many as before serve."""
+    """A worker named for renewal is gone in the end, and as many as before serve."""
     wants(site, 2)
     first, second = (await site.until(lambda view: len(view.running) == 2)).running
     wants(site, 2, renew=(first.worker,))
@@ -206,7 +205,7 @@ async def test_another_host_sees_the_same(site: Site) -> None:
 
 
 async def test_orders_for_strangers_are_nothing(site: Site) -> None:
-    """Draining a worker that is not there harms nobody."""
+    """Draining an absent worker does no harm."""
     wants(site, 1)
     before = (await site.until(lambda view: view.running)).running
     await site.host.apply(FleetPlan(drain=(WorkerId("stranger"),)))

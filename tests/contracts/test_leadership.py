@@ -11,7 +11,6 @@ from tests.twins.leadership import LeaderLock, MemoryLeadership
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 async def candidates(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Leadership, Leadership]]:
-    """Yield two candidates for one lock."""
     pair: tuple[Leadership, Leadership]
     if request.param == "memory":
         lock = LeaderLock()
@@ -31,7 +30,7 @@ async def test_one_leads_and_keeps_leading(candidates: tuple[Leadership, Leaders
 
 
 async def test_after_resigning_the_other_one_leads(candidates: tuple[Leadership, Leadership]) -> None:
-    """Leadership that was let go goes to who asks next."""
+    """Leadership that was let go goes to the next candidate that asks."""
     first, second = candidates
     assert await first.is_mine()
     await first.resign()

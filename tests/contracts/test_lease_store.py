@@ -12,7 +12,6 @@ from tests.twins.leases import MemoryLeases
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 def store(request: pytest.FixtureRequest) -> LeaseStore:
-    """Return an empty store."""
     return MemoryLeases() if request.param == "memory" else PostgresLeases(request.getfixturevalue("database"))
 
 

@@ -38,7 +38,6 @@ class Ledger(LedgerSink, LedgerReader, ForgivenSink, Protocol):
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 def ledger(request: pytest.FixtureRequest) -> Ledger:
-    """Return each implementation in turn, empty."""
     if request.param == "memory":
         return MemoryLedger()
     return PostgresLedger(request.getfixturevalue("database"))
@@ -76,7 +75,7 @@ async def test_a_request_has_one_row_however_often_it_is_delivered(ledger: Ledge
 
 @pytest.mark.parametrize("wrong", [{"cached_tokens": 11}, {"output_tokens": -1}, {"gpu_s": -1.0}, {"cost": -1}])
 async def test_a_row_that_cannot_be_is_refused_with_its_whole_call(ledger: Ledger, wrong: dict[str, float]) -> None:
-    """So whoever delivers knows that none of them is stored, and finds the one by trying fewer."""
+    """So the deliverer knows that none of them is stored, and finds the one by trying fewer."""
     with pytest.raises(BadRequest):
         await ledger.append([row(1), replace(row(2), **wrong), row(3)])  # type: ignore[arg-type]  # numbers all
     assert await ledger.page(EVER) == ()
@@ -149,7 +148,7 @@ async def test_usage_is_summed_by_version_and_outcome(ledger: Ledger) -> None:
 
 
 async def test_ends_are_summed_by_version_and_outcome_from_an_hour_on(ledger: Ledger) -> None:
-    """An hour counts whole, whoever's requests they were; a row that is delivered twice counts once."""
+    """An hour counts whole, over all tenants; a row that is delivered twice counts once."""
     late = math.nextafter(7200.0, 0.0)
     rows = [row(1), replace(row(2), closed_at=3600.0), replace(row(3, tenant="u"), closed_at=late)]
     bad = replace(row(4, outcome=Outcome.ENGINE_ERROR), closed_at=9000.0, version=VersionId("m@2"))

@@ -21,14 +21,12 @@ from tests.support.stores.redis_server import RedisServer
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Run one Redis for this module."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as running:
         yield running
 
 
 @pytest.fixture
 async def wire(server: RedisServer) -> AsyncIterator[Wire]:
-    """Connect to it, empty."""
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
     yield wire
@@ -40,7 +38,7 @@ class Store(LimitStore, SpentStore, Protocol):
 
 
 class SteppedClock(SystemClock):
-    """A machine whose wall clock was set back."""
+    """A machine with its wall clock set back."""
 
     def __init__(self) -> None:
         self.back_s = 0.0
@@ -57,7 +55,6 @@ def wall() -> SteppedClock:
 
 @pytest.fixture(params=["memory", "redis"])
 def store(request: pytest.FixtureRequest, wall: SteppedClock) -> Store:
-    """Return each implementation in turn."""
     if request.param == "memory":
         return MemoryLimits(wall)
     return RedisLimits(request.getfixturevalue("wire"))
@@ -141,7 +138,7 @@ async def test_all_draws_are_given_or_none(store: LimitStore) -> None:
 
 
 async def test_a_look_tells_what_a_reservation_would_hear_and_takes_nothing(store: LimitStore) -> None:
-    """Finding 6: whoever is over its limit costs a look-up; holds and levels are as before."""
+    """Finding 6: a tenant over its limit costs a look-up; holds and levels are as before."""
     draws = [bucket(7), slots(1), budget(60)]
     assert await store.look(draws) == await store.reserve(lease(1), draws, 5.0)
     assert [(await store.look(draws[at:])).refused_by for at in range(3)] == draws
@@ -181,7 +178,7 @@ async def test_a_lease_opens_once(store: LimitStore) -> None:
 
 
 async def test_a_hold_that_nobody_renews_frees_itself(store: LimitStore) -> None:
-    """A dead process's slots and budget holds come back without anybody's help."""
+    """A dead process's slots and budget holds come back by themselves."""
     await store.reserve(lease(1), [slots(capacity=1), budget(100)], 0.2)
     assert not (await store.reserve(lease(2), [slots(capacity=1)], 5.0)).granted
     await asyncio.sleep(0.3)
@@ -199,7 +196,7 @@ async def test_a_bucket_refills_after_the_clock_went_back(store: LimitStore, ste
 
 
 async def test_a_dead_hold_ends_after_the_clock_went_back(store: LimitStore, step_back: StepBack) -> None:
-    """Finding 13: slots and budget holds that nobody renews last no longer than one hold, whatever the clock did."""
+    """Finding 13: slots and budget holds without renewal last no longer than one hold, whatever the clock did."""
     await store.reserve(lease(1), [slots(capacity=1), budget(100)], 0.2)
     await step_back()
     for number, draw in enumerate((slots(capacity=1), budget(100)), start=2):
@@ -209,7 +206,7 @@ async def test_a_dead_hold_ends_after_the_clock_went_back(store: LimitStore, ste
 
 
 async def test_a_dead_gateway_is_not_counted_after_the_clock_went_back(wire: Wire) -> None:
-    """Finding 13: whoever is silent leaves the shares of the others, however far the server's clock went back."""
+    """Finding 13: a silent gateway leaves the shares of the others, however far the server's clock went back."""
     store = RedisLimits(wire)
     await store.present("dead", 0.2)
     await wire.call("EVAL", AN_HOUR_ON, 0)
@@ -245,7 +242,7 @@ async def test_a_renewed_hold_stays(store: LimitStore) -> None:
 
 
 async def test_a_late_settlement_still_counts(store: LimitStore) -> None:
-    """Spend of a lease whose hold had expired is spend all the same."""
+    """A lease's spend counts after its hold has expired."""
     await store.reserve(lease(1), [budget(10)], 0.05)
     await asyncio.sleep(0.1)
     await store.reserve(lease(2), [budget(1)], 5.0)
@@ -336,7 +333,7 @@ async def test_a_refusal_tells_what_every_meter_has(store: LimitStore) -> None:
 
 
 async def test_gateways_know_of_one_another(wire: Wire) -> None:
-    """Who says that it is there is counted until it is silent, and a store that forgot has another mark."""
+    """A gateway that reports is counted until it is silent, and a store that forgot has another mark."""
     first, second = RedisLimits(wire), RedisLimits(wire)
     was = await first.present("a", 0.5)
     assert (was.gateways, was.since) == (1, 1)

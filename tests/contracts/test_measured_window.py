@@ -70,7 +70,7 @@ def window(request: pytest.FixtureRequest, prometheus: Prometheus) -> Window:
 
 
 def reading(step: int) -> Reading:
-    """Return what whoever reads pages saw at a step: some did not answer, others were not there."""
+    """Return the scrapes of a step: some processes did not answer, others were absent."""
     pages = {one: parse("\n".join([*lines(step, one), ""]), one) for one, begin in UP.items() if step >= begin}
     silent = tuple(one for one in UNREAD if one not in pages)
     return Reading(at=BEGIN + STEP * step, pages=pages, silent=silent)
@@ -106,7 +106,7 @@ def test_a_counter_that_was_seen_once_counts(window: Window) -> None:
 
 
 def test_a_counter_that_was_there_and_not_seen_is_unknown(window: Window) -> None:
-    """Where nobody read a page at first, what it shows later is neither taken for new nor for nothing."""
+    """If a page was not read at first, its later count is neither taken for new nor for nothing."""
     assert grown(window, "unseen_total") == dict.fromkeys(UNREAD)
 
 
@@ -128,7 +128,7 @@ def test_a_gauge_has_a_mean_and_a_peak(window: Window) -> None:
 
 
 def test_what_was_not_measured_is_absent(window: Window) -> None:
-    """A name that nobody exports gives no sample, and no 0."""
+    """A name without an exporter gives no sample, and no 0."""
     assert window.increases("nothing_total") == window.levels("nothing") == window.peaks("nothing") == ()
 
 

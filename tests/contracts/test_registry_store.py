@@ -39,7 +39,7 @@ async def test_a_version_comes_back_as_it_went_in(stores: Stores) -> None:
 
 
 async def test_an_adapter_comes_back_with_its_base(stores: Stores) -> None:
-    """Whose adapter it is, and its rank, are in its manifest; in the catalogue it is among the others."""
+    """Its manifest has its base and its rank; in the catalogue it is among the others."""
     store, _ = stores
     for one in (adapter_versions.BASE, adapter_versions.version()):
         await store.add_version(one, "sig", things.act())
@@ -117,7 +117,7 @@ async def test_rules_come_back_and_can_be_taken_away(stores: Stores) -> None:
 
 
 async def test_a_deployment_needs_its_version(stores: Stores) -> None:
-    """A deployment of a version that nobody registered is refused and leaves no trace."""
+    """A deployment of an unregistered version is refused and leaves no trace."""
     store, audit = stores
     with pytest.raises(Conflict):
         await store.put_deployment(Deployment(version=VersionId("no@1"), replicas=1), things.act())
@@ -126,7 +126,7 @@ async def test_a_deployment_needs_its_version(stores: Stores) -> None:
 
 
 async def test_whose_a_version_is_comes_back_and_can_be_changed(stores: Stores) -> None:
-    """A version is its tenants' from its first moment, the newest word counts, and None makes it everybody's again."""
+    """A version is its tenants' from its first moment, the newest list counts, and None opens it to all again."""
     store, audit = stores
     one, free = things.version(at=1.0), things.version(seed="c", at=2.0)
     await store.add_version(one, "sig", things.act(), (TenantId("acme"),))

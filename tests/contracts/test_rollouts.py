@@ -42,7 +42,6 @@ class House(NamedTuple):
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 def house(request: pytest.FixtureRequest) -> House:
-    """Return each implementation in turn, empty."""
     if request.param == "memory":
         audit = MemoryAudit()
         registry = MemoryRegistry(audit)
@@ -75,7 +74,7 @@ async def test_a_rollout_begins_with_its_route_its_history_and_its_act(house: Ho
 
 
 async def test_an_alias_has_one_rollout_at_a_time(house: House) -> None:
-    """The second is refused and leaves nothing behind; another alias, or one that is over, is in nobody's way."""
+    """The second is refused and leaves nothing behind; one of another alias, or after an end, begins."""
     await house.rollouts.begin(first(), act("start"))
     with pytest.raises(Conflict):
         await house.rollouts.begin(first("r2", at=2.0), act("start"))
@@ -105,7 +104,7 @@ async def test_each_change_takes_the_route_along(house: House) -> None:
 
 
 async def test_of_two_at_the_same_moment_one_wins(house: House) -> None:
-    """A person promotes while the judge aborts: whoever is second is told to look again, and changes nothing."""
+    """A person promotes while the judge aborts: the second is told to look again, and changes nothing."""
     await house.rollouts.begin(first(), act("start"))
     aborted = steps.step(first().rollout, steps.Seen(judgement=ABORT), 5.0, 2)
     assert aborted is not None

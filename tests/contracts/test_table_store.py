@@ -53,7 +53,7 @@ async def test_adapters_come_back_whole(store: TableHistory) -> None:
 
 @pytest.mark.parametrize("number", [2, 3])
 async def test_a_number_that_is_not_newer_is_refused(store: TableHistory, number: int) -> None:
-    """A table whose number was used or passed is a conflict and changes nothing."""
+    """A table with a used or passed number is a conflict and changes nothing."""
     await store.publish(table(3))
     with pytest.raises(Conflict):
         await store.publish(table(number, "b@1"))

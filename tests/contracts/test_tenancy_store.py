@@ -34,7 +34,6 @@ ACME = Tenant(id=TenantId("acme"), name="Acme", plan=PLAN)
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 def store(request: pytest.FixtureRequest) -> TenancyStore:
-    """Return an empty store."""
     if request.param == "memory":
         return MemoryTenancy(MemoryAudit())
     return PostgresTenancy(request.getfixturevalue("database"))
@@ -121,7 +120,7 @@ async def test_a_tenant_belongs_to_an_organisation(store: TenancyStore) -> None:
 
 
 async def test_a_tenant_moves(store: TenancyStore) -> None:
-    """It belongs to the new organisation with plan and keys; nobody moves to, or out of, nowhere."""
+    """It belongs to the new organisation with plan and keys; an unknown tenant or organisation is refused."""
     await store.add_org(Org(id=OrgId("group"), name="Group"), things.act())
     await store.add_tenant(ACME, things.act())
     moved = replace(ACME, org=OrgId("group"))
@@ -161,6 +160,6 @@ async def test_a_plan_is_changed_in_place(store: TenancyStore, kind: ScopeKind) 
 
 
 async def test_nobodys_plan_is_not_changed(store: TenancyStore) -> None:
-    """A name that nobody has is told."""
+    """An unknown name is told."""
     for kind in ScopeKind:
         assert await store.change_plan(ScopeId(kind=kind, id="nobody"), lambda plan: plan, things.act()) is None

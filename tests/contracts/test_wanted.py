@@ -20,8 +20,6 @@ A = VersionId("a@1")
 
 
 class Teller(Protocol):
-    """A gateway's side."""
-
     async def tell(self, version: VersionId, requests: int, tokens: int) -> None: ...
 
 
@@ -33,7 +31,6 @@ class Wire:
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 def wire(request: pytest.FixtureRequest) -> Wire:
-    """Return each implementation in turn."""
     if request.param == "memory":
         memory = MemoryWanted()
         return Wire(memory, memory)
@@ -62,7 +59,7 @@ async def until_heard(wire: Wire, found: list[Wanted], requests: int) -> None:
 
 
 async def test_what_is_told_is_heard_by_everybody_who_listens(wire: Wire) -> None:
-    """Each controller hears of it, whole, and who comes later hears nothing of the past."""
+    """Each controller hears of it, whole, and a later one hears nothing of the past."""
     async with heard(wire.source) as found:
         await until_heard(wire, found, 3)
         assert found[0] == Wanted(version=A, requests=3, tokens=700)
@@ -73,7 +70,7 @@ async def test_what_is_told_is_heard_by_everybody_who_listens(wire: Wire) -> Non
 
 @pytest.mark.integration
 async def test_nonsense_is_left_out_and_a_broken_connection_mended(database: Database, database_dsn: str) -> None:
-    """What is none of ours changes nothing, and a listener whose connection was ended listens again."""
+    """Foreign messages change nothing, and a listener with a broken connection listens again."""
     source = PostgresWanted(database_dsn)
     wire = Wire(PostgresWantedTeller(database), source)
     async with heard(source) as found:

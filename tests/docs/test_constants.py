@@ -12,19 +12,20 @@ from penstock.apps.settings import Settings
 from tests.support import tree
 
 FOLDER = tree.ROOT / "docs/how-it-decides"
-HEAD = "| constant | value | reason |\n|---|---|---|\n"
-PAGES = [page for page in sorted(FOLDER.glob("*.md")) if HEAD in page.read_text()]
+HEAD = re.compile(r"^\| constant \| value \| [^|]+ \|\n\|---\|---\|---\|\n", re.MULTILINE)
+PAGES = [page for page in sorted(FOLDER.glob("*.md")) if HEAD.search(page.read_text())]
 _ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
 _NUMBER = re.compile(r"^([\d,]+(?:\.\d+)?)(?:/(\d+))?")
 
 
 @cache
 def numbers() -> dict[str, set[float]]:
-    """Return each number that the platform's code gives a name to: constants, fields' and parameters' defaults."""
+    """Return each name's numbers in the platform's code: constants, and defaults of fields and parameters."""
     found = defaultdict[str, set[float]](set)
     for path in tree.python_files("platform"):
         for node in ast.walk(ast.parse(path.read_text())):
             for name, value in _named(node):
+                found[name] |= set()
                 if isinstance(value, ast.Constant) and isinstance(value.value, int | float):
                     found[name].add(float(value.value))
     for name, field in Settings.model_fields.items():
@@ -50,7 +51,8 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 def told(text: str) -> list[tuple[str, str]]:
     """Return the names in a page's table of constants, each with its value as the page writes it."""
-    table = text.partition(HEAD)[2].partition("\n\n")[0]
+    head = HEAD.search(text)
+    table = text[head.end() :].partition("\n\n")[0] if head else ""
     rows = [(re.findall(r"`([A-Za-z_]+)`", names), value.split(", ")) for names, value in _ROW.findall(table)]
     return [pair for names, values in rows for pair in zip(names, values, strict=False)]
 
@@ -60,12 +62,13 @@ def wrong(name: str, value: str) -> str:
     number = _NUMBER.match(value)
     if name not in numbers():
         return f"{name} is in no file" if re.search(r"[A-Z_]", name) else ""
-    if number is None:
+    if number is None or not numbers()[name]:
         return ""
     whole, of = number.groups()
     said = float(whole.replace(",", ""))
     known = numbers()[name]
-    scaled = {float(of or said), said, said / 1e3, said * float(1 << 20)}  # a part, seconds, ms, MiB
+    scaled = {said, said / 1e2, said / 1e3, said * float(1 << 20)}  # seconds, %, ms, MiB
+    scaled = {float(of), said / float(of)} if of else scaled
     return "" if known & scaled else f"{name} is {value} on the page and {sorted(known)} in the code"
 
 
@@ -77,5 +80,6 @@ def test_constants_are_those_of_the_code(page: Path) -> None:
 
 def test_a_constant_that_has_changed_is_found() -> None:
     """A value that the code does not have, and a name that it does not have, are reported."""
-    page = f"{HEAD}| `HOLD_S`, `NEVER_S` | 11 s, 1 s | - |\n| `HOLD_S` | 10 s | - |\n\n"
+    rows = "| `HOLD_S`, `NEVER_S` | 11 s, 1 s | - |\n| `HOLD_S` | 10 s | - |\n"
+    page = f"| constant | value | reason |\n|---|---|---|\n{rows}\n"
     assert [bool(wrong(name, value)) for name, value in told(page)] == [True, True, False]

@@ -6,7 +6,6 @@ GATEWAY = "penstock-gateway"
 
 
 def east(stack: str, rule: str, kind: str, name: str, path: str, value: object) -> Breach:
-    """Spoil one input of the east."""
     return Breach(rule=rule, stack=stack, spoil=put(kind, name, path, value), where=name)
 
 

@@ -27,7 +27,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def fleet() -> Fleet:
-    """Return the production config as shipped."""
     return load("prod")
 
 
@@ -39,7 +38,6 @@ def captures(fleet: Fleet) -> tuple[Capture, ...]:
 
 @pytest.fixture(scope="session")
 def by_label(captures: tuple[Capture, ...]) -> dict[str, Capture]:
-    """Return the captures by their label."""
     return {item.label: item for item in captures}
 
 

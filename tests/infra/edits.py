@@ -79,13 +79,10 @@ def shipped(pool: str, path: str, value: object) -> Spoil:
 
 
 def drop(kind: str, name: str = "") -> Spoil:
-    """Take nodes out."""
     return lambda graph: _each(graph, kind, name, lambda _: None)
 
 
 def option(kind: str, name: str, **options: object) -> Spoil:
-    """Change resource options."""
-
     def change(node: Node) -> Node:
         kept = {key: getattr(node.options, key) for key in Options.__slots__}
         return replace(node, options=Options(**{**kept, **options}))
@@ -118,8 +115,6 @@ def statement(kind: str, name: str, prop: str, **fields: object) -> Spoil:
 
 
 def rewrite(kind: str, name: str, prop: str, old: str, new: str) -> Spoil:
-    """Replace text inside one input."""
-
     def change(node: Node) -> Node:
         content = str(node.inputs[prop])
         assert old in content, f"{name}.{prop} holds no {old!r}"
@@ -146,8 +141,6 @@ def plant(token: str, called: str = "planted", **inputs: object) -> Spoil:
 
 
 def provider(kind: str, name: str, value: str, region: str | None = None) -> Spoil:
-    """Register a node under another provider."""
-
     def change(node: Node) -> Node:
         return replace(node, provider=value, region=node.region if region is None else region)
 

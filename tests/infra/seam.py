@@ -80,7 +80,6 @@ def main_of(process: Json, pod: Json) -> Json:
 
 
 def told(process: Json, pod: Json) -> dict[str, Json]:
-    """Return the process's variables by name."""
     return {text(one, "name"): one for one in items(main_of(process, pod), "env")}
 
 

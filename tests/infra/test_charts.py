@@ -24,7 +24,6 @@ EAST = "platform-us-east-1"
 
 @pytest.fixture(scope="module")
 def releases(by_label: dict[str, Capture]) -> dict[str, Node]:
-    """Return the east's releases by chart."""
     return {node.name: node for node in by_label[EAST].graph.of(RELEASE)}
 
 
@@ -71,7 +70,6 @@ def test_pod_security_admits_every_pod(releases: dict[str, Node], by_label: dict
 
 
 def level(item: Capture, release: Node) -> str:
-    """Return what the release's namespace enforces."""
     named = text(release.inputs, "namespace")
     labels = [mapping(node.inputs, "metadata.labels") for node in item.graph.nodes if is_namespace(node, named)]
     return str(labels[0]["pod-security.kubernetes.io/enforce"])

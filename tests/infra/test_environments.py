@@ -18,7 +18,6 @@ DEAREST_SMALL_USD = 4000
 
 @pytest.fixture(scope="module")
 def small() -> Fleet:
-    """Return the small environment as shipped."""
     return load("dev")
 
 

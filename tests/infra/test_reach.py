@@ -32,7 +32,6 @@ class Peer:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What its pods carry."""
         key = "k8s-app" if self.namespace == "kube-system" else "app.kubernetes.io/name"
         return {key: self.name}
 
@@ -44,8 +43,6 @@ def peer(told: object) -> Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One connection."""
-
     caller: Peer
     called: Peer
     port: int

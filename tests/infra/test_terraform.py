@@ -45,7 +45,6 @@ class Bench:
     def write(
         self, graphs: dict[str, Graph], endpoint: str = NOWHERE, leave_out: tuple[str, ...] = ()
     ) -> mapper.Translation:
-        """Translate the graphs into the folder."""
         translation = mapper.translate(graphs, self.types, leave_out)
         self.terraform.write(translation.document, ["us-east-1", "us-west-2"], self.provider, endpoint)
         return translation
@@ -53,7 +52,6 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Return an initialised Terraform folder."""
     terraform = Terraform(folder=tmp_path_factory.mktemp("terraform"))
     terraform.init()
     types, provider = schema.read(terraform.schema())
@@ -75,7 +73,6 @@ def plan(bench: Bench, graphs: dict[str, Graph]) -> Json:
 
 
 def size(translation: mapper.Translation) -> int:
-    """Count the resources of a translation."""
     return sum(
         len(mapping(translation.document, f"resource.{kind}")) for kind in mapping(translation.document, "resource")
     )

@@ -11,8 +11,6 @@ from tests.infra.unproven import unproven
 
 
 class Screen:
-    """Keeps what a run prints."""
-
     def __init__(self) -> None:
         self.lines: list[str] = []
 

@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look up who is the last to ask for what the session shares."""
+    """Look up the last use of each shared fixture."""
     session.stash[LAST_USES] = last_uses(session.items, ENDED_EARLY)
 
 

@@ -1,4 +1,4 @@
-"""What the simulations share: time enough. They only compute, so how long one takes is up to who else computes here."""
+"""Time limits for simulations: they only compute, so their seconds depend on the machine's other load."""
 
 from pathlib import Path
 

@@ -37,7 +37,7 @@ class Judging(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """A rollout: when it was aborted, and when it was promoted before that; None where it was not."""
+    """A rollout: the time of its abort, and of its promotion before that; None without one."""
 
     aborted_at: int | None
     promoted_at: int | None
@@ -47,11 +47,9 @@ class Ours:
     """The judge, as it is or with a part taken out."""
 
     def __init__(self, gates: Gates = GATES, seen: Callable[[ArmSecond], ArmSecond] = lambda second: second) -> None:
-        """Begin."""
         self._judge, self._seen = Judge(gates, ALIAS, OLD, NEW), seen
 
     def __call__(self, second: ArmSecond) -> Verdict:
-        """Judge a second after it came."""
         self._judge.take(self._seen(second), second.at + 1.0)
         return self._judge.judgement(second.at + 1.0).verdict
 
@@ -60,12 +58,10 @@ class Threshold:
     """The p95 of the last minute above 1.2 times the incumbent's, five minutes in a row."""
 
     def __init__(self) -> None:
-        """Begin."""
         self._minute: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}
         self._failed = 0
 
     def __call__(self, second: ArmSecond) -> Verdict:
-        """Look once a minute."""
         _add(self._minute, second)
         if second.at % 60:
             return Verdict.WAIT
@@ -81,11 +77,9 @@ class MannWhitney:
     """One test after the other on all so far, at one per cent, every five seconds."""
 
     def __init__(self) -> None:
-        """Begin."""
         self._all: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}
 
     def __call__(self, second: ArmSecond) -> Verdict:
-        """Test now and then."""
         _add(self._all, second)
         mine, theirs = self._all[True], self._all[False]
         n, m = mine.total(), theirs.total()
@@ -112,11 +106,9 @@ class MixtureRatio:
     LEAST = 20
 
     def __init__(self) -> None:
-        """Begin."""
         self._all: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}
 
     def __call__(self, second: ArmSecond) -> Verdict:
-        """Ask every second."""
         _add(self._all, second)
         mine, theirs = self._all[True], self._all[False]
         if min(mine.total(), theirs.total()) < self.LEAST:
@@ -167,7 +159,7 @@ def play(way: Judging, seconds: Iterable[ArmSecond]) -> Played:
 
 
 def one_cell(second: ArmSecond) -> ArmSecond:
-    """Return the second as one who compares everybody with everybody sees it."""
+    """Return the second as a judge without cells sees it."""
 
     def flat(times: tuple[Times, ...]) -> tuple[Times, ...]:
         counts = Counter[int]()

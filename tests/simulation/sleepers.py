@@ -1,6 +1,6 @@
-"""A machine with fewer places than versions, in virtual time: callers, wakes, and the real pool that decides.
+"""A machine with fewer slots than versions, in virtual time: callers, wakes, and the real pool that decides.
 
-Everybody is judged by the same rules and the same arrivals; what differs is what a resident's use is held to be worth.
+All policies see the same rules and the same arrivals; they differ in the value of a resident's use.
 """
 
 import random
@@ -20,7 +20,7 @@ STEP_S = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """Who asks for what: ``sessions`` begin at random, each of ``requests`` requests in a row on the average."""
+    """Arrivals: ``sessions`` begin at random, each of ``requests`` requests in a row on average."""
 
     versions: int = 30
     zipf: float = 1.0
@@ -40,7 +40,6 @@ class Asked:
 
 
 def arrivals(use: Use, seconds: float, chance: random.Random) -> list[Asked]:
-    """Return all requests in their order."""
     weights = [1.0 / (rank + 1) ** use.zipf for rank in range(use.versions)]
     found: list[Asked] = []
     began = 0.0
@@ -57,8 +56,6 @@ def arrivals(use: Use, seconds: float, chance: random.Random) -> list[Asked]:
 
 @dataclass(kw_only=True)
 class Sleeper:
-    """A version's one worker."""
-
     version: int
     size_bytes: int
     stay: Stay = Stay.AWAY
@@ -73,7 +70,6 @@ class Sleeper:
     name: WorkerId = field(init=False)
 
     def __post_init__(self) -> None:
-        """Name it by its version."""
         self.name = WorkerId(f"w{self.version:02}")
 
 
@@ -83,8 +79,6 @@ Worth = Callable[[Sleeper, float], float]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How it went."""
-
     hits: int
     asked: int
     swaps: int
@@ -98,19 +92,17 @@ class Outcome:
         return self.hits / self.asked
 
     def wait_s(self, quantile: float, versions: Sequence[int] | None = None) -> float:
-        """Return what so many of the requests waited at most, of all or of some versions."""
+        """Return a quantile of the requests' waits, of all or of some versions."""
         chosen = self.waits_s if versions is None else versions
         waits = sorted(wait_s for version in chosen for wait_s in self.waits_s[version])
         return waits[min(len(waits) - 1, int(quantile * len(waits)))] if waits else 0.0
 
 
 class World:
-    """One run."""
-
     def __init__(
         self, asked: Sequence[Asked], sizes: Sequence[int], policy: PoolPolicy, worth: Worth, *, wake_s: float = 2.5
     ) -> None:
-        """Put everybody to sleep; nothing is asked yet."""
+        """Put all versions to sleep; nothing is asked yet."""
         self._asked, self._policy, self._worth, self._wake_s = list(asked), policy, worth, wake_s
         self.sleepers = [Sleeper(version=number, size_bytes=size) for number, size in enumerate(sizes)]
         self._by_name = {one.name: one for one in self.sleepers}
@@ -228,12 +220,11 @@ class World:
 
 
 def known(one: Sleeper, _: float) -> float:
-    """Whoever knows how popular each version is, and nothing of when it is used."""
+    """Value by each version's true popularity, without the times of use."""
     return 1.0 / (1.0 + one.version)
 
 
 def ours(one: Sleeper, now: float) -> float:
-    """Return what the platform goes by."""
     return uses.worth(one.seen, now) if one.seen else 0.0
 
 
@@ -243,15 +234,14 @@ def lru(one: Sleeper, now: float) -> float:
 
 
 def at_random(chance: random.Random) -> Worth:
-    """Nobody knows anything."""
     return lambda *_: 0.001 + chance.random()
 
 
 def clairvoyant(one: Sleeper, now: float) -> float:
-    """Belady (IBM Systems Journal 5(2), 1966): whose next use is furthest is worth least."""
+    """Belady (IBM Systems Journal 5(2), 1966): the furthest next use is worth least."""
     return 1.0 / (1.0 + one.next_use - now) if one.next_use < float("inf") else 1e-9
 
 
 def without_residency(policy: PoolPolicy) -> PoolPolicy:
-    """Return the same pool in which whoever is idle may go at once."""
+    """Return the same pool, free to put any idle version to sleep at once."""
     return replace(policy, residency_s=0.0, residency_wakes=0.0)

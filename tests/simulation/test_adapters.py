@@ -1,4 +1,4 @@
-"""Slots of adapters in virtual time: nobody starves, and who gives way is chosen nearly as well as by a clairvoyant."""
+"""Slots of adapters in virtual time: no adapter starves, and evictions are nearly as good as a clairvoyant's."""
 
 import bisect
 import itertools
@@ -75,13 +75,12 @@ def arrival(
 
 
 class Counting(AdapterSlots):
-    """Slots that count who came in without a swap."""
+    """Slots that count entries without a swap."""
 
     hits = 0
     entered = 0
 
     def enter(self, adapter: VersionId, now: float) -> None:
-        """Count."""
         self.entered += 1
         self.hits += self.holds(adapter)
         super().enter(adapter, now)
@@ -96,42 +95,36 @@ class Lru(Counting):
         self.numbers = itertools.count()
 
     def enter(self, adapter: VersionId, now: float) -> None:
-        """Note the use."""
         self.last[adapter] = next(self.numbers)
         super().enter(adapter, now)
 
     def victim(self, names: Iterable[VersionId]) -> VersionId | None:
-        """Choose by the last use."""
         return min(names, key=lambda one: self.last.get(one, -1), default=None)
 
 
 class Anybody(Counting):
-    """Gives up any slot."""
-
     def __init__(self, size: int, residents: Residents) -> None:
         super().__init__(size, residents)
         self.chance = random.Random(7)
 
     def victim(self, names: Iterable[VersionId]) -> VersionId | None:
-        """Choose by chance."""
         found = sorted(names)
         return self.chance.choice(found) if found else None
 
 
 class Belady(Counting):
-    """Gives up the slot whose adapter is asked for last of all (Belady, 1966): it knows what will come."""
+    """Gives up the slot of the adapter with the latest next request (Belady, 1966): it knows the future."""
 
     def __init__(self, size: int, residents: Residents, coming: dict[VersionId, list[float]]) -> None:
         super().__init__(size, residents)
         self.coming, self.now = coming, 0.0
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
-        """Know the time."""
         self.now = now
         return super().ask(adapter, now, checks=checks)
 
     def victim(self, names: Iterable[VersionId]) -> VersionId | None:
-        """Choose who is needed last; what waits already is needed now."""
+        """Choose the adapter needed last; a waiting one is needed now."""
         return max(names, key=self.needed_at, default=None)
 
     def needed_at(self, adapter: VersionId) -> float:
@@ -144,14 +137,14 @@ class Belady(Counting):
 
 
 class Known(Counting):
-    """Gives up the slot of the adapter that is asked for least: it knows the popularity, as nobody does.
+    """Gives up the slot of the least popular adapter: it knows the true popularity.
 
-    Of requests that are independent nobody who does not know the future does better (A0: Aho, Denning and Ullman,
-    "Principles of Optimal Page Replacement", JACM 18(1), 1971). Adapters are named in the order of their popularity.
+    For independent requests nothing without knowledge of the future does better (A0: Aho, Denning and Ullman,
+    "Principles
+    of Optimal Page Replacement", JACM 18(1), 1971). Adapters are named in the order of their popularity.
     """
 
     def victim(self, names: Iterable[VersionId]) -> VersionId | None:
-        """Choose the rarest."""
         return max(names, default=None)
 
 
@@ -165,8 +158,6 @@ def all_resident(adapters: int) -> Residents:
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """What came of some traffic."""
-
     hit_ratio: float
     served: int
     p99_s: float

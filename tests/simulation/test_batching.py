@@ -39,7 +39,6 @@ SLACKS = ((0.010, 0.040), (0.020, 0.060), (0.031, 0.031), (0.010, 0.100))
 
 
 def tell(line: str) -> None:
-    """Show a figure to whoever runs this with -s."""
     sys.stdout.write(f"{line}\n")
 
 
@@ -111,7 +110,7 @@ def test_who_knows_the_future_saves_at_most_a_tenth_of_the_items(
 
 
 class Behind:
-    """Tenants who always want more, before the real queue; what it lets in goes to the batcher at once."""
+    """Tenants with endless demand, before the real queue; admitted requests go to the batcher at once."""
 
     def __init__(self, weights: dict[TenantId, float], most_items: int) -> None:
         size = EngineSize(max_seqs=2 * most_items, kv_blocks=10**9, block_size=16, prefill_tokens=10**9)
@@ -122,7 +121,7 @@ class Behind:
         self.done: Counter[TenantId] = Counter()
 
     def begin(self, waiting: int) -> list[Arrival]:
-        """Let so many of each tenant come, and return who is let in."""
+        """Let ``each`` requests of every tenant come, and return the admitted ones."""
         for _, tenant in itertools.product(range(waiting), self.weights):
             self._come(tenant, 0.0)
         return [Arrival(0.0, one) for one in self._taken()]

@@ -27,8 +27,6 @@ Fails = Callable[[WorkerId, float, random.Random], str]
 
 @dataclass
 class Run:
-    """What was seen."""
-
     retries: int = 0
     failed: int = 0
     early: int = 0
@@ -54,7 +52,7 @@ def play(zones: str, each: int, fails: Fails, *, span_s: float, seed: int) -> It
 
 
 def _probe(breakers: Breakers, fails: Fails, now: float, run: Run, chance: random.Random) -> None:
-    """Ask whoever is due: the platform's request meets what a caller's would."""
+    """Probe the workers that are due: the platform's request meets the same fate as a caller's would."""
     for probe in breakers.due(now):
         run.probes += 1
         breakers.judged(probe, FOUND[fails(probe.worker, now, chance)], now)

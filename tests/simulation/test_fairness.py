@@ -49,7 +49,6 @@ class Habit:
             yield self.arrival(number, at, chance)
 
     def arrival(self, number: int, at: float, chance: random.Random) -> Arrival:
-        """Return one request."""
         work = Work(
             request=RequestId(f"{self.tenant}/{number}"),
             tenant=self.tenant,

@@ -87,7 +87,6 @@ class Site:
     # -- the queue ------------------------------------------------------------------------------
 
     def ask(self, template: Item, items: int, now: float) -> None:
-        """A list of such items comes."""
         tenant, name = template.tenant, RequestId(f"{template.tenant}/{next(self.numbers)}")
         ticket = Ticket(
             request=name,
@@ -136,7 +135,7 @@ def victims(per_s: float, until: float, chance: random.Random) -> list[Arrival]:
 
 
 def waits(callers: int, flood: Key) -> list[float]:
-    """Return a victim's seconds beside so many callers of lists, sorted, from when it is known."""
+    """Return a victim's seconds beside ``callers`` of lists, sorted, once it is known."""
     site = Site()
     for _ in range(callers):
         site.ask(item(FLOOD, key=flood, cost=flood.bucket), LIST, 0.0)

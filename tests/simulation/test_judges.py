@@ -13,7 +13,7 @@ TEN_MINUTES_S = 600
 
 @pytest.mark.parametrize(("per_s", "share"), [(20.0, 0.05), (20.0, 0.25)])
 def test_an_equal_candidate_is_promoted_and_not_aborted(per_s: float, share: float) -> None:
-    """Also where its sticky tenants write long prompts, nine of ten, and the incumbent's a third."""
+    """Also with sticky tenants of long prompts: nine of ten of its own, and a third of the incumbent's."""
     worlds = [World(seed=i, per_s=per_s, share=share, long_ratio=0.9) for i in range(6)]
     ran = [play(Ours(), world.seconds(TEN_MINUTES_S)) for world in worlds]
     assert [one.aborted_at for one in ran] == [None] * 6
@@ -33,7 +33,7 @@ def test_an_equal_candidate_is_promoted_and_not_aborted(per_s: float, share: flo
     ids=["2x", "3x", "2x after five minutes", "5 % bad", "all bad", "three times the tokens"],
 )
 def test_a_worse_candidate_is_found_in_time(regression: Regression, within_s: int) -> None:
-    """At five comparable requests a second; seconds from where it begins to the verdict, median of five."""
+    """At five comparable requests a second; seconds from its first fault to the verdict, median of five."""
     worlds = [World(seed=i, per_s=20.0, share=0.25, regression=regression) for i in range(5)]
     ran = [play(Ours(), world.seconds(TEN_MINUTES_S)) for world in worlds]
     assert all(one.aborted_at is not None for one in ran)

@@ -27,7 +27,7 @@ def waits(order: QueueOrder, tenants: int) -> list[float]:
 
 @pytest.mark.parametrize("tenants", [2, 20, 50, 200])
 def test_nobody_waits_at_half_load_however_many_tenants_there_are(tenants: int) -> None:
-    """With free slots everybody comes in: nobody waits a second (of 50 tenants 18 % did), p99 is near FIFO's."""
+    """With free slots every request enters: none waits a second (of 50 tenants 18 % did), p99 is near FIFO's."""
     fair, fifo = (sorted(waits(order, tenants)) for order in (QueueOrder.FAIR, QueueOrder.FIFO))
     assert len(fair) == len(fifo)
     assert fair[int(0.99 * len(fair))] <= 1.5 * fifo[int(0.99 * len(fifo))]
@@ -55,7 +55,7 @@ def service(worker: Worker) -> list[float]:
 
 
 def jain(values: list[float]) -> float:
-    """Return Jain's index of fairness: 1 where all are equal."""
+    """Return Jain's index of fairness: 1 for equal shares."""
     return sum(values) ** 2 / len(values) / sum(value**2 for value in values)
 
 

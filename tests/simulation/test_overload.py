@@ -36,7 +36,7 @@ def test_without_admission_overload_is_worked_off_in_vain(capacity: float) -> No
 
 
 def test_interactive_tenants_do_not_see_the_overload(capacity: float) -> None:
-    """Who is within its level's share is answered in time; the free tier bears more than those who pay."""
+    """Tenants within their level's share are answered in time; the free tier bears more than the paying ones."""
     found = overload.goodput(QueueOrder.FAIR, 2.5, capacity)
     assert found.in_time[Standing.INTERACTIVE] > 0.95
     assert found.in_time[Standing.PAID] > 1.5 * found.in_time[Standing.FREE]
@@ -44,7 +44,9 @@ def test_interactive_tenants_do_not_see_the_overload(capacity: float) -> None:
 
 @pytest.mark.parametrize("timeout_s", [5.0, 15.0])
 def test_who_names_no_deadline_waits_no_longer_than_its_queue_timeout(capacity: float, timeout_s: float) -> None:
-    """At two and a half times the load who was let wait begins in time, and only who would not was refused."""
+    """At two and a half times the load, requests that were let wait begin in time, and only hopeless ones were
+    refused.
+    """
     per_s = 2.5 * capacity / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
     coming = overload.traffic(per_s, random.Random(1), patience_s=0.0, span_s=overload.SPAN_S)
     records = overload.play(QueueOrder.FAIR, _timed(coming, timeout_s)).values()

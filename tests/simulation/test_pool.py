@@ -1,4 +1,4 @@
-"""The pool in virtual time: 30 versions over 6 places, against what others do and against who knows the future."""
+"""The pool in virtual time: 30 versions over 6 slots, against common policies and against knowledge of the future."""
 
 import random
 import sys
@@ -45,14 +45,14 @@ WAYS: dict[str, tuple[PoolPolicy, Worth]] = {
 
 @cache
 def outcome(use: str, way: str) -> Outcome:
-    """Run one way through an hour of one use; everybody has the same hour."""
+    """Run one policy through an hour of one use; the hour is the same for all."""
     policy, worth = WAYS[way]
     return World(arrivals(USES[use], HOUR_S, random.Random(1)), [1] * VERSIONS, policy, worth).run()
 
 
 @pytest.mark.slow
 def test_hit_ratios_against_the_bounds() -> None:
-    """In conversations, and where few versions are popular, it is within 10 % of Belady's, and never worse than LRU."""
+    """In conversations, and with few popular versions, it is within 10 % of Belady's, and never worse than LRU."""
     # Of single requests that are as good as independent nobody comes so near: exact popularity is no better than ours.
     lines = [f"{'hit ratio (swaps)':28}" + "".join(f"{way:>20}" for way in WAYS)]
     for use in USES:
@@ -69,7 +69,7 @@ def test_hit_ratios_against_the_bounds() -> None:
 
 @pytest.mark.parametrize("use", CONVERSATIONS)
 def test_nobody_waits_for_ever(use: str) -> None:
-    """The ten least popular versions wait no longer than the others: for somebody to be idle, and for the wake."""
+    """The ten least popular versions wait no longer than the others: for an idle slot, and for the wake."""
     ran = outcome(use, "ours")
     rare = range(VERSIONS - 10, VERSIONS)
     assert ran.unserved == 0
@@ -78,7 +78,7 @@ def test_nobody_waits_for_ever(use: str) -> None:
 
 
 def test_no_running_request_is_ever_touched() -> None:
-    """Nobody is put to sleep while it has work, and the pool never holds more than it has."""
+    """No version is put to sleep during its work, and the pool never holds more than it has."""
     for use in CONVERSATIONS:
         ran = outcome(use, "ours")
         assert (ran.busy_slept, ran.overfull) == (0, 0)
@@ -124,7 +124,9 @@ def test_versions_that_are_always_busy_take_turns() -> None:
 
 
 def test_of_many_that_are_always_busy_each_has_its_turn() -> None:
-    """Nine in three places: who waits is served within the turns of those before it, and residency bounds the swaps."""
+    """Nine in three slots: a waiting version is served within the turns of those before it, and residency bounds
+    the swaps.
+    """
     asked, pool = always_busy(9, 600.0), PoolPolicy(limit_bytes=3)
     ran = World(asked, [1] * 9, pool, ours).run()
     longest_s = max(one.serve_s for one in asked)

@@ -42,7 +42,6 @@ class Watch:
     """Asks the queue on behalf of refused callers, again and again, whether they would be taken by now."""
 
     def __init__(self, queue: AdmissionQueue) -> None:
-        """Begin with nobody."""
         self._queue = queue
         self._waiting: list[Refused] = []
         self._unasked: list[Refused] = []
@@ -50,12 +49,11 @@ class Watch:
         self._first: dict[RequestId, tuple[Refused, float]] = {}
 
     def add(self, one: Refused) -> None:
-        """Follow this one."""
         self._waiting.append(one)
         self._unasked.append(one)
 
     def look(self, now: float) -> None:
-        """Ask for everybody who was not taken yet, and for those whose told time has come."""
+        """Ask for each request not taken yet, and for those whose told time has come."""
         for one in self._waiting:
             if self._is_taken(one, now):
                 self._first[one.work.request] = (one, now - one.at)
@@ -65,7 +63,7 @@ class Watch:
             self._unasked.remove(one)
 
     def met(self) -> list[Met]:
-        """Return those who would have been taken by now."""
+        """Return the requests that would have been taken by now."""
         return [
             Met(at=one.at, told_s=one.told_s, really_s=really, right=self._right.get(name, False))
             for name, (one, really) in self._first.items()
@@ -76,12 +74,14 @@ class Watch:
 
 
 def refused(until_s: float) -> list[Met]:
-    """Return whom several runs refused on arrival."""
+    """Return the requests that several runs refused on arrival."""
     return [one for seed in SEEDS for one in _refused(until_s, random.Random(seed))]
 
 
 def _refused(until_s: float, chance: random.Random) -> list[Met]:
-    """Play 2.5 times the capacity until then, go on to the end, and follow whoever was refused on arrival meanwhile."""
+    """Play 2.5 times the capacity until then, go on to the end, and follow the requests refused on arrival
+    meanwhile.
+    """
     queue = compared.make(QueueOrder.FAIR, overload.SIZE)
     worker, watch = Worker(queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SLOTS)), Watch(queue)
     per_s = LOAD * overload.capacity() / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
@@ -114,7 +114,7 @@ def test_what_refused_callers_are_told_is_about_what_it_takes(record_property: C
 
 
 def test_who_comes_back_after_the_overload_is_taken(record_property: Callable[[str, object], None]) -> None:
-    """Where nobody else comes any more, nine of ten find room at the time they were told."""
+    """Without further arrivals, nine of ten find room at the time they were told."""
     after = [one for one in refused(WATCHED_TO_S) if one.at + one.told_s > WATCHED_TO_S]
     record_property("right_ratio", statistics.mean(one.right for one in after))
     assert len(after) > 100
@@ -122,20 +122,18 @@ def test_who_comes_back_after_the_overload_is_taken(record_property: Callable[[s
 
 
 class NoPlaces(Retries):
-    """The queue as it was: whoever comes again is nobody in particular, and no line is before anybody."""
+    """The queue without places: a returning caller is a new one, and no line is before it."""
 
     def takes(self, work: Work, now: float) -> bool:
-        """Know nobody."""
         return False
 
     def before(self, work: Work, share: float, now: float) -> float:
-        """Leave nothing to anybody."""
         return 0.0
 
 
 @dataclass(slots=True)
 class Coming:
-    """What became of callers of whom some come again when they were told to, once each."""
+    """The fate of callers, some of whom come again when they were told to, once each."""
 
     obeying: float
     came: int = 0
@@ -144,7 +142,7 @@ class Coming:
     told_s: list[float] = field(default_factory=list)
 
     def play(self, returns: Retries, *, until_s: float, load: float = LOAD) -> "Coming":
-        """Play so much load until then, and let time pass until everything is over."""
+        """Play this load until then, and let time pass until everything is over."""
         chance, queue = random.Random(1), compared.make(QueueOrder.FAIR, overload.SIZE)
         queue.forecast.retries = returns
         worker = Worker(queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SLOTS))
@@ -156,7 +154,7 @@ class Coming:
         return self
 
     def _again(self, worker: Worker, one: Arrival, chance: random.Random, now: float) -> Arrival | None:
-        """Return the same request once more, by a new name, where it was refused and its caller obeys."""
+        """Return the same request once more, by a new name, if it was refused and its caller obeys."""
         refused = worker.refused[-1] if worker.refused else None
         if refused is None or refused.work.request != one.work.request:
             return None
@@ -188,7 +186,7 @@ def test_who_comes_back_in_a_lasting_overload_mostly_finds_room(
 
 
 def test_places_cost_a_short_burst_nothing(record_property: Callable[[str, object], None]) -> None:
-    """More of those who come back are taken and answered, and nobody is told more than all of its work takes."""
+    """More returning callers are taken and answered, and no one is told more than all of its work takes."""
     before, now = (Coming(1.0).play(queue, until_s=BURST_S) for queue in (NoPlaces(), Retries()))
     mean_s = statistics.mean(before.told_s), statistics.mean(now.told_s)
     record_property("told_s", mean_s)

@@ -50,8 +50,6 @@ class Ask:
 
 @dataclass
 class Seen:
-    """What came of the traffic."""
-
     ttft_s: list[float] = field(default_factory=list)
     hit_blocks: int = 0
     blocks: int = 0
@@ -61,8 +59,6 @@ class Seen:
 
 
 class Worker:
-    """One engine."""
-
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
         self.free_at = 0.0

@@ -1,6 +1,6 @@
 """Flips each threshold, window, comparison and label matcher of every rule, and shows that the tests notice.
 
-``python -m tests.slo.mutants`` prints killed/total and the survivors, and ends with 1 where there are any.
+``python -m tests.slo.mutants`` prints killed/total and the survivors, and ends with 1 if there are any.
 """
 
 import sys
@@ -27,7 +27,7 @@ CAUSES_S = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A mutant as files: it survives where all of these tests pass; the quickest is the first."""
+    """A mutant as files: it survives if all of these tests pass; the quickest is the first."""
 
     name: str
     tests: tuple[Path, ...]
@@ -62,7 +62,7 @@ def of_causes(folder: Path) -> Iterator[Attempt]:
 
 
 def survivors(attempts: Sequence[Attempt]) -> list[str]:
-    """Run the tests of all attempts, further ones only where the first noticed nothing; return who is left."""
+    """Run the tests of all attempts, further ones only if the first noticed nothing; return the survivors."""
     alive = [(attempt, test) for attempt in attempts for test in attempt.tests[:1]]
     left: list[str] = []
     while alive:
@@ -73,7 +73,7 @@ def survivors(attempts: Sequence[Attempt]) -> list[str]:
 
 
 def main() -> int:
-    """Judge all mutants; return 1 where one survives."""
+    """Judge all mutants; return 1 if one survives."""
     with tempfile.TemporaryDirectory() as found:
         attempts = [*of_promises(Path(found) / "promises", trials.all_trials()), *of_causes(Path(found) / "causes")]
         alive = survivors(attempts)
@@ -94,7 +94,7 @@ def _passed(runs: Sequence[Run]) -> list[Run]:
 
 
 def _attempt(name: str, folder: Path, rules: Mapping[int, Sequence[Rule]], tests: Sequence[Path]) -> Attempt:
-    """Put a mutant beside links to its tests, which read the rules that lie where they are."""
+    """Put a mutant beside links to its tests, which read the rules of their own folder."""
     folder.mkdir()
     trials.write_rules(folder, rules)
     links = [folder / test.name for test in tests]

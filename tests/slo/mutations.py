@@ -58,7 +58,6 @@ def _flipped(
 
 
 def _stretched(duration: str) -> list[str]:
-    """Return half and twice a duration."""
     length = int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[duration[-1]]
     return [f"{length // 2}s", f"{length * 2}s"]
 

@@ -1,4 +1,4 @@
-"""Alertmanager's configuration: taken by its checker, alerts reach whom they should, and few silence others."""
+"""Alertmanager's configuration: taken by its checker, alerts reach their receivers, and few silence others."""
 
 import subprocess
 from pathlib import Path
@@ -23,7 +23,6 @@ ALERTS = [
 
 @pytest.fixture(scope="module")
 def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the configuration as a file."""
     path = tmp_path_factory.mktemp("alertmanager") / "alertmanager.yaml"
     path.write_text(files.alertmanager(RECEIVERS))
     return path
@@ -55,7 +54,9 @@ def test_alertmanager_takes_it(configuration: Path) -> None:
     ],
 )
 def test_alerts_reach_whom_they_should(configuration: Path, receivers: str, labels: list[str]) -> None:
-    """A page wakes somebody, a page about a promise tells the rollback first, and what is unknown is not lost."""
+    """A page reaches the person on call, a page about a promise the rollback first, and an unknown alert is not
+    lost.
+    """
     amtool("config", "routes", "test", f"--config.file={configuration}", f"--verify.receivers={receivers}", *labels)
 
 

@@ -54,7 +54,7 @@ def gateway(home: Path) -> str:
 
 
 async def nobody(_: Scope, __: Receive, ___: Send) -> None:
-    """Stand where the engine's app is."""
+    """Stand in for the engine's app."""
 
 
 def controller() -> str:
@@ -91,7 +91,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[st
 def test_a_watched_counter_begins_at_0(
     samples: list[tuple[str, dict[str, str], float]], name: str, labels: str
 ) -> None:
-    """Whoever counts it shows it from the start, with the labels that the alert asks for."""
+    """Its process shows it from the start, with the labels that the alert asks for."""
     wanted = dict(re.findall(r'(\w+)="(.*?)"', labels))
     found = [value for sample, has, value in samples if sample == name and wanted.items() <= has.items()]
     assert found

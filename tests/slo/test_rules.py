@@ -24,7 +24,7 @@ def test_prometheus_takes_every_file(tmp_path: Path) -> None:
 
 
 def test_recorded_series_are_well_named() -> None:
-    """A recorded series says level, metric and operation, and whose promise it is about."""
+    """A recorded series names level, metric, operation and promise."""
     for rule in MADE:
         if isinstance(rule, Recording):
             assert re.fullmatch(r"tier_objective:slo_[a-z_]+:(ratio|rate5m|ratio_rate\d+[mhd])", rule.record)

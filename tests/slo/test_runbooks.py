@@ -1,4 +1,4 @@
-"""Alerts, runbooks, boards and promtool cases belong together: nobody is woken by an alert that tells nothing."""
+"""Alerts, runbooks, boards and promtool cases belong together: each page leads to its runbook."""
 
 import json
 import re
@@ -53,7 +53,7 @@ each_book = pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
 
 @each_alert
 def test_an_alert_leads_to_its_runbook_and_its_board(alert: str) -> None:
-    """Whoever is woken finds what to do by the alert's own name, and all that it reads on one board."""
+    """The alert's own name finds the runbook, and one board shows all that the alert reads."""
     annotations = RULES[alert]["annotations"]
     assert set(annotations) == {"summary", "effect", "runbook", "board"}
     assert annotations["runbook"] == f"runbooks/{alert}.md"
@@ -74,7 +74,7 @@ def test_every_case_holds() -> None:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_case_shows_both_sides(path: Path) -> None:
-    """Each alert fires in its case, with all it says, and keeps silent where it must."""
+    """Each alert fires in its case, with all its texts, and keeps silent when it must."""
     checks = [one for test in yaml.safe_load(path.read_text())["tests"] for one in test["alert_rule_test"]]
     assert {one["alertname"] for one in checks} == {path.stem}
     fired = [alert for one in checks for alert in one["exp_alerts"]]
@@ -96,7 +96,7 @@ def test_a_runbook_is_short_and_whole(book: Runbook) -> None:
 
 @each_book
 def test_its_commands_are_taken(book: Runbook) -> None:
-    """A renamed command or option breaks this test and not the person who was woken."""
+    """A renamed command or option breaks this test and not the person on call."""
     assert {" ".join(command): runbooks.fault(command) for command in book.commands} == dict.fromkeys(
         map(" ".join, book.commands), ""
     )
@@ -119,19 +119,19 @@ def test_its_log_events_are_logged(book: Runbook) -> None:
 
 @pytest.mark.parametrize("alert", SLOW)
 def test_who_asks_why_is_told_by_diagnose_first(alert: str) -> None:
-    """Nobody reads ten queries at night where one command names the cause."""
+    """One command names the cause before ten queries are read at night."""
     assert runbooks.of(alert).shell("Diagnosis")[0].startswith("penstock diagnose")
 
 
 @each_book
 def test_it_holds_in_every_home(book: Runbook) -> None:
-    """Logs are asked for by a command that knows where they are; no path is one of the default home alone."""
+    """Logs are asked for by a command that knows their folder; no path is one of the default home alone."""
     assert re.findall(r"(?<!PENSTOCK_HOME:-)\.penstock\b", book.text) == []
 
 
 @each_book
 def test_its_queries_say_nothing_of_an_idle_platform_that_is_no_number(book: Runbook, tmp_path: Path) -> None:
-    """Where nothing happened a mean is absent: NaN tells nobody anything."""
+    """Without events a mean is absent, and never NaN."""
     names = sorted({name for query in book.queries() for name in re.findall(r"\bpenstock_\w+", query)})
     series = [{"series": f"{name}{{{_labels(name)}}}", "values": "5x40"} for name in names]
     checks = [{"expr": f"({query}) != ({query})", "eval_time": "30m", "exp_samples": []} for query in _numbers(book)]

@@ -33,7 +33,7 @@ def test_platform_and_tools_read_the_same_objectives() -> None:
 
 @pytest.mark.parametrize("tier", Tier)
 def test_a_promise_can_be_measured(tier: Tier) -> None:
-    """Every bound is a bucket of the histogram that measures it: between buckets nobody can count."""
+    """Every bound is a bucket of the histogram that measures it: nothing counts between buckets."""
     for objective in spec.load()[tier].objectives:
         if objective.indicator.is_timed:
             assert objective.within_s in HISTOGRAMS[objective.indicator].buckets

@@ -1,4 +1,4 @@
-"""A real Alertmanager with our configuration: what the rollback is told by webhook, and who is silenced."""
+"""A real Alertmanager with our configuration: the webhook's content for the rollback, and the silenced alerts."""
 
 import datetime as dt
 import json
@@ -30,7 +30,7 @@ Messages = queue.Queue[Any]
 
 @pytest.fixture
 def rollback() -> Iterator[tuple[str, Messages]]:
-    """Yield the address of somebody who listens, and what was said."""
+    """Yield the address of a listener, and its received messages."""
     heard: Messages = queue.Queue()
 
     class Listener(BaseHTTPRequestHandler):
@@ -97,7 +97,7 @@ def next_notice(heard: Messages) -> Notice:
 def test_the_rollback_is_told_of_a_burning_promise_and_of_its_end(
     tmp_path: Path, rollback: tuple[str, Messages]
 ) -> None:
-    """What a real Alertmanager sends is what the contract says: who burns, since when, and that it is over."""
+    """A real Alertmanager sends the contract's fields: the burning promise, its start and its end."""
     url, heard = rollback
     with alertmanager(tmp_path, Receivers(rollback=url)) as client:
         tell(client, BURN | {"severity": "page", "window": "1h"}, {"alertname": "LimitsStoreAway", "severity": "page"})
@@ -111,7 +111,7 @@ def test_the_rollback_is_told_of_a_burning_promise_and_of_its_end(
 
 
 def test_a_page_silences_its_own_ticket_and_a_cause_no_promise(tmp_path: Path) -> None:
-    """Of one promise nobody is told twice, and however many causes are known, a burning promise is told."""
+    """One promise is told once, and however many causes are known, a burning promise is told."""
     alerts = [
         BURN | {"severity": "page", "window": "1h"},
         BURN | {"severity": "ticket", "window": "1d"},

@@ -28,7 +28,7 @@ from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import SHADOWS, Principal
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.calls.call import Admitted, Answer, Call, Chosen, Progress, Timings, unnoted
+from penstock.gateway.calls.call import Admitted, Answer, Call, Chosen, Due, Progress, Timings, unnoted
 from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Relay, Reply, Rest
@@ -72,11 +72,11 @@ class Chooser(Protocol):
 class Admission(Protocol):
     """Whether a request may run; everything it holds is one lease."""
 
-    def due(self, call: Chosen) -> Chosen:
-        """Return the call with its tier's promise, and whether its caller gives less time than that."""
+    def due(self, call: Chosen) -> Due:
+        """Return its deadline, and its tier's promise."""
         ...
 
-    def lease(self, call: Chosen) -> Admitted:
+    def lease(self, call: Chosen, due: Due) -> Admitted:
         """Return the call with its lease, on which nothing is drawn yet, or raise a ``Rejected`` or ``BadRequest``."""
         ...
 
@@ -297,8 +297,12 @@ class Pipeline:
         return admitted
 
     def _leased(self, progress: Progress, call: Chosen) -> Admitted:
-        progress.call = due = self.admission.due(call)
-        progress.call = admitted = self.admission.lease(due)
+        due = self.admission.due(call)
+        try:
+            progress.call = admitted = self.admission.lease(call, due)
+        except PenstockError:
+            progress.call = call.refused(due)
+            raise
         return admitted
 
     async def _degraded(self, call: C, *, refused: bool = False) -> C | None:

@@ -47,7 +47,6 @@ class Verdict:
 
 
 def decide(actor: Actor, call: Call) -> Verdict:
-    """The verdict on one call."""
     documents = [*actor.identity, actor.boundary, call.resource_policy, call.endpoint]
     if any(_effect("Deny", document, actor, call) for document in documents if document):
         return Verdict(allowed=False, reason="denied explicitly")

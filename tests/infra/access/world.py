@@ -78,7 +78,6 @@ class World:
 
     @property
     def prefix(self) -> str:
-        """The start of every physical name."""
         return f"{self.environment.organization}-{self.environment.name}"
 
     def _named(self, kind: str, name: str) -> Node:

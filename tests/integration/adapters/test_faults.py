@@ -1,4 +1,4 @@
-"""Adapters that are not what they should be, and workers that die beside them: nobody else notices."""
+"""Unsound adapters, and workers that die beside them: no effect on others."""
 
 import os
 import signal
@@ -64,7 +64,9 @@ def test_what_was_altered_in_the_store_is_refused(worker: WorkerProcess, site: S
 
 @pytest.mark.slow
 def test_a_store_that_is_away_at_first_use_is_asked_again(worker: WorkerProcess, site: Site) -> None:
-    """Who asks meanwhile hears why; once the store is back, so is the adapter, and its base was there all the time."""
+    """Callers hear the reason meanwhile; once the store is back, so is the adapter, and its base was there all the
+    time.
+    """
     adapter = site.publish("away", site.like("triage", "away"), [JSON_GOLDEN])
     store = site.settings.paths.artifacts
     aside = store.with_name("aside")
@@ -97,6 +99,5 @@ def test_adapters_outlive_their_engine_and_their_worker(start_worker: WorkerMake
 
 
 def _asked(worker: WorkerProcess, adapter: str) -> None:
-    """Ask, whatever comes of it."""
     with suppress(httpx.HTTPError):
         ask(worker, REVIEW, adapter, seconds=10)

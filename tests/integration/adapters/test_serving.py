@@ -1,4 +1,4 @@
-"""Adapters on a real engine: loaded at first use, right beside their base, swapped without anybody starving."""
+"""Adapters on a real engine: loaded at first use, right beside their base, swapped without starving any."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ def test_an_adapter_is_loaded_by_its_first_request(worker: WorkerProcess, known:
 
 
 def test_each_answers_as_itself_in_one_batch_with_its_base(worker: WorkerProcess, known: Known) -> None:
-    """Twelve at once, two adapters and the base: nobody answers with another's weights."""
+    """Twelve at once, two adapters and the base: none answers with another's weights."""
     for one in (known.json, known.pirate):
         ask(worker, CAPITAL, one)
     base = ask(worker, CAPITAL).text

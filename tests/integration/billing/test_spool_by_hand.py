@@ -41,13 +41,12 @@ def gateway(folder: Path, *, lives: bool = False) -> subprocess.Popen[bytes]:
 
 
 def ended(folder: Path) -> None:
-    """Leave what a gateway leaves whose node is lost."""
+    """Leave the files of a gateway with a lost node."""
     with gateway(folder):
         pass
 
 
 def command(folder: Path, dsn: str) -> subprocess.CompletedProcess[str]:
-    """Run it as an operator does."""
     return subprocess.run(
         [sys.executable, "-m", "penstock.cli", "--home", str(folder.parent), "spool", "deliver", str(folder)],
         env={**os.environ, "PENSTOCK_DATABASE_URL": dsn, "COLUMNS": "200"},
@@ -90,7 +89,7 @@ async def test_a_gateway_that_lives_keeps_its_own(tmp_path: Path, database_dsn: 
 
 @pytest.mark.parametrize(("is_there", "told"), [(False, "There is no spool in"), (True, "The database is away")])
 def test_what_can_not_be_done_is_said(tmp_path: Path, *, is_there: bool, told: str) -> None:
-    """A folder that is no spool and a database that is away end in words, with the rows where they were."""
+    """A folder that is no spool and a database that is away end in words, with the rows in place."""
     folder = tmp_path / "spool"
     if is_there:
         ended(folder)

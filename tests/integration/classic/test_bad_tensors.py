@@ -1,4 +1,4 @@
-"""What nobody should send, to a running image model over REST and gRPC: a clear word, and nobody else notices."""
+"""Malformed tensors, to a running image model over REST and gRPC: a clear word, and no effect on others."""
 
 import io
 import json
@@ -154,7 +154,7 @@ def test_an_unknown_version_is_not_found(classic_platform: Platform) -> None:
 
 
 def test_200_megabytes_are_refused_by_their_length(classic_platform: Platform) -> None:
-    """Nobody waits for such a body to come: its announcement is enough, over gRPC the message's own length."""
+    """The announced length is enough for a refusal, over gRPC the message's own length."""
     head = {"authorization": f"Bearer {classic_platform.demo_key}", "content-length": str(200 << 20)}
     with closing(HTTPConnection(classic_platform.url.removeprefix("http://"), timeout=30)) as http:
         http.request("POST", f"/v2/models/{MODEL}/infer", headers=head)
@@ -183,7 +183,7 @@ def test_a_megabyte_of_metadata_ends_its_call_alone(classic_platform: Platform) 
 
 
 def test_half_closed_calls_end(classic_platform: Platform) -> None:
-    """Who says nothing hears that a message was needed; a stream that stops, or holds nonsense, comes to its end."""
+    """A call without a message hears that one was needed; a stream that stops, or holds nonsense, comes to its end."""
     metadata = (("authorization", f"Bearer {classic_platform.demo_key}"),)
     with grpc.insecure_channel(grpc_address(classic_platform), options=MOST_BYTES) as channel:
         silent: Any = channel.stream_stream(INFER)(iter(()), metadata=metadata, timeout=30)

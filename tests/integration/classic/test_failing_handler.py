@@ -1,4 +1,4 @@
-"""A handler that fails in its own ways, on a real platform: who hears what, what it costs, what is logged."""
+"""A handler that fails in its own ways, on a real platform: its callers' errors, its cost, its log."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,6 @@ WORDS = ("beside-word", "model-word", "wide-word", "none-word")
 
 @pytest.fixture
 def failing(classic_platform: Platform, tmp_path: Path) -> str:
-    """Return a served model that fails."""
     folder = tmp_path / "failing"
     folder.mkdir()
     (folder / "handler.py").write_text(HANDLER)
@@ -80,7 +79,9 @@ def ask_v2(platform: Platform, text: str) -> tuple[int, str]:
 
 
 def test_a_failing_handler_costs_nothing_and_tells_no_text(classic_platform: Platform, failing: str) -> None:
-    """Over each API the same 502, then a free quarantine; the log tells where, and `penstock explain` whose fault."""
+    """Over each API the same 502, then a free quarantine; the log tells the line, and `penstock explain` the
+    culprit.
+    """
     books = Books(classic_platform)
     asks: tuple[Callable[[Platform, str], tuple[int, str]], ...] = (ask_v1, ask_v2)
     for text in WORDS:

@@ -1,4 +1,4 @@
-"""A torch engine is killed with batches in it: who hears of it, what the ledger has, and that it comes back."""
+"""A torch engine is killed with batches in it: its callers' errors, the ledger's rows, and its return."""
 
 import asyncio
 import base64
@@ -59,7 +59,6 @@ async def crowd(platform: Platform, victims: Sequence[Gate]) -> list[httpx.Respo
 
 
 def busy_one(gates: Sequence[Gate]) -> Gate:
-    """Return one that has requests."""
     found: list[Gate] = []
 
     def look() -> bool:
@@ -82,7 +81,9 @@ def test_who_was_in_a_lost_batch_is_answered_by_another_worker(
 
 
 def test_without_another_worker_it_is_a_503_with_a_wait(classic_platform: Platform, books: Books) -> None:
-    """Who was in the only engine's batch hears that nobody serves, and when to come back; a new engine serves then."""
+    """Callers of the only engine's batch hear that no worker serves, and when to come back; a new engine serves
+    then.
+    """
     (killed,) = gates_of(classic_platform)
     answers = asyncio.run(crowd(classic_platform, [killed]))
     lost = [one for one in answers if one.status_code != 200]

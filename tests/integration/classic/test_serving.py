@@ -48,7 +48,7 @@ def test_images_whose_label_is_known_get_it(classic_platform: Platform) -> None:
 
 
 def test_png_and_webp_are_the_same_image(classic_platform: Platform) -> None:
-    """The encoding doesn't matter, where it loses nothing."""
+    """A lossless encoding doesn't matter."""
     image = Image.open(PICTURES / "espresso.jpg")
     labels = set()
     with classic_platform.http() as http:

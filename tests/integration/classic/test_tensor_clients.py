@@ -107,7 +107,6 @@ def pushed(platform: Platform, folder: Path) -> str:
 
 
 def asked(module: Client, name: str, values: np.ndarray, datatype: str, **how: bool) -> Client:
-    """Return an input."""
     made = module.InferInput(name, list(values.shape), datatype)
     made.set_data_from_numpy(values, **how)
     return made

@@ -27,7 +27,6 @@ FAULTS = {500, 502}
 
 
 def no_fault_of_ours(_: object, answer: Any, case: object) -> None:  # noqa: ANN401  schemathesis's own response
-    """Check that nothing of ours broke."""
     assert answer.status_code not in FAULTS, f"{case} was answered with {answer.status_code}"
 
 
@@ -45,7 +44,7 @@ schema = schemathesis.openapi.from_dict(document())
 
 
 def affordable(path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Name a model that exists, mostly, and bound the work, where the body is of the shape that would be served."""
+    """Name an existing model, mostly, and bound the work of a body that would be served."""
     bounded = dict(body)
     if isinstance(body.get("model"), str):
         bounded["model"] = MODELS[len(str(body)) % len(MODELS)]

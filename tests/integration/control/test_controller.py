@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @pytest.fixture
 async def home(tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
-    """Yield a home whose database is migrated and whose version is registered."""
+    """Yield a home with a migrated database and a registered version."""
     with controlled_home(tmp_path / "home", database_dsn, lease_s="1.0", drain_grace_s="1.0") as found:
         await ask(found, lambda registry, _: registry.add_version(VERSION, "sig", things.act()))
         yield found

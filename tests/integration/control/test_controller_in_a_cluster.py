@@ -1,4 +1,4 @@
-"""Real controller processes whose workers are pods: a version is deployed through the API, and nothing runs here."""
+"""Real controller processes with pods as workers: a version is deployed through the API, and nothing runs here."""
 
 import signal
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ VERSION = things.version()
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[KubeApi]:
-    """Serve a cluster whose pods run on paper."""
+    """Serve a cluster with pods on paper."""
     with KubeApi() as api:
         api.cluster.on_start = lambda pod: api.pod(pod["metadata"]["name"])
         api.cluster.on_stop = lambda pod: api.ended(pod["metadata"]["name"])
@@ -33,7 +33,7 @@ async def server(tmp_path: Path) -> AsyncIterator[KubeApi]:
 
 @pytest.fixture
 async def home(server: KubeApi, tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
-    """Yield a home of that cluster whose database has a version; one controller leads."""
+    """Yield a home of that cluster with a version in its database; one controller leads."""
     told = {
         "fleet": "kubernetes",
         "pools_file": str(pools.file(tmp_path)),
@@ -49,7 +49,6 @@ async def home(server: KubeApi, tmp_path: Path, database_dsn: str) -> AsyncItera
 
 
 async def admin(home: ControlledHome) -> dict[str, str]:
-    """Return the headers of an operator."""
     pepper = derive(bytes.fromhex("ab" * 32), Purpose.PEPPER)
     async with Database(home.database_url, max_connections=1) as database:
         store = PostgresTenancy(database)

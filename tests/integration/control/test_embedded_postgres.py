@@ -1,4 +1,4 @@
-"""The embedded server as a real process: where it can live, what it survives, whom it lets in."""
+"""The embedded server as a real process: its places, its recovery, its access."""
 
 import asyncio
 import multiprocessing
@@ -97,7 +97,7 @@ def test_two_homes_do_not_meet(make: Make, server_home: Path) -> None:
 
 
 def test_nobody_else_gets_in(make: Make, server_home: Path) -> None:
-    """Data and socket are closed to everybody but their owner."""
+    """Data and socket are closed to all but their owner."""
     server = make(server_home)
     server.start()
     folder = socket_folder(server.data)
@@ -118,7 +118,7 @@ def test_it_comes_back_after_a_kill(make: Make, server_home: Path) -> None:
 
 
 def test_a_lock_with_the_id_of_another_process_is_seen_through(make: Make, server_home: Path) -> None:
-    """A lock file whose process id belongs to somebody else now, as after a reboot, stops no start."""
+    """A lock file with the id of an unrelated process, as after a reboot, stops no start."""
     server = make(server_home)
     dsn = server.start()
     server.stop()

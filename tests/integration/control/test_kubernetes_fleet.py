@@ -58,7 +58,7 @@ async def test_we_apply_our_fields_alone(kube_server: KubeApi, tmp_path: Path) -
 
 
 async def test_a_hand_is_held_against_and_said(kube_server: KubeApi, tmp_path: Path) -> None:
-    """A Deployment whose fields somebody edited is held and told, with the remedy; undone, it is ours again."""
+    """A Deployment edited by hand is held and told, with the remedy; undone, it is ours again."""
     async with following(tmp_path) as fleet:
         name = await standing(fleet, kube_server)
         kube_server.edit("deployments", name, lambda it: image_of(it, "worker:mine"), "kubectl-edit")
@@ -178,7 +178,7 @@ async def test_an_expired_watch_begins_anew(kube_server: KubeApi, tmp_path: Path
 
 
 async def test_a_watch_that_ends_goes_on_where_it_was(kube_server: KubeApi, tmp_path: Path) -> None:
-    """A watch whose time is over is resumed from its last version: nothing is listed again, nothing is missed."""
+    """A watch that ran out is resumed from its last version: nothing is listed again, nothing is missed."""
     async with following(tmp_path) as fleet:
         name = await standing(fleet, kube_server)
         watches = sum(call.verb == "watch" for call in kube_server.calls)
@@ -203,7 +203,7 @@ async def test_who_drains_goes_first_where_the_number_sinks(kube_server: KubeApi
 
 
 async def test_who_loses_our_label_is_ours_no_more(kube_server: KubeApi, tmp_path: Path) -> None:
-    """A pod whose label somebody takes away is gone for us, and back with it: so does a watch of labels tell."""
+    """A pod that loses our label is gone for us, and back with it: so does a watch of labels tell."""
     async with following(tmp_path) as fleet:
         await standing(fleet, kube_server)
         (pod,) = kube_server.names("pods")
@@ -246,7 +246,7 @@ async def test_who_leads_no_more_writes_no_more(kube_server: KubeApi, tmp_path: 
 
 
 async def test_a_plan_grows_old_while_it_is_done(kube_server: KubeApi, tmp_path: Path) -> None:
-    """A leader whose plan was overtaken by time, at a slow kube_server, ends with the call that it is at."""
+    """A leader with an outdated plan, at a slow kube_server, ends with its present call."""
     kube_server.delay_s = 0.2
     async with following(tmp_path, Pace(fresh_s=0.1)) as fleet:
         await until(fleet, FleetPlan(), lambda view: view.is_known)

@@ -1,4 +1,4 @@
-"""The local fleet on real processes: started, adopted, drained, reaped, and never mistaken for somebody else's."""
+"""The local fleet on real processes: started, adopted, drained, reaped, and never mistaken for another program's."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ MakeFleet = Callable[..., LocalFleet]
 
 @pytest.fixture
 def make(tmp_path: Path, clock: ManualClock) -> Iterator[MakeFleet]:
-    """Return a maker of fleets on one home, whose processes are ended."""
+    """Return a maker of fleets on one home, and end their processes."""
     fleets: list[LocalFleet] = []
 
     def fleet(program: str = OBEYS) -> LocalFleet:
@@ -136,7 +136,7 @@ async def test_a_worker_that_does_not_go_is_killed(make: MakeFleet, tmp_path: Pa
 
 
 async def test_a_process_that_got_the_id_is_left_alone(make: MakeFleet, tmp_path: Path) -> None:
-    """A stale record whose process id is another program's now neither counts as a worker nor gets its signals."""
+    """A stale record with another program's process id neither counts as a worker nor gets its signals."""
     innocent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])  # noqa: ASYNC220
     try:
         await asyncio.sleep(0.05)  # start times are told in ticks of 10 ms: the two must not share one
@@ -157,7 +157,7 @@ async def test_a_process_that_got_the_id_is_left_alone(make: MakeFleet, tmp_path
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"worker": "w"}'])
 async def test_a_damaged_record_is_removed(make: MakeFleet, tmp_path: Path, text: str) -> None:
-    """A record that can't be read stops nobody."""
+    """An unreadable record stops no start."""
     path = tmp_path / "run" / "workers" / "bad.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)

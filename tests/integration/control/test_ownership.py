@@ -1,4 +1,4 @@
-"""One database, one platform: whoever comes with another key is refused in words, and writes nothing."""
+"""One database, one platform: a platform with another key is refused in words, and writes nothing."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ async def test_a_platform_keeps_its_database_when_its_key_is_exchanged(database:
 
 
 async def test_another_platforms_database_is_refused_in_words(database: Database, tmp_path: Path) -> None:
-    """Two homes on one Postgres wrote one ledger and nobody noticed: the second one hears whose it is."""
+    """Two homes on one Postgres wrote one ledger unnoticed: the second one hears of its owner."""
     settings = Settings(home=tmp_path)
     await ownership.check(settings, database, keys(OURS))
     await ownership.check(settings, database, keys(OURS))

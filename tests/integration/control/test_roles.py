@@ -254,7 +254,7 @@ async def test_a_gateway_waits_until_somebody_claims_the_database(gateway: Datab
 
 
 async def test_a_gateway_only_reads_what_keys_are_hashed_with(gateway: Database, controller: Database) -> None:
-    """The same of the pepper: who may write says it, gateways wait for that, and are told of another."""
+    """The same of the pepper: a process that may write says it, gateways wait for that, and are told of another."""
     await is_owner(controller, ("ours",))
     with pytest.raises(StoreUnavailable, match="penstock init"):
         await is_pepper(gateway, ("pepper",))
@@ -264,7 +264,7 @@ async def test_a_gateway_only_reads_what_keys_are_hashed_with(gateway: Database,
 
 
 async def test_grants_are_said_again_at_each_release(database: Database, database_dsn: str) -> None:
-    """A second run changes nothing, and takes back what somebody granted by hand."""
+    """A second run changes nothing, and takes back grants made by hand."""
     for _ in range(2):
         await roles.grant(database, {GATEWAY: "", CONTROLLER: ""})
         connection = await asyncpg.connect(database_dsn)

@@ -76,7 +76,7 @@ async def test_a_table_is_pushed_and_kept(database: Database, database_dsn: str,
 
 
 async def test_polling_finds_what_was_not_notified(database: Database, database_dsn: str, tmp_path: Path) -> None:
-    """A table whose notification was lost arrives with the next poll."""
+    """A table with a lost notification arrives with the next poll."""
     await database.rows("alter table routing_table disable trigger routing_table_published")
     async with following(TableSource(database_dsn, tmp_path / "table.json")) as got:
         await asyncio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The Kubernetes fleet against an API server whose answers can't be read, over real HTTP and the official client."""
+"""The Kubernetes fleet against an API server with unreadable answers, over real HTTP and the official client."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ async def test_a_pod_whose_status_is_null_hides_no_other(kube_server: KubeApi, t
 
 
 async def test_a_redirect_leads_nowhere(kube_server: KubeApi, tmp_path: Path) -> None:
-    """What the API server redirects is asked of nobody else, and is held in words."""
+    """A redirect of the API server is not followed, and is held in words."""
     with KubeApi() as other:
         where = {"Location": f"{other.url}/elsewhere"}
         kube_server.fault = Fault(status=307, raw=b"", headers=where, verbs=frozenset({"patch"}))

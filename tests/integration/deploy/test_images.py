@@ -1,4 +1,4 @@
-"""What images hold: the wheel and its lock alone, run by another user on a root that nobody can write to."""
+"""The images' content: the wheel and its lock alone, run by another user on a read-only root."""
 
 import json
 from pathlib import Path

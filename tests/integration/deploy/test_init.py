@@ -1,4 +1,4 @@
-"""`penstock init`: the first start of a platform that nobody starts by hand."""
+"""`penstock init`: the first start of an unattended platform."""
 
 import json
 import subprocess
@@ -91,7 +91,7 @@ async def test_several_at_once_make_one_key(job: Job) -> None:
 
 
 async def test_a_key_that_could_not_be_written_is_not_made(job: Job) -> None:
-    """Where the file can't be written the database holds no key that nobody knows."""
+    """If the file can't be written, the database holds no unknown key."""
     job.admin_key.parent.write_text("a file where a folder should be")
     process = job.start()
     printed, _ = process.communicate(timeout=60)

@@ -96,7 +96,7 @@ def test_a_secret_that_is_not_mounted_is_named(place: Place) -> None:
 
 
 def test_a_private_port_that_somebody_has_ends_the_start(place: Place) -> None:
-    """Whoever asks there would take another program's answers for this process's; it only warned, and went on."""
+    """A client would take another program's answers for this process's; it only warned, and went on."""
     settings = {
         "gateway": "PENSTOCK_METRICS_PORT",
         "controller": "PENSTOCK_METRICS_PORT",

@@ -36,7 +36,6 @@ def table() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def platform(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
-    """Run one generating worker."""
     with Platform(home=new_home("diagnose"), models="smollm2", settings={**shared_settings, **SETTINGS}) as running:
         yield running
 

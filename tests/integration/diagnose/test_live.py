@@ -1,6 +1,6 @@
 """Causes that one machine can bring about, on a real engine: `penstock diagnose` names each, from the pages alone.
 
-Each recording is kept in `build/diagnose/`, where those of the unit tests come from.
+Each recording is kept in `build/diagnose/`, the source of the unit tests' recordings.
 """
 
 import json
@@ -108,7 +108,7 @@ def test_a_load_is_named(platform: Platform, callers: Callers, table: list[tuple
 
 @pytest.mark.drill
 def test_a_cold_start_is_named(platform: Platform, callers: Callers, table: list[tuple[str, str]]) -> None:
-    """Requests for a version whose only worker is still starting show a cold start."""
+    """Requests for a version with its only worker still starting show a cold start."""
     settled(platform)
     _scale(platform, 0)
     with ExitStack() as running:
@@ -121,7 +121,7 @@ def test_a_cold_start_is_named(platform: Platform, callers: Callers, table: list
 
 @pytest.mark.drill
 def test_an_unhealthy_version_is_named(platform: Platform, callers: Callers, table: list[tuple[str, str]]) -> None:
-    """A version whose engine dies again and again is told from one that is merely starting."""
+    """A version with an engine that dies again and again is told from one that is merely starting."""
     settled(platform)
     with ExitStack() as running:
         for load in few(callers):

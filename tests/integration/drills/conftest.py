@@ -91,7 +91,7 @@ def gateway_desk(zones: Site, watched: Alarms, tmp_path: Path) -> Desk:
 
 @pytest.fixture(scope="session")
 def crowd() -> Iterator[Crowd]:
-    """Yield a site with rollouts and its users, who go on asking."""
+    """Yield a site with rollouts and users that go on asking."""
     with town() as place:
         place.lead_to(place.version(place.site.engines[0]))
         with crowded(place) as running:
@@ -108,7 +108,7 @@ def rollout_desk(crowd: Crowd, tmp_path: Path) -> Iterator[Desk]:
 
 @pytest.fixture(autouse=True)
 def _logs_of_a_failed_drill(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Print the platform's logs where a drill on it fails."""
+    """Print the platform's logs if a drill on it fails."""
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before and "stage" in request.fixturenames:

@@ -1,4 +1,4 @@
-"""Each alert that wakes somebody: its fault on real processes, the alert in a real Prometheus, its runbook as written.
+"""Each alert that pages: its fault on real processes, the alert in a real Prometheus, its runbook as written.
 
 Two alerts are about engines that misbehave, which real ones don't: there a real gateway stands before stand-ins.
 """
@@ -73,7 +73,6 @@ def zone_gone(site: Site) -> None:
 
 
 def zone_back(site: Site) -> None:
-    """Let its engines answer again."""
     for engine in site.engines.values():
         engine.behave(mode="ok")
 
@@ -89,7 +88,7 @@ def worker_lies(site: Site) -> None:
 
 
 def worker_ended(site: Site) -> None:
-    """Ask no more: whoever lies is gone."""
+    """Ask no more: a failed worker is gone."""
 
 
 OF_GATEWAYS: tuple[Drill[Site], ...] = (
@@ -128,7 +127,6 @@ QUICK = ("LimitsStoreAway", "RoutingTableStale")
 
 
 def marked(drill: Drill[Stage]) -> object:
-    """Return the drill with its mark."""
     return pytest.param(drill, id=drill.alert, marks=pytest.mark.observe if drill.alert in QUICK else pytest.mark.drill)
 
 

@@ -53,13 +53,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def faults() -> FaultTable:
-    """Return the table of observations."""
     return _table
 
 
 @pytest.fixture(scope="session")
 def leaked() -> list[str]:
-    """Return where prompts were found in files that are gone by now."""
+    """Return the places of prompts found in files that are gone by now."""
     return []
 
 
@@ -76,7 +75,7 @@ def _look_for_leaks(request: pytest.FixtureRequest, leaked: list[str]) -> Iterat
 
 @pytest.fixture(scope="session")
 def reckoning() -> list[Books]:
-    """Return the books of every test and module whose books agreed."""
+    """Return the agreeing books of every test and module."""
     return []
 
 
@@ -128,7 +127,7 @@ def books(_pair: Platform, _pair_redis: WatchedRedis) -> Books:
 
 @pytest.fixture
 def pair(_pair: Platform, books: Books, reckoning: list[Books]) -> Iterator[Fleet]:
-    """Yield a platform with two idle SmolLM2 workers, mended where the test before left it broken.
+    """Yield a platform with two idle SmolLM2 workers, restarted if the test before left it broken.
 
     Afterwards its books must agree: one row for each request, nothing held, engines idle by their own account.
     """

@@ -1,4 +1,4 @@
-"""Weights that were altered never serve: the worker refuses, says why, and heals where a sound copy is left."""
+"""Weights that were altered never serve: the worker refuses, says why, and heals if a sound copy is left."""
 
 import time
 from collections.abc import Callable

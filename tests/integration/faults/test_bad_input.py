@@ -30,8 +30,6 @@ def raw(text: str | bytes) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One bad request and its answer."""
-
     name: str
     body: object = b""
     status: int = 400

@@ -49,7 +49,7 @@ def asked(pair: Fleet, body: Mapping[str, object], path: str = CHAT) -> Stream:
 
 
 def struck(pair: Fleet, stream: Stream, kill: Kill) -> tuple[Gate, float]:
-    """Kill the stream's worker in mid-answer; return who that was and when."""
+    """Kill the stream's worker in mid-answer; return it and the time."""
     until("tokens come", lambda: stream.tokens >= ENOUGH, within_s=30, every_s=0.002)
     lost = the_busy_one(pair)
     kill(lost)

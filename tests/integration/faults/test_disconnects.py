@@ -53,7 +53,6 @@ class Departures:
 
 
 def quantile(seconds: list[float], q: float) -> float:
-    """Return a quantile."""
     ordered = sorted(seconds)
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 
@@ -97,7 +96,7 @@ def departures() -> Departures:
 
 @contextmanager
 def counting(fleet: Fleet, gate: Gate, clients: int) -> Iterator[None]:
-    """Check afterwards that every departure was counted, and that the engine made next to nothing for nobody."""
+    """Check afterwards that every departure was counted, and that the engine made next to nothing for it."""
     cancelled = fleet.counted(names.REQUESTS, outcome="cancelled")
     aborts, late = gate.number(names.ABORTS), gate.number(names.TOKENS_AFTER_DISCONNECT)
     yield
@@ -112,7 +111,7 @@ def counting(fleet: Fleet, gate: Gate, clients: int) -> Iterator[None]:
 
 
 def stands_still(gate: Gate) -> None:
-    """Check that the engine makes no tokens for nobody: its counter does not move for half a second."""
+    """Check that the engine makes no abandoned tokens: its counter does not move for half a second."""
     made = gate.engine(TOKENS_MADE)
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
@@ -130,7 +129,7 @@ def ask(fleet: Fleet, body: dict[str, object], *, stream: bool) -> Wire:
 @both_ways
 @pytest.mark.parametrize("rudely", [False, True], ids=["farewell", "reset"])
 def test_clients_leave_in_decode(solo: Fleet, departures: Departures, stream: bool, rudely: bool) -> None:
-    """Whoever leaves while tokens are made frees the engine within a second, and is counted as cancelled."""
+    """A departure during decode frees the engine within a second, and is counted as cancelled."""
     gate = chat_gate(solo)
     made = gate.engine(TOKENS_MADE)
     with counting(solo, gate, DECODING), ExitStack() as open_wires:
@@ -143,7 +142,7 @@ def test_clients_leave_in_decode(solo: Fleet, departures: Departures, stream: bo
 
 @both_ways
 def test_clients_leave_in_prefill(solo: Fleet, departures: Departures, stream: bool) -> None:
-    """Whoever leaves before the first token frees the engine within a second too."""
+    """A departure before the first token frees the engine within a second too."""
     gate = chat_gate(solo)
     with counting(solo, gate, PREFILLS):
         for i in range(PREFILLS):
@@ -154,7 +153,7 @@ def test_clients_leave_in_prefill(solo: Fleet, departures: Departures, stream: b
 
 @both_ways
 def test_clients_leave_the_queue(solo: Fleet, departures: Departures, stream: bool) -> None:
-    """With the engine full, whoever leaves the queue frees its place, and those who run go on."""
+    """With the engine full, a departure from the queue frees its place, and running requests go on."""
     gate = chat_gate(solo)
     with counting(solo, gate, BATCH + QUEUED), ExitStack() as wires:
         runners = [wires.enter_context(ask(solo, long_answer(300), stream=True)) for _ in range(BATCH)]

@@ -23,7 +23,7 @@ Mount = Callable[[Path, str], None]
 
 @pytest.fixture
 def small_disk() -> Iterator[Mount]:
-    """Return what mounts a small file system; skip where that is not allowed."""
+    """Return a mount of a small file system; skip if that is not allowed."""
     mounted: list[Path] = []
 
     def mount(folder: Path, size: str) -> None:

@@ -76,7 +76,7 @@ def test_before_the_first_token_another_worker_answers(
 
 @pytest.mark.drill
 def test_while_one_engine_is_frozen_the_other_serves(pair: Fleet, faults: FaultTable) -> None:
-    """Nobody waits for long behind a frozen engine: every request sent meanwhile is answered."""
+    """No request waits for long behind a frozen engine: every one sent meanwhile is answered."""
     platform = pair.platform
     lost = pair.gates()[0]
     engine_freezes(lost)
@@ -95,7 +95,7 @@ def test_while_one_engine_is_frozen_the_other_serves(pair: Fleet, faults: FaultT
 
 
 def test_who_loses_two_workers_in_a_row_may_come_back(pair: Fleet, faults: FaultTable) -> None:
-    """A request whose second worker is killed as well hears a wait and not "never again"; sent again it is answered."""
+    """A request that loses its second worker too hears a wait and not "never again"; sent again it is answered."""
     platform = pair.platform
     body = long_prompt(time.monotonic_ns())
     with Wire(platform.url) as wire:

@@ -72,14 +72,12 @@ class Traffic:
             self.slowest_s = max(self.slowest_s, answer.elapsed.total_seconds())
 
     def check(self) -> None:
-        """Check that nobody noticed anything."""
         assert [stream.story for stream in self.streams if not stream.is_whole] == []
         assert self.faults == []
         assert set(self.answers) == {200}
 
     @property
     def story(self) -> str:
-        """How much there was."""
         return f"{len(self.streams)} streams and {len(self.answers)} requests, all whole"
 
 
@@ -124,7 +122,7 @@ def test_serving_goes_on_without_what_is_behind_it(pair: Fleet, faults: FaultTab
 
 
 def test_serving_goes_on_with_all_of_the_control_plane_frozen(pair: Fleet, faults: FaultTable) -> None:
-    """With controller and database stopped for longer than a lease, the last good table serves everybody."""
+    """With controller and database stopped for longer than a lease, the last good table serves all callers."""
     platform = pair.platform
     stopped = [*platform.pids("controller"), *platform.pids("postgres")]
     with traffic(pair) as running:
@@ -156,7 +154,9 @@ def test_a_rolling_restart_breaks_no_stream(pair: Fleet, faults: FaultTable, wha
 
 
 def test_a_killed_gateway_is_followed_by_another(pair: Fleet, books: Books, faults: FaultTable) -> None:
-    """Streams of a killed gateway break off without a false end; a successor serves who waits and writes the rows."""
+    """Streams of a killed gateway break off without a false end; a successor serves waiting callers and writes the
+    rows.
+    """
     platform = pair.platform
     stream = Stream(url=platform.url, key=platform.demo_key, body=long_answer(400)).start()
     until("tokens come", lambda: stream.tokens >= 3, within_s=20)

@@ -24,7 +24,7 @@ values ($1, 'nobody', 'k', 'v', 'd', 'a', 'standard', 'ok', 0, 0, 0, true, 0, 0,
 
 
 def test_the_books_find_what_is_wrong(books: Books) -> None:
-    """A line without a row, a hold that nobody frees and a row without a line are each found."""
+    """A line without a row, a hold without an end and a row without a line are each found."""
     assert books.redis is not None
     platform, store = books.platform, books.redis
     books.balance()

@@ -38,7 +38,6 @@ class Sampler:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Sample until told to stop."""
         with httpx.Client(base_url=self.gate.url, trust_env=False, timeout=10) as http:
             while not self._over.wait(0.02):
                 engine, gate = http.get("/metrics").text, http.get("/penstock/metrics").text
@@ -47,7 +46,6 @@ class Sampler:
                 self.at_the_door.append(number(gate, DOOR_WAITING.name))
 
     def stop(self) -> None:
-        """Take no more."""
         self._over.set()
 
 

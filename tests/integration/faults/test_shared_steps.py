@@ -42,7 +42,7 @@ def ask(fleet: Fleet, key: str, number: int) -> tuple[float, float]:
 
 
 def until_full(gate: Gate, streams: list[Stream], running: int) -> None:
-    """Wait until so many of the flood are decoded."""
+    """Wait until this number of the flood's requests are decoded."""
     end = time.monotonic() + 200
     while sum(len(stream.times) > 1 for stream in streams) < running:
         assert time.monotonic() < end, gate.engine("vllm:num_requests_running")

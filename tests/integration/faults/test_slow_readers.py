@@ -26,7 +26,6 @@ WORDY = {"logprobs": True, "top_logprobs": 20}
 
 
 def memory(fleet: Fleet) -> int:
-    """Return what the gateway holds."""
     return sum(psutil.Process(pid).memory_info().rss for pid in fleet.platform.pids("gateway"))
 
 
@@ -62,7 +61,7 @@ def test_a_reader_of_one_byte_a_second(pair: Fleet, faults: FaultTable) -> None:
 
 
 def crawl(wire: Wire) -> None:
-    """Read one byte where there is one."""
+    """Read one byte if there is one."""
     wire.sock.setblocking(False)
     try:
         wire.sock.recv(1)

@@ -84,7 +84,7 @@ def test_noise_is_answered_and_cut(pair: Fleet, noise: bytes) -> None:
 
 
 def test_chunks_without_order_are_refused(pair: Fleet) -> None:
-    """A body whose chunk sizes are no numbers is refused as a bad request."""
+    """A body with chunk sizes that are no numbers is refused as a bad request."""
     with Wire(pair.platform.url, timeout_s=10) as wire:
         key = {"authorization": f"Bearer {pair.platform.demo_key}", "transfer-encoding": "chunked"}
         wire.send(wire.head("POST", CHAT, key) + b"zz\r\nxx\r\n")

@@ -49,7 +49,7 @@ def other_key(platform: Platform) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What one request found in the prefix cache: told to its caller, and counted by the engine (hits, of so many)."""
+    """One request's hits in the prefix cache: told to its caller, and counted by the engine (hits, queries)."""
 
     told: int
     hits: float
@@ -124,7 +124,7 @@ SMUGGLED = {
 
 
 def test_smuggled_headers_change_nobodys_identity(solo: Fleet) -> None:
-    """Headers that claim to be somebody else leave the request with the tenant of its key."""
+    """Headers that claim another identity leave the request with the tenant of its key."""
     demo = solo.counted(names.REQUESTS, tenant="demo", outcome="ok")
     rival = solo.counted(names.REQUESTS, tenant="rival")
     with solo.platform.http() as http:
@@ -152,7 +152,7 @@ def test_a_callers_request_id_is_made_unique(solo: Fleet) -> None:
     ],
 )
 def test_duplicate_headers(solo: Fleet, first: str, second: str, status: set[int]) -> None:
-    """A header that decides something and stands there twice with different values lets nobody in by mistake."""
+    """A deciding header that stands there twice with different values lets no caller in by mistake."""
     body = b'{"model":"smollm2","messages":[{"role":"user","content":"Hi"}],"max_tokens":1}'
     values = {
         "authorization": (f"Bearer {solo.platform.demo_key}", "Bearer psk_nobody"),
@@ -187,7 +187,7 @@ def test_two_lengths_of_one_body_are_no_request(solo: Fleet) -> None:
 
 @pytest.mark.parametrize("ticket", ["", "AAAA", "x" * 4000], ids=["none", "forged", "long"])
 def test_the_gate_lets_nobody_round_the_edge(solo: Fleet, ticket: str) -> None:
-    """A worker's own address answers 401 to whoever comes without the gateway's signature."""
+    """A worker's own address answers 401 without the gateway's signature."""
     for gate in solo.gates():
         with Wire(gate.url) as wire:
             wire.post(CHAT, chat("Hi"), headers={"x-penstock-ticket": ticket} if ticket else {})

@@ -27,7 +27,7 @@ def zones(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_an_engine_that_stands_still_gets_nothing_new(zones: Site, faults: FaultTable) -> None:
-    """A stream stops in the middle: new requests go to others within seconds, long before anybody has judged."""
+    """A stream stops in the middle: new requests go to others within seconds, long before a judgement."""
     for engine in zones.engines.values():
         engine.behave(mode="freeze_after_token", after_tokens=3)
     body = {"model": "toy", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 50, "stream": True}

@@ -75,7 +75,6 @@ class Town:
         return Answer(*(told.headers.get(name, "") for name in names))
 
     def counted(self) -> dict[str, float]:
-        """Return how often each rule decided."""
         found = re.findall(
             r'^penstock_gateway_auto_choices_total\{rule="([^"]+)"\} (\S+)', self.gateway.metrics, re.MULTILINE
         )
@@ -93,7 +92,6 @@ def running(folder: Path) -> Iterator[Town]:
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    """Yield a gateway before both engines."""
     with running(tmp_path_factory.mktemp("auto")) as one:
         yield one
 
@@ -125,7 +123,7 @@ def test_streams_name_their_rule_too(town: Town) -> None:
 
 
 def test_a_conversation_goes_up_and_not_down(town: Town) -> None:
-    """Turn by turn it grows past the small model; with its rule sent back, a turn that was cut stays where it was."""
+    """Turn by turn it grows past the small model; with its rule sent back, a shortened turn stays at the large one."""
     said: list[dict[str, str]] = []
     rules = []
     for _ in range(8):

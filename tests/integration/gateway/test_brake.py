@@ -52,7 +52,6 @@ class Engine:
 
 @contextmanager
 def engines() -> Iterator[tuple[Engine, Engine]]:
-    """Yield the incumbent's and the candidate's."""
     both = (Engine(), Engine())
     try:
         yield both
@@ -74,8 +73,6 @@ def share(home: Home, candidate: str) -> None:
 
 
 class End(NamedTuple):
-    """One request's, in monotonic seconds."""
-
     user: int
     sent_at: float
     at: float
@@ -85,7 +82,7 @@ class End(NamedTuple):
 
 @dataclass
 class Crowd:
-    """Users who ask one request after the other, all at a time, until it is over."""
+    """Users with one request after the other, all at a time, until it is over."""
 
     gateway: GatewayProcess
     ends: list[End] = field(default_factory=list)
@@ -111,7 +108,7 @@ class Crowd:
 
 @contextmanager
 def crowd(gateway: GatewayProcess) -> Iterator[Crowd]:
-    """Yield users who ask all the time."""
+    """Yield users that ask all the time."""
     made = Crowd(gateway)
     threads = [threading.Thread(target=made.user, args=(number,)) for number in range(USERS)]
     for thread in threads:
@@ -125,7 +122,7 @@ def crowd(gateway: GatewayProcess) -> Iterator[Crowd]:
 
 
 def test_a_dead_candidates_requests_go_to_the_incumbent_until_it_is_well(tmp_path: Path) -> None:
-    """Nobody fails who was not under way when its only worker died, and all have it back when it is there again."""
+    """Only requests under way at its only worker's death fail, and all go to it again once it is back."""
     with engines() as (old, new):
         home = prepare(tmp_path, old.url)
         share(home, new.url)

@@ -29,7 +29,7 @@ def engine() -> Iterator[str]:
 
 
 def test_a_canary_is_found_wherever_it_is_planted(tmp_path: Path) -> None:
-    """The search finds a secret in a file below a folder, and says where and what stands around it."""
+    """The search finds a secret in a file below a folder, and tells its place and its surroundings."""
     (tmp_path / "records").mkdir()
     (tmp_path / "records/one.jsonl").write_text(f"before {canaries.CANARIES['tool']} after")
     (found,) = canaries.found_in(canaries.files_below(tmp_path))

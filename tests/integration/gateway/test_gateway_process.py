@@ -83,7 +83,7 @@ def explained(gateway: GatewayProcess, request: str, key: str) -> httpx.Response
 
 
 def test_a_request_is_explained_also_after_a_restart(tmp_path: Path, engine: str) -> None:
-    """Answers and refusals are told to the key that asked and to nobody else, by a gateway that was killed too."""
+    """Answers and refusals are told to the asking key alone, by a gateway that was killed too."""
     home = prepare(tmp_path, engine, Plan(requests_per_min=2))
     with started(home) as gateway:
         with gateway.http() as http:
@@ -126,7 +126,6 @@ def litter(gateway: GatewayProcess) -> dict[str, int]:
 
 
 def leave(http: httpx.Client) -> None:
-    """Go away after the first token."""
     with http.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
         next(answer.iter_lines())
 

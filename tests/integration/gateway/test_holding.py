@@ -34,7 +34,7 @@ TENANTS = ("a", "b")
 
 @dataclass
 class Town:
-    """A site whose one version sleeps and wakes as the test says."""
+    """A site with one version that sleeps and wakes on the test's order."""
 
     site: Site
     gateway: GatewayProcess
@@ -63,17 +63,14 @@ class Town:
         return reading(self.gateway.metrics_url, names.IN_FLIGHT.name, {})
 
     def http(self, tenant: str = "a") -> httpx.AsyncClient:
-        """Return a client of this tenant."""
         headers = {"authorization": f"Bearer {self.site.secrets[tenant]}"}
         return httpx.AsyncClient(base_url=self.gateway.url, headers=headers, timeout=patient(20), trust_env=False)
 
     async def ask(self, tenant: str = "a", **headers: str) -> httpx.Response:
-        """Ask for a whole answer."""
         async with self.http(tenant) as http:
             return await http.post("/v1/chat/completions", json=BODY, headers=headers)
 
     async def until_held(self, number: int) -> None:
-        """Wait until so many are."""
         await until(lambda: self.held == number)
 
 
@@ -83,7 +80,7 @@ STREAM = {**BODY, "stream": True}
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[Site, GatewayProcess]]:
-    """Yield a gateway whose streams show often that they live."""
+    """Yield a gateway with frequent signs of life in its streams."""
     # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
     with tempfile.TemporaryDirectory(prefix="penstock-holding-", ignore_cleanup_errors=True) as folder:
         customers = tuple(Customer(name=name, plan=Plan(), org="group", org_plan=Plan()) for name in TENANTS)
@@ -101,7 +98,7 @@ def place() -> Iterator[tuple[Site, GatewayProcess]]:
 
 @pytest.fixture
 async def town(place: tuple[Site, GatewayProcess]) -> AsyncIterator[Town]:
-    """Yield the site with its version asleep and nobody held, and hear what the gateway wants meanwhile."""
+    """Yield the site with its version asleep and no request held, and hear the gateway's wishes meanwhile."""
     made = Town(*place)
     listening = asyncio.create_task(PostgresWanted(made.site.postgres.dsn).run(made.heard.append))
     for engine in made.site.engines:
@@ -115,7 +112,6 @@ async def town(place: tuple[Site, GatewayProcess]) -> AsyncIterator[Town]:
 
 @asynccontextmanager
 async def asking(town: Town, number: int = 1, tenant: str = "a") -> AsyncIterator[list[asyncio.Task[httpx.Response]]]:
-    """Have so many requests held."""
     before = town.held
     tasks = [asyncio.create_task(town.ask(tenant)) for _ in range(number)]
     await town.until_held(int(before) + number)
@@ -126,7 +122,9 @@ async def asking(town: Town, number: int = 1, tenant: str = "a") -> AsyncIterato
 
 
 async def test_a_request_waits_for_the_wake_and_is_answered(town: Town) -> None:
-    """It is told to whoever wakes at once and each second, goes on with the table, and says where its time went."""
+    """The controller is told at once and each second; the request goes on with the table, and reports its time of
+    waiting.
+    """
     began = time.monotonic()
     async with asking(town) as (task,):
         await until(lambda: len(town.heard) >= 2)
@@ -179,7 +177,7 @@ async def test_one_tenant_does_not_fill_the_places(town: Town) -> None:
 
 
 async def test_a_deadline_before_the_wake_is_refused_at_once(town: Town) -> None:
-    """The wish is told all the same, so that whoever comes back finds the model awake."""
+    """The wish is told all the same, so that a returning caller finds the model awake."""
     await town.table(SLEEPING, restart_s=30.0)
     refused = await town.ask(**{"x-penstock-deadline-ms": "3000"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "deadline_unreachable")
@@ -188,7 +186,7 @@ async def test_a_deadline_before_the_wake_is_refused_at_once(town: Town) -> None
 
 
 async def test_a_worker_that_fell_asleep_before_the_table_said_so(town: Town) -> None:
-    """Its gate sends the request back, which is held then and answered by whoever wakes."""
+    """Its gate sends the request back, which is held then and answered by the woken worker."""
     await town.table(READY)
     for engine in town.site.engines:
         engine.behave(mode="refuse", reason="sleeping")
@@ -203,7 +201,7 @@ async def test_a_worker_that_fell_asleep_before_the_table_said_so(town: Town) ->
 
 
 async def test_nothing_wakes_while_the_database_is_away(town: Town) -> None:
-    """Who waits is told so, in honest words and with a time; when it is back requests are held as before."""
+    """Waiting callers are told so, in honest words and with a time; when it is back requests are held as before."""
     async with asking(town) as (task,):
         town.site.postgres.stop()
         try:

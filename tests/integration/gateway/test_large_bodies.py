@@ -1,4 +1,4 @@
-"""The worst bodies that there are, sent to a real gateway: nobody else feels them (C10, C12, A5)."""
+"""The costliest bodies, sent to a real gateway: other callers do not feel them (C10, C12, A5)."""
 
 import contextlib
 import http.client
@@ -124,7 +124,7 @@ def engine() -> Iterator[str]:
 def gateway(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: str
 ) -> Iterator[GatewayProcess]:
-    """Yield a gateway whose caller has no limit, or one that it is over from its second request on."""
+    """Yield a gateway with a caller without limit, or one over its limit from its second request on."""
     home = prepare(tmp_path_factory.mktemp("home"), engine, Plan(requests_per_min=request.param), context=CONTEXT)
     with started(home, program="tests.support.gateways.watched") as running:
         ask(running, running.home.key, "POST", Api.CHAT, SMALL)
@@ -133,7 +133,7 @@ def gateway(
 
 
 def ask(gateway: GatewayProcess, key: str, method: str, path: str, body: bytes | None = None) -> int:
-    """Send one request; 0 where the connection was cut while the body was still being sent."""
+    """Send one request; 0 if the connection was cut during the upload."""
     connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=60)
     try:
         connection.request(method, path, body, {"authorization": f"Bearer {key}"})
@@ -156,7 +156,7 @@ def stall_s(gateway: GatewayProcess) -> float:
 
 
 def felt(gateway: GatewayProcess, path: str, body: bytes) -> Felt:
-    """Send this body again and again, and meanwhile ask something small as somebody else."""
+    """Send this body again and again, and meanwhile a small request of another caller."""
     ends_at, statuses, waits = time.monotonic() + LOAD_S, set(), []
 
     def send() -> None:

@@ -1,8 +1,8 @@
-"""Many clients, random faults, and then the books: what clients, store, engines and ledger say must agree.
+"""Many clients, random faults, and then the books: clients, store, engines and ledger must agree.
 
-A seed decides who asks what and when, who leaves, who comes again, and which fault strikes when. A failure prints the
-seed and every finding; ``HISTORY_SEEDS`` names others, or more of them for a longer search. Under odd seeds Redis is
-never lost: then its meters and the ledger must agree to the last micro-dollar.
+A seed decides each client's requests, departures and returns, and each fault's time. A failure prints the seed and
+every finding; ``HISTORY_SEEDS`` names others, or more of them for a longer search. Under odd seeds Redis is never lost:
+then its meters and the ledger must agree to the last micro-dollar.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ WITH_KEY = 0.15
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """One request to come: when after the start, by whom, how long its answer is, and how long its client waits."""
+    """One request to come: its time after the start, its client, its answer's length, and its client's patience."""
 
     name: str
     at_s: float
@@ -112,8 +112,6 @@ async def _one(site: Site, http: httpx.AsyncClient, wish: Wish, began: float) ->
 
 
 class _Seen:
-    """What one client saw so far."""
-
     def __init__(self) -> None:
         self.text = ""
         self.admitted: bool | None = None
@@ -121,7 +119,6 @@ class _Seen:
 
     @property
     def tokens(self) -> int:
-        """Tokens that came."""
         return self._unary_tokens or self.text.count(TOKEN)
 
     async def read(self, http: httpx.AsyncClient, url: str, secret: str, wish: Wish) -> End:
@@ -251,7 +248,7 @@ def tenants(seed: int) -> list[str]:
 
 
 def is_at_rest(town: Site, asked: list[Asked], seed: int) -> bool:
-    """Tell whether nobody runs, nothing is held, and everybody who must have a row has it."""
+    """Tell whether no request runs, nothing is held, and each admitted request has its row."""
     if town.running() or town.in_flight() or any(town.redis.rest().held.values()):
         return False
     # Requests of the seeds before had the same names, and other tenants.
@@ -271,7 +268,7 @@ def take_stock(town: Site, history: History, began: float) -> None:
 
 
 def told(town: Site, seed: int, history: History, findings: list[str]) -> str:
-    """Say what happened, for whoever has to find out why."""
+    """Return the run's story, for the search of the cause."""
     ends = Counter(one.end for one in history.asked)
     hurts = [f"{hurt.fault} {hurt.at:.2f} to {hurt.until:.2f} {hurt.gateway}" for hurt in history.hurts]
     return "\n".join((f"seed {seed}: HISTORY_SEEDS={seed}", str(dict(ends)), *hurts, *findings[:40], *town.troubles()))

@@ -1,4 +1,4 @@
-"""Who reaches what: every address of both documents, every method, every kind of key, on a running platform.
+"""Access: every address of both documents, every method, every kind of key, on a running platform.
 
 The addresses come from the OpenAPI documents. An address without a line in ``tests.support.samples.routes`` fails the
 tests, so each new address names its callers.
@@ -62,7 +62,7 @@ def test_every_route_of_both_documents_is_in_the_matrix(strangers: Strangers) ->
 
 
 def who_may(route: Route) -> For:
-    """Return who gets through where the address or the body names another tenant: of tenants' keys none."""
+    """Return the callers that get through if the address or the body names another tenant: of tenants' keys none."""
     return For.OPERATORS if route in OF_A_TENANT else CONTROLLER[route]
 
 
@@ -193,7 +193,7 @@ def test_a_scoped_key_learns_nothing_of_other_models(strangers: Strangers, metho
 
 @pytest.mark.parametrize("path", sorted({path for _, path in GATEWAY}))
 def test_an_undocumented_method_of_the_gateway_does_nothing(strangers: Strangers, path: str) -> None:
-    """Every other method is refused, whoever asks."""
+    """Every other method is refused to all callers."""
     for method in METHODS:
         if (method, path) not in GATEWAY:
             for secret in ("", strangers.infer, strangers.auditor, strangers.platform.admin_key):
@@ -204,7 +204,7 @@ def test_an_undocumented_method_of_the_gateway_does_nothing(strangers: Strangers
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
 @pytest.mark.parametrize("process", ["gateway", "controller"])
 def test_open_addresses_tell_no_tenant(strangers: Strangers, process: str, path: str) -> None:
-    """Finding 8: anybody may read them, so they don't name a tenant, also where it has just sent a request."""
+    """Finding 8: anyone may read them, so they don't name a tenant, even right after its request."""
     assert (
         strangers.ask(strangers.platform.url, strangers.victims, "POST", "/v1/chat/completions", CHAT).status_code
         == 200

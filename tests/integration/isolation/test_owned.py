@@ -1,4 +1,4 @@
-"""A version that is one tenant's alone, on a running platform: for everybody else there is none of that name."""
+"""A version that is one tenant's alone, on a running platform: for all others there is none of that name."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ ADDRESSES: Mapping[str, tuple[str, str, Mapping[str, object] | None]] = {
 
 
 def embeds(strangers: Strangers, secret: str, name: str) -> int:
-    """Return the status of a vector for whoever has this key."""
+    """Return the status of a request for a vector with this key."""
     body = {"model": name, "input": "hi"}
     return strangers.ask(strangers.platform.url, secret, "POST", "/v1/embeddings", body).status_code
 
@@ -77,7 +77,7 @@ def test_no_list_has_it_for_a_stranger(strangers: Strangers, owned: tuple[str, .
 
 
 def test_over_grpc_there_is_none_either(strangers: Strangers, owned: tuple[str, ...]) -> None:
-    """NVIDIA's client is told of it what it is told of a name that nobody has, and gives its owner the metadata."""
+    """NVIDIA's client gets the answer to an unknown name, and the owner's gets the metadata."""
     address = (strangers.platform.home / "run/gateway.grpc.addr").read_text().strip().removeprefix("http://")
     said: dict[str, tuple[str | None, str]] = {}
     with triton.InferenceServerClient(address) as client:
@@ -91,5 +91,5 @@ def test_over_grpc_there_is_none_either(strangers: Strangers, owned: tuple[str, 
 
 
 def test_its_owner_has_it_by_each_name(strangers: Strangers, owned: tuple[str, ...]) -> None:
-    """Nothing is taken from whom it belongs to."""
+    """Its owner loses nothing."""
     assert {name: embeds(strangers, strangers.victims, name) for name in owned} == dict.fromkeys(owned, 200)

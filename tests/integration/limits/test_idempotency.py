@@ -1,4 +1,6 @@
-"""Idempotency keys hold across gateways, for whole answers and streams, and after the death of who answered (A8)."""
+"""Idempotency keys hold across gateways, for whole answers and streams, and after the answering gateway's death
+(A8).
+"""
 
 import asyncio
 
@@ -11,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_one_key_through_all_gateways_is_one_engine_request(gateways: Fleet, stream: bool) -> None:
-    """Forty at once through four gateways: the engine is asked once, everybody reads the same bytes."""
+    """Forty at once through four gateways: the engine is asked once, and all read the same bytes."""
     gateways.engine.forget()
     gateways.engine.behave(delay_ms=300, step_ms=10)
     answers = await gateways.burst("once", 40, stream=stream, headers={"idempotency-key": f"crowd-{stream}"})
@@ -39,7 +41,9 @@ async def test_an_answer_outlives_its_gateway(gateways: Fleet) -> None:
 
 
 async def test_who_leaves_stops_following_and_who_asked_first_frees_the_key(gateways: Fleet) -> None:
-    """A follower's leaving touches nobody; the first one's stops the engine, and the next request is answered."""
+    """A follower's leaving changes nothing for the others; the first one's stops the engine, and the next request
+    is answered.
+    """
     gateways.engine.forget()
     gateways.engine.behave(step_ms=100)
     headers = {"idempotency-key": "leaves"}

@@ -1,4 +1,4 @@
-"""Limits hold over all gateways together: none over, none lost, whoever dies."""
+"""Limits hold over all gateways together: none over, none lost, through every death of a process."""
 
 import asyncio
 import json
@@ -45,7 +45,6 @@ async def test_answers_tell_what_is_left_and_refusals_how_long_to_wait(gateways:
 
 
 def refused_by_sdk(gateways: Fleet, tenant: str, max_tokens: int) -> openai.APIStatusError:
-    """Return the official SDK's exception."""
     with openai.OpenAI(
         api_key=gateways.secrets[tenant], base_url=f"{gateways.gateways[0].url}/v1", max_retries=0
     ) as sdk:

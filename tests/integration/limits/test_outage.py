@@ -1,4 +1,4 @@
-"""The limits' Redis is frozen and killed under load: nobody waits for it for long, and no limit is exceeded by it."""
+"""The limits' Redis is frozen and killed under load: no request waits long for it, and no limit is exceeded by it."""
 
 import asyncio
 import json
@@ -26,13 +26,12 @@ SILENCE_S = 2 * PATIENCE_S + CONNECT_WITHIN_S
 
 @pytest.fixture(scope="module")
 def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Run a fleet of its own: where a store was lost without a ledger, nobody with a budget is served any more."""
+    """Run a fleet of its own: after a store was lost without a ledger, tenants with a budget are served no more."""
     with fleet(tmp_path_factory.mktemp("outage"), PLANS) as running:
         yield running
 
 
 async def told(gateways: Fleet, metric: str) -> list[float]:
-    """Return a metric of every gateway."""
     async with gateways.client() as http:
         pages = await asyncio.gather(*(http.get(one.metrics_url) for one in gateways.gateways))
     return [float(page.text.partition(f"\n{metric} ")[2].partition("\n")[0]) for page in pages]
@@ -87,7 +86,7 @@ async def load(gateways: Fleet, http: httpx.AsyncClient, per_s: float, seconds: 
 
 
 async def test_a_hiccup_of_the_store_refuses_nobody(gateways: Fleet) -> None:
-    """Frozen for longer than it may be silent: who has a budget waits until it is back."""
+    """Frozen for longer than it may be silent: a tenant with a budget waits until it is back."""
     await until_met(gateways)
     gateways.redis.freeze(frozen=True)
     asked = asyncio.create_task(gateways.burst("outage-budget", 3 * GATEWAYS))
@@ -99,7 +98,7 @@ async def test_a_hiccup_of_the_store_refuses_nobody(gateways: Fleet) -> None:
 
 
 async def test_budgets_are_closed_while_nobody_counts_them(gateways: Fleet) -> None:
-    """503 with a wait for who has a budget, and for an idempotency key; everybody else notices nothing."""
+    """503 with a wait for a tenant with a budget, and for an idempotency key; all others notice nothing."""
     await until_met(gateways)
     assert (await gateways.ask("outage-budget")).status == 200
     gateways.redis.kill()

@@ -1,4 +1,4 @@
-"""A hard budget holds against whoever trained it, for whole answers as for streams, over four gateways (finding 5)."""
+"""A hard budget holds against a trained estimate, for whole answers as for streams, over four gateways (finding 5)."""
 
 import asyncio
 import json

@@ -50,7 +50,6 @@ def town() -> Iterator[Site]:
 
 
 async def add_operator(town: Site) -> None:
-    """Give the home an operator's key."""
     secret, key = mint(OPERATORS, pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0, role=Role.ADMIN)
     async with Database(town.postgres.dsn, max_connections=1) as database:
         act = Act(who="platform", what="test.seed", target="operator", at=0.0)

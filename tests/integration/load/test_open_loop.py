@@ -1,4 +1,4 @@
-"""The generator itself, against real processes whose behaviour is known: it hides no stall and invents no figure."""
+"""The generator itself, against real processes with known behaviour: it hides no stall and invents no figure."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def test_refusals_are_expected_where_they_say_when_to_come_back(
 
 
 def test_a_generator_that_stood_still_leaves_no_verdict(tmp_path: Path, patient: Patient) -> None:
-    """A generator that was stopped for two seconds says so, ends with 2, and blames nobody else."""
+    """A generator that was stopped for two seconds says so, ends with 2, and blames no target."""
     run = tmp_path / "run"
     with program("load_target", json.dumps({"log": ""})) as url:
         words = ("steady", "--target", url, "--rate", 20, "--duration", 8, "--lengths", 0.05, *ONE, *patient)

@@ -17,7 +17,7 @@ SMALL = ("--model", "smollm2", "--lengths", 0.02, "--mix", "one")
 
 @pytest.fixture(scope="module")
 def key(platform: Platform) -> str:
-    """Return the key of a tenant whom nobody else uses."""
+    """Return the key of a tenant of the load test alone."""
     platform.run("tenants", "create", TENANT)
     found = re.search(r"psk_\w+", platform.run("keys", "create", TENANT).stdout)
     assert found is not None

@@ -1,6 +1,6 @@
-"""`penstock diagnose` of a real Prometheus that has seen the whole platform start, and nobody end.
+"""`penstock diagnose` of a real Prometheus that has seen the whole platform start, and no process end.
 
-It comes before processes are killed: of one that is gone, a long window counts what it saw at its last look.
+It comes before processes are killed: of a gone one, a long window counts the last scrape.
 """
 
 import json

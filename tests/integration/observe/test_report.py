@@ -16,7 +16,7 @@ from tests.support.tls.processes import operator
 
 
 class Reader:
-    """SmolLM2 as transformers runs it, with an adapter added to its weights where one is given."""
+    """SmolLM2 as transformers runs it, with the weights of a given adapter added."""
 
     def __init__(self, folder: Path, adapter: Path | None = None) -> None:
         """Load the model; an adapter's product is added to each of its layers, as LoRA is defined (Hu et al. 2021)."""
@@ -90,7 +90,7 @@ def ask(observed: Observed, question: str) -> str:
 
 
 def rules(observed: Observed, base: str, to: str, folder: Path) -> None:
-    """Let ``opinion`` lead to a model, some of whose requests are asked of the base too."""
+    """Let ``opinion`` lead to a model, with some of its requests asked of the base too."""
     file = folder / "rules.json"
     compared = {"name": "asked", "to": to, "compare": "base", "compare_per_s": 10}
     file.write_text(json.dumps({"rules": [compared, {"name": "base", "to": base}]}))

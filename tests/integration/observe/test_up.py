@@ -95,13 +95,13 @@ def test_alertmanager_has_a_page_of_alerts(observed: Observed) -> None:
 
 
 def test_alerts_link_to_the_address_that_is_shown(observed: Observed) -> None:
-    """Whoever follows an alert's link comes to the Prometheus of this home, whatever the host is called."""
+    """An alert's link leads to the Prometheus of this home, under any host name."""
     flags = observed.api("status/flags")
     assert flags["web.external-url"] == observed.prometheus
 
 
 def test_addresses_are_shown(observed: Observed) -> None:
-    """Whoever asks for the status, or read the start, knows where to look."""
+    """The status and the start's screen name the addresses."""
     status = observed.platform.run("status").stdout
     for url in (observed.prometheus, observed.alertmanager):
         assert url in status

@@ -43,8 +43,6 @@ def test_what_is_deployed_serves(cluster: Site) -> None:
 
 
 class Story:
-    """What happens, in order."""
-
     def __init__(self, site: Site) -> None:
         self.site, self.pods, self.say = site, site.cluster, site.say
         self.public = f"http://{site.services['gateway']}:8080"
@@ -84,7 +82,7 @@ class Story:
         self.say(f"a chat streamed through: {len(stream.said)} tokens")
 
     def loses_a_pod(self) -> None:
-        """A pod whose machine is taken away before its streams end breaks none of them."""
+        """A machine that is taken away before its pod's streams end breaks none of them."""
         streams = [self.caller.stream(STREAM_TOKENS) for _ in range(4)]
         lost, *_ = self.first[1]
         self.say(f"{lost.name} is evicted, and gone in 2 s; 4 streams run")
@@ -106,7 +104,7 @@ class Story:
         assert stream.end().is_whole, stream
 
     def exchanges_a_version(self) -> None:
-        """A second version takes the place of the first, whose streams end in order."""
+        """A second version takes the place of the first, and the first one's streams end in order."""
         running = self.caller.stream(STREAM_TOKENS)
         second = self._deployed(2)
         self.operator.lead("chat", second[0])

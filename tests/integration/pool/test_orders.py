@@ -20,8 +20,6 @@ POOL_BYTES = 680_000_000
 
 
 class Pool:
-    """The site, and its three versions."""
-
     def __init__(self, place: Town) -> None:
         self.place = place
         self.versions = [place.version(place.site.engines[number % 2]) for number in range(3)]
@@ -33,7 +31,7 @@ class Pool:
         return {version: found[version][0]["state"] for version in self.versions if found[version]}
 
     def sleeper(self) -> str:
-        """Return who sleeps, once nobody is on the way."""
+        """Return the sleeping one, once none is on the way."""
         until("one of them sleeps", lambda: sorted(self.states.values()) == ["ready", "ready", "sleeping"])
         return next(version for version, state in self.states.items() if state == "sleeping")
 
@@ -46,7 +44,6 @@ class Pool:
             return await http.post(f"{url}/v1/chat/completions", json=body, headers=headers)
 
     def kill(self, version: str) -> None:
-        """Kill -9 whoever serves it."""
         for path in (self.place.home.root / "run/workers").glob("*.json"):
             record = json.loads(path.read_text())
             if record["version"] == version:
@@ -56,7 +53,6 @@ class Pool:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
-    """Yield the pool."""
     with town(pool_bytes=str(POOL_BYTES)) as place:
         yield Pool(place)
 
@@ -84,7 +80,9 @@ async def test_who_is_killed_while_it_wakes_is_replaced_and_its_callers_answered
 
 
 async def test_a_long_deadline_is_no_reason_to_wait_where_nobody_leads(pool: Pool) -> None:
-    """With the controller away nobody is woken: the request is refused when its time is over, and not before a wake."""
+    """With the controller away nothing is woken: the request is refused when its time is over, and not before a
+    wake.
+    """
     asked = await asyncio.to_thread(pool.sleeper)
     (controller, *_) = [one for one in pool.place.home.controllers if one.poll() is None]
     controller.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Three models on two places, in real vLLM: who is used is awake, and no stream is touched."""
+"""Three models on two slots, in real vLLM: a used one is awake, and no stream is touched."""
 
 import json
 import threading
@@ -22,14 +22,14 @@ MODELS = ("smollm2", SECOND, "minilm")
 
 @pytest.fixture(scope="module")
 def site(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[PoolSite]:
-    """Yield the platform, each of whose versions was proven once."""
+    """Yield the platform, after a first proof of each version."""
     source = next(DEMO_CACHE.glob("smollm2-*"))
     with pool_site(new_home("pool"), source, shared_settings) as running:
         yield running
 
 
 def sleeper(site: PoolSite) -> str:
-    """Return who sleeps now, once nobody is on the way."""
+    """Return the sleeping one, once none is on the way."""
     until("one of them sleeps", lambda: sorted(site.states.values()) == ["ready", "ready", "sleeping"], within_s=60)
     return next(name for name, state in site.states.items() if state == "sleeping")
 
@@ -46,7 +46,7 @@ def beside(site: PoolSite, model: str) -> Iterator[list[Answered]]:
 
 
 def test_they_swap_by_use_and_each_answers_as_itself(site: PoolSite) -> None:
-    """Whoever is asked wakes for it, and says what it says always; never are more awake than fit."""
+    """An asked model wakes for it, and gives its usual answer; never are more awake than fit."""
     for model in (*MODELS, *MODELS):
         sleeper(site)
         answer = site.ask(model)

@@ -52,7 +52,6 @@ class Place:
         return version
 
     def ask(self, model: str, tenant: str = TENANTS[0]) -> httpx.Response:
-        """Ask the first gateway."""
         gateway = next(iter(self.town.site.gateways.values()))
         body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
         headers = {"authorization": f"Bearer {self.town.site.secrets[tenant]}"}
@@ -67,7 +66,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    """Yield a site whose alias leads to an adapter."""
+    """Yield a site with an alias that leads to an adapter."""
     with town() as running:
         running.site.engines[0].behave(delay_ms=40.0)
         base = running.version(running.site.engines[0], BASE.manifest)
@@ -79,7 +78,9 @@ def place() -> Iterator[Place]:
 
 
 def test_a_request_comes_to_the_bases_worker_under_the_adapters_name(place: Place) -> None:
-    """By alias and by its own name; the base's own requests carry no adapter; each is billed to who answered."""
+    """By alias and by its own name; the base's own requests carry no adapter; each is billed to the answering
+    version.
+    """
     assert place.ask(ALIAS).headers["x-penstock-version"] == place.first
     assert place.told() == (place.first, place.first)
     assert place.ask(place.first).status_code == 200
@@ -150,7 +151,7 @@ def test_an_operator_pushes_one_beside_its_base(place: Place, tmp_path: Path) ->
 
 @pytest.mark.drill
 async def test_a_rollout_goes_from_one_adapter_to_the_next_on_the_same_worker(place: Place) -> None:
-    """Copies and scores under the candidate's name first, then shares, then all of it; nobody is started."""
+    """Copies and scores under the candidate's name first, then shares, then all of it; no worker is started."""
     second, before = await asyncio.to_thread(place.turned_on, "d"), len(place.town.home.workers())
     assert digest_of(manifest("d")).startswith(second.partition("@")[2])
     rollout = await asyncio.to_thread(partial(place.town.start, second, **UNSEEN))

@@ -52,7 +52,6 @@ HEARS = "grant select on routing_table to penstock_gateway"
 
 @pytest.fixture(scope="module")
 def street() -> Iterator[Street]:
-    """Yield four gateways."""
     with rollout_faults.street() as running:
         yield running
 
@@ -98,7 +97,9 @@ async def test_evidence_that_comes_twice_or_absurd_counts_for_nothing(street: St
 
 
 async def test_a_gateway_of_yesterday_undoes_nobody(street: Street) -> None:
-    """It was frozen while one rollout ended and another began: awake, it leads where all lead, and undoes nothing."""
+    """It was frozen while one rollout ended and another began: awake, it follows the others' table, and undoes
+    nothing.
+    """
     case = await street.begin()
     frozen = street.place.site.gateways[street.behind].process
     async with traffic(street.place) as users:
@@ -146,7 +147,7 @@ async def test_a_controller_an_hour_ahead_undoes_what_is_broken(street: Street) 
 
 
 async def test_a_controller_that_dies_between_verdict_and_table_is_no_way_out(street: Street) -> None:
-    """The verdict is written and no table follows, since the controller dies there: whoever leads next publishes it."""
+    """The verdict is written and no table follows, since the controller dies there: the next leader publishes it."""
     case = await street.begin()
     async with traffic(street.place) as users:
         await sees_both(case, users, tuple(street.place.site.gateways))
@@ -273,7 +274,7 @@ async def test_four_gateways_are_undone_within_a_second(street: Street, rounds: 
 
 
 async def test_forged_seconds_of_another_time_blind_nobody(street: Street) -> None:
-    """A hand tells a second as of next year: it stands where the database's clock is, and the judge goes on."""
+    """A hand tells a second as of next year: it gets the database's time, and the judge goes on."""
     case = await street.begin()
     async with traffic(street.place) as users:
         await sees_both(case, users, tuple(street.place.site.gateways))
@@ -287,7 +288,9 @@ async def test_forged_seconds_of_another_time_blind_nobody(street: Street) -> No
 
 
 async def test_a_candidate_that_freezes_with_its_agent_hurts_whom_it_has_alone(street: Street) -> None:
-    """SIGSTOP on both, as of a machine that stands still: its silence tells in seconds, and nobody new waits for it."""
+    """SIGSTOP on both, as of a machine that stands still: its silence tells in seconds, and no new request waits
+    for it.
+    """
     case = await street.begin()
     async with traffic(street.place) as users:
         await sees_both(case, users, tuple(street.place.site.gateways))

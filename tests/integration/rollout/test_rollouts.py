@@ -19,7 +19,7 @@ UNSEEN: dict[str, object] = {
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Town]:
-    """Yield a site whose alias leads to one version."""
+    """Yield a site with an alias that leads to one version."""
     with town() as running:
         for engine in running.site.engines:
             engine.behave(delay_ms=DELAY_MS)
@@ -65,7 +65,9 @@ async def test_a_candidate_that_answers_otherwise_is_aborted_before_a_caller_has
 
 
 async def test_a_broken_candidate_is_undone_though_controller_and_database_die(place: Town) -> None:
-    """The controller is killed with the verdict just written, and the database after it: nobody is led there again."""
+    """The controller is killed with the verdict just written, and the database after it: no request is led there
+    again.
+    """
     before = await asyncio.to_thread(place.asked_once)
     engine = next(one for one in place.site.engines if one is not place.at[before])
     engine.behave(delay_ms=DELAY_MS)

@@ -55,7 +55,7 @@ def test_real_models_are_chosen_by_their_own_tokens(client: OpenAI, version: str
 
 
 def test_the_ledger_has_the_version_that_answered(platform: Platform, client: OpenAI, version: str) -> None:
-    """An auto alias is nobody's bill: its model is."""
+    """An auto alias has no bill of its own: its model has."""
     told = client.chat.completions.with_raw_response.create(
         model="auto", messages=[{"role": "user", "content": "Hi"}], max_tokens=3
     )
@@ -71,7 +71,7 @@ def test_the_ledger_has_the_version_that_answered(platform: Platform, client: Op
 
 
 def test_bad_rules_are_refused_with_words(platform: Platform, client: OpenAI, version: str, tmp_path: Path) -> None:
-    """On the screen of whoever wrote them; the rules in force stay."""
+    """The author reads them on the screen; the rules in force stay."""
     file = tmp_path / "rules.yaml"
     for text, says in (
         ("rules: [{name: a, to: auto}]", "has rules itself"),

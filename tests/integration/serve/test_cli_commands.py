@@ -11,7 +11,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_ask_streams_an_answer_and_its_stages(platform: Platform) -> None:
-    """`penstock ask` prints the answer, and beside it, so that a pipe gets the answer alone, where the time went."""
+    """`penstock ask` prints the answer alone to a pipe, and the times of its stages beside it."""
     done = platform.run("ask", "What is the capital of Japan?")
     assert "Tokyo" in done.stdout
     assert "prefill" in done.stderr
@@ -78,7 +78,7 @@ def test_config_prints_the_settings_as_a_file(platform: Platform) -> None:
 
 
 def test_the_key_files_are_private(platform: Platform) -> None:
-    """Nobody but the owner reads the keys."""
+    """The owner alone reads the keys."""
     for name in ("demo.key", "admin.key", "platform.key"):
         assert (platform.home / name).stat().st_mode & 0o077 == 0, name
 

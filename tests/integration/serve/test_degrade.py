@@ -48,7 +48,7 @@ def is_known(platform: Platform, key: str) -> bool:
 
 @asynccontextmanager
 async def rush(platform: Platform, key: str) -> AsyncIterator[None]:
-    """Hold so many streams open that the engine is full and more wait at its door; leave them all at the end."""
+    """Hold enough streams open to fill the engine and its queue; leave them all at the end."""
     headers = {"authorization": f"Bearer {key}"}
     limits = httpx.Limits(max_connections=CROWD)
     async with AsyncExitStack() as open_:
@@ -123,7 +123,6 @@ def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def models(two_models: Site) -> Site:
-    """Return them with both engines well."""
     for engine in two_models.engines.values():
         engine.behave(mode="ok")
     return two_models
@@ -137,7 +136,7 @@ def small_answered(answer: httpx.Response) -> bool:
 
 
 def test_a_refused_request_is_answered_by_the_smaller_model(models: Site) -> None:
-    """The wished model's engine sends it away: the small one answers, once, and the answer says who it is."""
+    """The wished model's engine sends it away: the small one answers, once, and the answer names it."""
     assert not small_answered(models.ask("big"))
     models.engines["big-a0"].behave(mode="refuse", reason="overloaded")
     answer = models.ask("big")
@@ -160,7 +159,7 @@ def test_what_the_budget_does_not_reach_the_smaller_model_answers(models: Site) 
 
 
 def test_a_contract_is_not_broken_for_it(models: Site) -> None:
-    """Who wants the same answer again, or an exact version, is refused as ever."""
+    """A request for the same answer again, or for an exact version, is refused as ever."""
     models.engines["big-a0"].behave(mode="refuse", reason="overloaded")
     for fields in ({"seed": 7}, {"tools": [{"type": "function", "function": {"name": "f"}}]}):
         assert models.ask("big", **fields).status_code == httpx.codes.SERVICE_UNAVAILABLE

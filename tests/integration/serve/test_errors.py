@@ -28,7 +28,7 @@ def test_an_unknown_model_is_not_found(client: OpenAI) -> None:
 
 
 def test_a_wrong_key_is_refused(platform: Platform) -> None:
-    """Neither a made-up key nor a well-formed one of nobody gets in."""
+    """Neither a made-up key nor a well-formed unknown one gets in."""
     with OpenAI(base_url=f"{platform.url}/v1", api_key="psk_nobody", max_retries=0) as stranger:
         error = failure(stranger.models.list)
     assert isinstance(error, openai.AuthenticationError)

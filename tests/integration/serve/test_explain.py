@@ -63,7 +63,7 @@ def test_the_controllers_decisions_are_told(platform: Platform) -> None:
     ],
 )
 def test_an_answers_own_id_leads_to_its_record(platform: Platform, path: str, body: dict[str, object]) -> None:
-    """Whatever the API, the id in the body is one to ask by; a replay's own id says whose answer it repeated."""
+    """Over each API the id in the body is one to ask by; a replay's own id names the request that it repeated."""
     with platform.http() as http:
         first, second = (
             http.post(

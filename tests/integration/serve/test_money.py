@@ -1,4 +1,4 @@
-"""Money on the running platform: budgets end where they should, each request has one row, a restart forgets nothing."""
+"""Money on the running platform: budgets end in time, each request has one row, a restart forgets nothing."""
 
 import re
 

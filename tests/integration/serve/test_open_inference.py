@@ -28,7 +28,7 @@ TOKENS = 12
 
 @pytest.fixture(scope="module")
 def address(platform: Platform) -> str:
-    """Return where the platform says that it takes gRPC."""
+    """Return the platform's gRPC address."""
     return (Path(platform.home) / "run/gateway.grpc.addr").read_text()
 
 
@@ -40,14 +40,12 @@ def auth(platform: Platform) -> dict[str, str]:
 
 @pytest.fixture
 def grpc_client(address: str) -> Iterator[Any]:
-    """Yield NVIDIA's client for gRPC."""
     with triton_grpc.InferenceServerClient(address) as client:
         yield client
 
 
 @pytest.fixture
 def http_client(platform: Platform) -> Iterator[Any]:
-    """Yield NVIDIA's client for HTTP."""
     with triton_http.InferenceServerClient(platform.url.removeprefix("http://")) as client:
         yield client
 
@@ -80,7 +78,7 @@ def test_the_same_text_comes_over_http_and_grpc(
 
 
 def test_tokens_stream_over_grpc(grpc_client: Client, auth: dict[str, str], expected: str) -> None:
-    """The callback hears pieces whose text is the whole answer, and usage with the last."""
+    """The callback hears pieces that add up to the whole answer, and usage with the last."""
     pieces: list[Any] = []
     over = threading.Event()
 

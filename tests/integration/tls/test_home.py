@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
 def test_a_platform_of_one_machine_speaks_to_itself_in_tls_alone(start_platform: Callable[..., Platform]) -> None:
-    """Finding 3.15: questions, commands and restarts work as before, and nobody without a certificate is answered."""
+    """Finding 3.15: questions, commands and restarts work as before, and a client without a certificate gets no
+    answer.
+    """
     platform = start_platform("secure", models="minilm", tls="on")
     question = {"model": "minilm", "input": "Hi"}
     with platform.http() as http:

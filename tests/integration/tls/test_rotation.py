@@ -63,7 +63,7 @@ def test_what_cant_be_used_leaves_what_was_there(running: Site, tmp_path: Path, 
 
 
 def test_an_authority_is_exchanged_without_a_refusal(running: Site, tmp_path: Path) -> None:
-    """Finding 3.15: with both in the file old and new certificates are known; afterwards the old are nobody's."""
+    """Finding 3.15: with both in the file old and new certificates are known; afterwards the old ones are unknown."""
     new = Issuer(tmp_path / "new", "the next authority")
     both = running.issuer.pair.certificate + new.pair.certificate
     old_gateway = attacker(running.issuer, "old-gateway")

@@ -67,7 +67,7 @@ def test_a_role_asks_for_its_own_routes_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"GET /admin/v1/keys HTTP/1.1\r\nhost: x\r\nx-slow:"])
 def test_a_head_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    """A connection whose head never ends is closed, and an answer may take longer than a head."""
+    """A connection without an end of its head is closed, and an answer may take longer than a head."""
     monkeypatch.setattr(heads, "HEAD_S", 0.2)
     issuer = Issuer(tmp_path)
     context = attacker(issuer, "operator", issuer.issued(Role.OPERATOR))

@@ -1,4 +1,6 @@
-"""Who comes to a gate with what a gateway does not have: each is turned away, and the log says why (finding 3.15)."""
+"""Clients at a gate with other credentials than a gateway's: each is turned away, and the log says why (finding
+3.15).
+"""
 
 import socket
 import ssl
@@ -76,7 +78,7 @@ def test_another_trust_domain_is_a_stranger(running: Site) -> None:
 def test_a_certificate_that_proves_nothing_ends_in_the_handshake(
     running: Site, tmp_path: Path, who: str, alert: str, logged: str
 ) -> None:
-    """Nobody without a certificate of this authority that is valid now says a word; both ends learn why."""
+    """A client without a valid certificate of this authority says no word; both ends learn why."""
     stranger = Issuer(tmp_path, "a stranger")
     before = running.gate.log.count(logged)
     context = {

@@ -30,7 +30,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Return settings of a prepared home."""
     found = Settings(home=tmp_path)
     home.prepare(found.paths)
     return found
@@ -38,7 +37,6 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def database(address: str) -> AsyncIterator[Database]:
-    """Yield the database with its tables."""
     await seed.migrate(address)
     async with seed.opened(address) as opened:
         yield opened
@@ -74,7 +72,7 @@ async def test_a_key_that_no_longer_works_is_replaced(settings: Settings, databa
 
 
 async def test_a_database_that_is_away_is_trouble(settings: Settings, tmp_path: Path) -> None:
-    """No database where the settings say ends in a sentence that names the setting."""
+    """A missing database ends in a sentence that names the setting."""
     with pytest.raises(CommandError) as caught:
         await seed.migrate(f"postgresql://nobody@/none?host={tmp_path}")
     assert "PENSTOCK_DATABASE_URL" in caught.value.do

@@ -36,7 +36,7 @@ def test_a_bad_setting_is_told_by_its_name(tmp_path: Path) -> None:
 
 
 def test_several_gateways_without_a_shared_store_do_not_start(tmp_path: Path) -> None:
-    """Finding 9: nothing starts where limits would be multiplied, and the message names the setting that mends it."""
+    """Finding 9: nothing starts that would multiply limits, and the message names the setting that mends it."""
     platform = Platform(home=tmp_path / "home", settings={"gateways": "4"})
     done = platform.run("up", check=False)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""A platform whose processes die or are replaced while it serves: what a caller notices, and which process comes back.
+"""A platform with processes that die or are replaced while it serves: its callers' view, and each successor.
 
 Each drill here has a twin with two workers, which ``make test`` runs: ``integration/faults/test_outages.py``.
 """
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def own(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
-    """Yield a platform with one chat worker whose processes may be killed."""
+    """Yield a platform with one chat worker, free to be killed."""
     with Platform(home=new_home("supervised"), models="smollm2", settings=shared_settings) as running:
         yield running
 
@@ -34,7 +34,7 @@ def ask(platform: Platform, *, max_tokens: int = 8) -> httpx.Response:
 
 
 def stream_lines(platform: Platform, *, max_tokens: int, on_first: Callable[[], object]) -> list[str]:
-    """Stream an answer of exactly so many tokens; do something at the first one."""
+    """Stream an answer of exactly this number of tokens; do something at the first one."""
     body = {
         "model": "smollm2",
         "messages": [{"role": "user", "content": "Tell me a long story."}],

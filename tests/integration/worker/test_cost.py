@@ -157,7 +157,6 @@ def cost_of(settings: Settings, entry: VersionEntry, api: Api, body: dict[str, A
 
 
 def ask(worker: WorkerProcess, api: Api, body: dict[str, Any]) -> Used:
-    """Return what the request took."""
     answer = worker.post(str(api), {"model": worker.version, **body}, timeout=200)
     assert answer.status_code == 200, answer.text
     told = decode(answer.headers["x-penstock-report"].encode()).used

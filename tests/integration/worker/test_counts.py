@@ -1,4 +1,4 @@
-"""The gate counts what real vLLM does, whatever the API, and tells it with each answer and of those who left."""
+"""The gate counts real vLLM's work over each API, and tells it with each answer and of departed callers."""
 
 import itertools
 import json
@@ -87,7 +87,6 @@ def whole(worker: WorkerProcess, path: str, body: dict[str, Any]) -> tuple[httpx
 
 
 def stream(worker: WorkerProcess, path: str, body: dict[str, Any], name: str) -> Iterator[str]:
-    """Yield a stream's events."""
     asked = {"model": worker.version, "stream": True, **body}
     raw, headers = worker.sealed(path, asked, TicketMaker(request=name))
     url = f"{worker.report['url']}{path}"
@@ -195,7 +194,7 @@ def test_who_leaves_is_counted(worker: WorkerProcess, *, stays: bool) -> None:
 
 
 def test_who_leaves_while_its_prompt_is_read_took_the_engines_time(worker: WorkerProcess) -> None:
-    """The steps that read a prompt whose caller left before the first token were nobody's."""
+    """The steps that read the prompt of a departed caller were billed to no one."""
     name, body = next(_NAMES), {"prompt": "word " * 1500, "max_tokens": 400, "ignore_eos": True}
     began = time.monotonic()
     with pytest.raises(httpx.ReadTimeout):

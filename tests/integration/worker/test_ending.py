@@ -46,7 +46,7 @@ def test_the_controller_can_ask_for_a_drain(start_worker: WorkerMaker, versions:
 def test_a_signal_on_a_machine_that_may_be_taken_is_its_notice(
     start_worker: WorkerMaker, versions: dict[str, str]
 ) -> None:
-    """Nobody ordered the end: the worker says with its first report of it that the machine is taken away."""
+    """Without an order to end, the worker says with its first report of it that the machine is taken away."""
     worker = start_worker(versions["minilm"], notice_s="120").ready()
     worker.signal(signal.SIGTERM)
     assert worker.reported("draining")["end"] == "notice"
@@ -81,7 +81,7 @@ def test_a_killed_agent_leaves_no_engine(start_worker: WorkerMaker, versions: di
 
 
 def test_a_worker_needs_no_controller(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
-    """With nobody to report to, a worker becomes ready and serves all the same."""
+    """Without a controller to report to, a worker becomes ready and serves all the same."""
     worker = start_worker(versions["minilm"], controller_url="http://127.0.0.1:9")
     until("its page says ready", lambda: ready_page(worker), within_s=60)
 

@@ -17,7 +17,7 @@ TEXT = "a few words of a text that is not short " * 10
 
 
 def embed(encoder: WorkerProcess, name: str, inputs: int, *, timeout: float = 300.0) -> httpx.Response:
-    """Ask for vectors of so many texts, each another one."""
+    """Ask for vectors of this number of different texts."""
     body = {"model": encoder.version, "input": [f"{number} {TEXT}" for number in range(inputs)]}
     maker = TicketMaker(request=name, tenant=name, seconds=300.0, inputs=inputs)
     return encoder.post(EMBEDDINGS, body, maker, timeout=timeout)
@@ -49,7 +49,7 @@ def test_a_neighbour_is_answered_beside_a_list(encoder: WorkerProcess) -> None:
 
 
 def test_a_list_whose_caller_left_goes_no_further(encoder: WorkerProcess) -> None:
-    """Two hundred inputs of a caller who had left kept a neighbour waiting for 22 s: what still waits never enters."""
+    """Two hundred inputs of a departed caller kept a neighbour waiting for 22 s: the waiting ones never enter."""
     with pytest.raises(httpx.ReadTimeout):
         embed(encoder, "leaver", 2000, timeout=3.0)
     until("it is over", lambda: came(encoder, "leaver", 5.0)[1], within_s=60.0)

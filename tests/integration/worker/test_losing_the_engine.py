@@ -48,7 +48,7 @@ def test_a_frozen_engine_is_replaced(worker: WorkerProcess) -> None:
 
 @pytest.mark.drill
 def test_a_frozen_engine_core_is_replaced(worker: WorkerProcess) -> None:
-    """An engine whose HTTP server still answers while its core is frozen is found as well."""
+    """An engine with a frozen core behind an answering HTTP server is found as well."""
     core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
     recovers(worker, "hang", hurt=core, number=signal.SIGSTOP)
 
@@ -77,7 +77,7 @@ def test_weights_that_were_altered_do_not_serve_after_a_restart(
 
 
 def test_wrong_golden_answers_refuse_readiness(start_worker: WorkerMaker, publish_minilm: Publisher) -> None:
-    """A worker whose engine answers a golden prompt wrong never becomes ready, ends as failed and says why."""
+    """A worker with a wrong answer to a golden prompt never becomes ready, ends as failed and says why."""
     wrong = GoldenPrompt(prompt="A kitten sleeps.", near="Interest rates rose.", far="A young cat is napping.")
     worker = start_worker(publish_minilm(golden=(wrong,)))
     assert worker.ended() == 1

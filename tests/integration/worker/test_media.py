@@ -1,4 +1,4 @@
-"""What an engine would fetch for a caller who names an address, asked of vLLM itself."""
+"""Addresses in requests that an engine would fetch for a caller, asked of vLLM itself."""
 
 import os
 import socket

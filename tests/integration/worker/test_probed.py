@@ -70,7 +70,6 @@ async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Let a process stand still."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -113,7 +112,7 @@ def test_a_long_prompt_beside_probes_is_not_blamed(unhurried: WorkerProcess) -> 
 
 
 def test_a_core_that_hangs_behind_a_gate_that_answers_is_found(unhurried: WorkerProcess) -> None:
-    """The gate answers while the core stands still: found by the second probe at the latest, whoever asked before."""
+    """The gate answers while the core stands still: found by the second probe at the latest."""
     core = psutil.Process(unhurried.engine_pid).children(recursive=True)[0].pid
     with stopped(core):
         found = [probed(unhurried, timeout_s=3.0) for _ in range(2)]

@@ -1,4 +1,6 @@
-"""What real vLLM says of mistakes that only its grammar compiler finds, or that it finds inside a stream; to whom."""
+"""Mistakes that only real vLLM's grammar compiler finds, or that it finds inside a stream: its words, and their
+reader.
+"""
 
 import json
 from typing import Any

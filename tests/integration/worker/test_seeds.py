@@ -1,4 +1,4 @@
-"""A seed beside a prompt of several steps, on real vLLM: whoever asked for that killed the engine for all."""
+"""A seed beside a prompt of several steps, on real vLLM: such a request killed the engine for all."""
 
 import httpx
 import pytest
@@ -14,7 +14,6 @@ STEPS = "word " * 700 + "Once upon a time there was"
 
 
 def drawn(worker: WorkerProcess, seed: int) -> list[str]:
-    """Return many draws by this seed."""
     body = {
         "model": worker.version,
         "prompt": STEPS,

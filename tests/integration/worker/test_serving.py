@@ -1,4 +1,4 @@
-"""A worker that serves: how it came to be ready, who its gate lets in, what it counts."""
+"""A worker that serves: its way to ready, its gate's access, its counts."""
 
 import math
 import re

@@ -36,7 +36,7 @@ from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
 from tests.support.engines.stub import StubEngine
 from tests.support.patience import patient
-from tests.support.samples.calls import VERSION, principal
+from tests.support.samples.calls import DUE, VERSION, principal
 
 
 def ticket_key(worker: WorkerId) -> bytes:
@@ -181,7 +181,7 @@ class Corridor:
         who = principal()
         came = Call(request=request, principal=who, timings=Timings(self.clock.monotonic, now))
         lease = Lease(opened_at=now, deadline_at=now + deadline_s)
-        call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, lease)
+        call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, lease)
         call.timings.put(Stage.UPLOAD, self.upload_s)
         self.call = call
         self.lease = lease

@@ -9,9 +9,10 @@ from penstock.domain.models.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.serving.shadow import Copy
+from penstock.domain.serving.slo import Pace
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Plan, Principal, Role, Scope
-from penstock.gateway.calls.call import Admitted, Call, Timings
+from penstock.gateway.calls.call import Admitted, Call, Due, Timings
 from penstock.gateway.calls.lease import Lease
 
 VERSION = VersionEntry(
@@ -24,6 +25,8 @@ VERSION = VersionEntry(
     block_size=16,
     tokenizer_sha256="0" * 64,
 )
+
+DUE = Due(at=60.0, is_own=False, pace=Pace(first_s=1.0))
 
 
 def principal(**changes: Any) -> Principal:  # noqa: ANN401  any field
@@ -62,10 +65,12 @@ def inside(
 ) -> Admitted:
     """Return the call of a request from inside the platform, as it runs."""
     came = Call(request=request, principal=principal, timings=Timings(lambda: 0.0, 0.0), copy=copy)
-    return came.chosen(version, Prepared(prompt_tokens=5)).admitted(request, Lease(opened_at=0.0, deadline_at=60.0))
+    return came.chosen(version, Prepared(prompt_tokens=5)).admitted(
+        request, DUE, Lease(opened_at=0.0, deadline_at=DUE.at)
+    )
 
 
 def call(*, plan: Plan | None = None, version: VersionEntry = VERSION, **changes: Any) -> Admitted:  # noqa: ANN401  any field
     """Return a call of this request that may run, with a prompt of five tokens."""
     chosen = arrived(plan=plan, **changes).chosen(version, Prepared(prompt_tokens=5))
-    return chosen.admitted(chosen.request, Lease(opened_at=0.0, deadline_at=60.0))
+    return chosen.admitted(chosen.request, DUE, Lease(opened_at=0.0, deadline_at=DUE.at))

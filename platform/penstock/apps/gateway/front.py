@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.apps.gateway import reading
-from penstock.apps.gateway.probes import Probes
-from penstock.apps.gateway.records import refused_early
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings import GatewaySettings
@@ -29,9 +27,11 @@ from penstock.gateway.openai.facts import Facts
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.pipeline import Pipeline
+from penstock.gateway.records import refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.routing.resolve import reachable
+from penstock.gateway.upkeep.probes import Probes
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 

@@ -1,19 +1,19 @@
 """The gateway's composition root: settings cut into rooms, stages and adapters plugged together."""
 
+import os
 import random
-from collections.abc import Mapping
+import secrets
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from penstock.apps import peers, slos
-from penstock.apps.gateway import health, reading, telling
-from penstock.apps.gateway.accounting import Accounting, accounting_parts
-from penstock.apps.gateway.background import Background
-from penstock.apps.gateway.evidence import Evidence, evidence
+from penstock.apps.gateway import reading, telling
+from penstock.apps.gateway.accounting import accounting_parts
 from penstock.apps.gateway.front import Front, front
-from penstock.apps.gateway.health import HealthWatch
 from penstock.apps.gateway.holding import Telling, holding
-from penstock.apps.gateway.probes import Probes
 from penstock.apps.gateway.records import Recording, recording
 from penstock.apps.gateway.shadowing import Copying, copying
 from penstock.apps.gateway.shared import Shared
@@ -22,12 +22,16 @@ from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload import OffloadPool
+from penstock.connectors.postgres.arms import PostgresArms
+from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.sources import KeySource, TableSource
-from penstock.domain.clock import SystemClock
+from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
+from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.admission.controller import AdmissionController
+from penstock.gateway.admission.degrader import Crowd, PressureDegrader
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.choosing import Choosing
@@ -50,8 +54,14 @@ from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.records.traces import RequestTraces
-from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
+from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter, sticky_key
 from penstock.gateway.streaming import RelaySettings, StreamingRelays, Wants
+from penstock.gateway.upkeep import health
+from penstock.gateway.upkeep.accounting import Accounting
+from penstock.gateway.upkeep.background import Background
+from penstock.gateway.upkeep.evidence import Evidence, shared_by
+from penstock.gateway.upkeep.health import HealthWatch
+from penstock.gateway.upkeep.probes import Probes
 from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Metrics
@@ -136,7 +146,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
     table_source = TableSource(dsn, settings.paths.run / "gateway/table.json", clock=clock)
     traces = telling.traces(settings, clock)
-    told = evidence(shared.table, clock, dsn)
+    told = _evidence(shared.table, clock, dsn)
     ledger = _ledger(shared, traces, newest, told)
     shared.table.on_change(lambda _, after: _expect(ledger, after.table))
     preprocessor, preparing, reader = _preprocessing(shared)
@@ -172,6 +182,29 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         clock=clock,
         background=background,
     )
+
+
+def _evidence(table: CurrentTable, clock: Clock, dsn: str) -> Evidence:
+    arms = Arms(
+        clock,
+        f"{socket.gethostname()}:{os.getpid()}",
+        secrets.token_hex(6),
+        sticky=sticky_key,
+        shared=lambda name: shared_by(table, name),
+        is_alias=lambda name: name in table.view.routes,
+    )
+    return Evidence(arms, partial(_reports, dsn))
+
+
+@asynccontextmanager
+async def _reports(dsn: str) -> AsyncIterator[PostgresArms]:
+    async with Database(dsn, max_connections=1) as database:
+        yield PostgresArms(database)
+
+
+def _degrader(crowd: Crowd, shared: Shared) -> PressureDegrader:
+    enter_s = {tier: slo.within_s(Indicator.TTFT) for tier, slo in slos.load().items()}
+    return health.degrader(crowd, shared.clock, shared.metrics, enter_s)
 
 
 def _counted() -> tuple[Metrics, Background]:
@@ -229,7 +262,7 @@ def _pipeline(
         metrics=shared.metrics,
     )
     asking = Asking(shared.client, shared.ticket_keys, shared.clock)
-    admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
+    admission, degrader = _admission(shared), _degrader(router, shared)
     resolver = TableResolver(shared.table, lambda version: breakers.is_shut(version) or router.refuses(version))
     copies = copying(shared, router, resolver, told.arms)
     pipeline = Pipeline(

@@ -12,7 +12,6 @@ import uvloop
 
 from penstock.apps import keys, ownership
 from penstock.apps.gateway.parts import Gateway, compose
-from penstock.apps.gateway.probes import missing
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
@@ -20,6 +19,7 @@ from penstock.domain.errors import TableRefused, Unauthenticated
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.listener.server import EdgeServer
+from penstock.gateway.upkeep.probes import missing
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.supervision.listening import bind, reached_at, url_of

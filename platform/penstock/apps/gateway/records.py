@@ -1,17 +1,14 @@
-"""Records of ended requests, put together: made in the gateway, kept on its disk, told to whoever may read them."""
+"""Records of ended requests: made in the gateway, kept on its disk, shown to permitted callers."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.apps import slos
 from penstock.apps.settings import GatewaySettings
 from penstock.connectors.records import Bounds, RecordFolder
 from penstock.domain.clock import Clock
-from penstock.domain.errors import PenstockError
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
-from penstock.gateway.records import Asking, Early, Records
-from penstock.gateway.records.requests import RequestLedger
+from penstock.gateway.records import Asking, Records
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -20,7 +17,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What makes records, where they are, and who is told."""
+    """The records of ended requests: their making, their folder, and their readers."""
 
     records: Records
     folder: RecordFolder
@@ -32,18 +29,7 @@ class Recording:
 
 
 def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> Recording:
-    """Put it together; the folder is there afterwards."""
     bounds = Bounds(most_bytes=settings.records_bytes, keep_s=settings.records_days * DAY_S)
     folder = RecordFolder(settings.paths.records, bounds, clock, metrics.counter(names.RECORDS_LOST).inc)
     records = Records(folder.keep, slos.load(), clock)
     return Recording(records=records, folder=folder, asking=Asking(folder))
-
-
-def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """Return who is told of a known caller's request that the corridor never saw: it is counted, and may be kept."""
-
-    def told(error: PenstockError, early: Early) -> None:
-        ledger.refused_early(early.who.tenant, error.outcome)
-        records.refused(error, early)
-
-    return told

@@ -3,7 +3,6 @@
 import random
 from dataclasses import dataclass
 
-from penstock.apps.gateway.accounting import AccountingParts
 from penstock.apps.gateway.records import Recording
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
@@ -14,6 +13,7 @@ from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Demand
 from penstock.gateway.routing import CurrentTable
+from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry.metrics import Metrics
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-from penstock.apps.gateway.thread_times import of_this_thread
 from penstock.apps.settings import GatewaySettings
 from penstock.connectors.postgres.sources import TableSource
 from penstock.domain.clock import Clock
@@ -11,6 +10,7 @@ from penstock.supervision.exposition import Exposition, openmetrics
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import OPENMETRICS, Page
+from penstock.telemetry.thread_times import of_this_thread
 
 
 def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from penstock.apps.settings import unknown
 from penstock.apps.settings.home import Home
-from penstock.apps.settings.peers import PeerSettings
 from penstock.apps.settings.processes import (
     ControllerSettings,
     FleetKind,
@@ -30,6 +29,7 @@ from penstock.apps.settings.stores import (
     KeySettings,
     LimitsSettings,
     MetricsSettings,
+    PeerSettings,
 )
 from penstock.apps.settings.told import PREFIX, Kind, Tls, Told, named
 from penstock.domain.command_error import CommandError

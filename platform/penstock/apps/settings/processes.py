@@ -7,13 +7,13 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from penstock.apps.settings import forms
-from penstock.apps.settings.peers import PeerSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
     DatabaseSettings,
     KeySettings,
     LimitsSettings,
     MetricsSettings,
+    PeerSettings,
     with_files,
 )
 from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told

@@ -1,4 +1,4 @@
-"""Settings that several processes share: stores, keys, metrics."""
+"""Settings that several processes share: stores, keys, metrics, certificates."""
 
 from typing import Annotated
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
@@ -86,6 +86,17 @@ class MetricsSettings(Told):
     @property
     def metrics_address(self) -> tuple[str, int]:
         return self.metrics_host, self.metrics_port
+
+
+class PeerSettings(Told):
+    """The certificate of a process, and the authorities that it trusts; read again when the files change."""
+
+    tls_cert_file: File = ""
+    """This process's certificate, PEM, with the URI ``spiffe://<trust domain>/<role>`` among its names."""
+    tls_key_file: KeyFile = ""
+    """The key of that certificate, PEM."""
+    tls_ca_file: File = ""
+    """The authorities of this platform's certificates, PEM; all in the file are trusted."""
 
 
 def with_user(url: str, user: str) -> str:

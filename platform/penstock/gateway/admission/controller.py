@@ -27,7 +27,7 @@ from penstock.domain.tenancy.tenant import OverQuota, Priority
 from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
-from penstock.gateway.calls.call import Admitted, Call, Chosen
+from penstock.gateway.calls.call import Admitted, Call, Chosen, Due
 from penstock.gateway.calls.lease import Lease, Settlement
 
 
@@ -57,19 +57,22 @@ class AdmissionController:
         self._running: dict[Lease, Admitted] = {}
         self._reserved: dict[Lease, _Reserved] = {}
 
-    def due(self, call: Chosen) -> Chosen:
-        """Return the call with its tier's promise, and whether its caller gives less time than that."""
-        asked_at, ours_at = self._deadlines(call)
-        return call.due(pace=self._tiers[call.version.tier].pace, own_deadline=asked_at < ours_at)
+    def due(self, call: Chosen) -> Due:
+        """Return its deadline, and its tier's promise."""
+        tier = self._tiers[call.version.tier]
+        asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
+        ours_at = call.received_at + min(s for s in (call.principal.plan.deadline_s, tier.deadline_s) if s > 0)
+        return Due(min(asked_at, ours_at), asked_at < ours_at, tier.pace)
 
-    def lease(self, call: Chosen) -> Admitted:
+    def lease(self, call: Chosen, due: Due) -> Admitted:
         """Return the call with its lease; raises ``DeadlineInQueue``, ``InvalidField`` or ``ExceedsEngine``."""
-        now, deadline_at = self._clock.monotonic(), min(self._deadlines(call))
-        if deadline_at <= now:
+        now = self._clock.monotonic()
+        if due.at <= now:
             raise DeadlineInQueue("the deadline passed before the request could start")
         request = bounded(call.request, call.principal.plan.max_output_tokens)
-        lease = Lease(opened_at=now, deadline_at=deadline_at, start_by=self._start_by(call), owner=self)
-        admitted = call.admitted(request, lease)
+        start_by = self._start_by(call, is_own=due.is_own)
+        lease = Lease(opened_at=now, deadline_at=due.at, start_by=start_by, owner=self)
+        admitted = call.admitted(request, due, lease)
         fit.check(admitted.cost, call.version)
         return admitted
 
@@ -113,16 +116,10 @@ class AdmissionController:
         """The open leases and whose they are; for looking, not for changing."""
         return self._running
 
-    def _deadlines(self, call: Chosen) -> tuple[float, float]:
-        """Return the monotonic seconds of the caller's deadline, and of that of plan and tier."""
-        bounds = (call.principal.plan.deadline_s, self._tiers[call.version.tier].deadline_s)
-        asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
-        return asked_at, call.received_at + min(s for s in bounds if s > 0)
-
-    def _start_by(self, call: Chosen) -> float:
+    def _start_by(self, call: Chosen, *, is_own: bool) -> float:
         """Return until when it may wait for the engine; 0 if its deadline alone bounds that."""
         timeout_s = self._tiers[call.version.tier].queue_timeout_s
-        waits = call.own_deadline or call.principal.plan.priority is Priority.BATCH
+        waits = is_own or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s
 
     def _claim(self, call: Admitted) -> Claim:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from penstock.domain.command_error import CommandError
 from penstock.domain.tenancy.limits import Draw, Measure
 
 
@@ -97,3 +98,15 @@ def held_alone(draws: Sequence[Draw], policy: Mapping[Measure, WhenAway], gatewa
 def closes(draws: Sequence[Draw], policy: Mapping[Measure, WhenAway]) -> bool:
     """Tell whether any of these limits refuses while the store is away."""
     return any(policy[draw.measure] is WhenAway.CLOSED for draw in draws)
+
+
+def when_away(text: str) -> Mapping[Measure, WhenAway]:
+    """Return the policy of each limit while the store is away: the defaults, changed by ``spend=share,tokens=open``."""
+    policy = dict(POLICY)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        measure, _, what = part.partition("=")
+        if measure not in set(Measure) or what not in set(WhenAway):
+            measures, whats = ", ".join(Measure), ", ".join(WhenAway)
+            raise CommandError(f"PENSTOCK_LIMITS_WHEN_AWAY: {part!r}", do=f"Say one of {measures} = one of {whats}.")
+        policy[Measure(measure)] = WhenAway(what)
+    return policy

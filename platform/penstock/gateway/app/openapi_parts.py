@@ -129,7 +129,7 @@ _WAITS: Mapping[str, Json] = {
     ),
 }
 _REASON: Mapping[str, Json] = {
-    "x-penstock-reason": told("The limit that refused: whose, and of what, as tenant_tokens.", {"type": "string"}),
+    "x-penstock-reason": told("The limit that refused: its scope and measure, as tenant_tokens.", {"type": "string"}),
 }
 _REFUSED_BY_LIMIT = frozenset({402, 429})
 _KEPT = frozenset({400, 403, 404, 413, 422})

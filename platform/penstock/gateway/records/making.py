@@ -21,6 +21,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.records.quota import RefusalQuota
+from penstock.gateway.records.requests import RequestLedger
 
 
 class Promised(NamedTuple):
@@ -179,3 +180,13 @@ def _price(call: Call) -> tuple[int, int, int] | None:
         return None
     price = call.version.price
     return price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok
+
+
+def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
+    """Return the listener to a known caller's request refused before the pipeline: it is counted, and may be kept."""
+
+    def told(error: PenstockError, early: Early) -> None:
+        ledger.refused_early(early.who.tenant, error.outcome)
+        records.refused(error, early)
+
+    return told

@@ -48,7 +48,7 @@ class Counted:
 
     async def admit(self, call: Chosen) -> Admitted:
         """Do as the pipeline does."""
-        admitted = self.controller.lease(self.controller.due(call))
+        admitted = self.controller.lease(call, self.controller.due(call))
         await self.controller.reserve(admitted)
         return admitted
 

@@ -15,7 +15,7 @@ from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from tests.support.gateways.dispatch import FakeReply, render, stream_request
 from tests.support.patience import patient
-from tests.support.samples.calls import VERSION, principal
+from tests.support.samples.calls import DUE, VERSION, principal
 
 MESSAGES = [
     b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[],"usage":{"input_tokens":9,"output_tokens":0}}}\n\n',  # noqa: E501
@@ -44,7 +44,7 @@ async def relayed(api: Api, events: Iterable[bytes], *, ends: bool = True) -> tu
     request, reply = stream_request(api=api), FakeReply()
     came = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0))
     lease = Lease(opened_at=0.0, deadline_at=time.monotonic() + 5.0)
-    call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, lease)
+    call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, lease)
     frame = Frame(
         call=call,
         reply=reply,

@@ -19,7 +19,7 @@ from penstock.gateway.streaming.stages import spliced
 from penstock.gateway.streaming.unary_relay import UnaryRelay
 from tests.support.engines.stub import Behaviour
 from tests.support.gateways.dispatch import FakeReply, corridor, unary_request
-from tests.support.samples.calls import VERSION, principal
+from tests.support.samples.calls import DUE, VERSION, principal
 
 
 @pytest.mark.parametrize("api", [Api.CHAT, Api.COMPLETIONS, Api.EMBEDDINGS])
@@ -78,7 +78,7 @@ async def test_a_large_answer_holds_up_no_stream() -> None:
     request, reply = unary_request(5, Api.CHAT), FakeReply()
     came = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0))
     lease = Lease(opened_at=0.0, deadline_at=time.monotonic() + 5.0)
-    call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, lease)
+    call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, lease)
     frame = Frame(call=call, reply=reply, clock=time.monotonic, stall_s=5.0)
     relay = UnaryRelay(frame, 64 << 20)
     relay.on_head(200, [])

@@ -14,7 +14,7 @@ from penstock.worker.engines.torch import texts as tokens
 from penstock.worker.engines.torch.handler import Model
 from penstock.worker.engines.torch.handlers.sentences import EMBEDDING, SentenceEncoder
 from penstock.worker.engines.torch.handlers.text_classifier import BIAS, HEAD, SCORES, WEIGHT, TextClassifier
-from penstock.worker.engines.torch.training.head import is_held_out
+from scripts.topics.head import is_held_out
 
 DEMO_CACHE = Path(__file__).resolve().parents[5] / ".penstock/cache/demo"
 SLICE = Path(__file__).with_name("topics.tsv")

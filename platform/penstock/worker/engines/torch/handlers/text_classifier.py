@@ -1,6 +1,6 @@
 """A text classifier: a linear head on a sentence encoder's vectors, returns class probabilities.
 
-``torch/training`` makes the head; it is computed in float32 whatever the encoder's dtype.
+``scripts/topics`` makes the head; it is computed in float32 whatever the encoder's dtype.
 """
 
 import torch

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps.gateway.probes import Probes
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
@@ -16,6 +15,7 @@ from penstock.gateway.dispatch import Breakers
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.connection import Drain
 from penstock.gateway.routing import CurrentTable
+from penstock.gateway.upkeep.probes import Probes
 from penstock.telemetry import pages
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 import structlog
 
-from penstock.apps.gateway.background import Background
 from penstock.gateway.dispatch import Breakers, Evidence
+from penstock.gateway.upkeep.background import Background
 from penstock.telemetry import names
 from tests.support.gateways.breakers import origin
 from tests.support.gateways.dispatch import corridor, until

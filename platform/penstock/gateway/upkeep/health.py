@@ -5,10 +5,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.apps import slos
 from penstock.domain.clock import Clock
 from penstock.domain.ids import WorkerId
-from penstock.domain.serving.slo import Indicator
+from penstock.domain.models.model import Tier
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
@@ -44,13 +43,13 @@ def _reporter(metrics: Metrics) -> Callable[[Change], None]:
     return report
 
 
-def degrader(crowd: Crowd, clock: Clock, metrics: Metrics) -> PressureDegrader:
-    """Return what degrades requests; a version is under pressure where waiting alone breaks its tier's promise."""
+def degrader(crowd: Crowd, clock: Clock, metrics: Metrics, enter_s: Mapping[Tier, float]) -> PressureDegrader:
+    """Return the degrader: a version is under pressure if waiting alone takes ``enter_s``."""
     gauge = metrics.gauge(names.PRESSURE)
     return PressureDegrader(
         crowd=crowd,
         clock=clock,
-        enter_s={tier: slo.within_s(Indicator.TTFT) for tier, slo in slos.load().items()},
+        enter_s=enter_s,
         report=lambda version, is_on: gauge.labels(version=version).set(is_on),
     )
 

@@ -2,12 +2,12 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from penstock.apps.gateway import accounting as gateway_accounting
-from penstock.apps.gateway.accounting import Accounting, AccountingParts, when_away
+from penstock.apps.gateway.accounting import _ledger
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -20,9 +20,11 @@ from penstock.domain.tenancy.ledger import Forgiven, LedgerSink
 from penstock.domain.tenancy.limits import Measure
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.admission.expectation import OutputExpectation
-from penstock.gateway.admission.outage import POLICY, WhenAway
+from penstock.gateway.admission.outage import POLICY, WhenAway, when_away
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.billing import ForgivenEnds
+from penstock.gateway.upkeep import accounting as gateway_accounting
+from penstock.gateway.upkeep.accounting import Accounting, AccountingParts
 from penstock.telemetry.metrics import Metrics
 from tests.support.patience import patient
 
@@ -95,7 +97,7 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
         shared=None,
         clock=clock,
         metrics=Metrics(),
-        dsn="",
+        ledger=partial(_ledger, ""),
     )
     money = Accounting(parts=parts)
     ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
@@ -122,7 +124,7 @@ async def test_what_a_budget_is_to_forgive_outlives_a_database_that_is_away(tmp_
         shared=None,
         clock=clock,
         metrics=Metrics(),
-        dsn="",
+        ledger=partial(_ledger, ""),
     )
     money = Accounting(parts=parts)
     own = (Forgiven(hour=7, version=VersionId("m@1"), outcome=Outcome.ENGINE_ERROR, requests=3),)
@@ -148,7 +150,7 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
         shared=None,
         clock=clock,
         metrics=Metrics(),
-        dsn=dsn,
+        ledger=partial(_ledger, dsn),
     )
     money = Accounting(parts=parts)
     running = asyncio.create_task(money.run())

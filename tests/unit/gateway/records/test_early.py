@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from penstock.apps import slos
-from penstock.apps.gateway.records import refused_early
 from penstock.domain.errors import OverLimit
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import RequestRecord
-from penstock.gateway.records import Early, Records
+from penstock.gateway.records import Early, Records, refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.tenants import TenantLabels

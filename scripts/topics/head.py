@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from penstock.worker.engines.torch.training.wordnet import Example
+from scripts.topics.wordnet import Example
 
 PENALTY = 3e-5
 """Of 1e-5, 3e-5 and 1e-4 the best in five-fold cross-validation, on the texts that are not held out."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.gateway import thread_times
+from penstock.telemetry import thread_times
 
 
 def test_computing_is_told_apart_from_resting() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from penstock.worker.engines.torch.training.head import PENALTY, SLICE, Measured, Split
+from scripts.topics.head import PENALTY, SLICE, Measured, Split
 
 LICENCE = """\
 WordNet 3.1 Copyright 2011 by Princeton University. All rights reserved.

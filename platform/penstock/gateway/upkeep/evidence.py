@@ -1,40 +1,45 @@
 """Evidence of versions that share an alias: counted as requests end, told to the controllers each second."""
 
 import asyncio
-import os
-import secrets
-import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
-from penstock.connectors.postgres.arms import PostgresArms
-from penstock.connectors.postgres.database import Database
-from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias
+from penstock.domain.rollout.arms import ArmSecond
 from penstock.gateway.evidence import Arms, Shared
-from penstock.gateway.routing import CurrentTable, sticky_key
+from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import logs
 
 TELL_EVERY_S = 1.0
 
 
+class Reports(Protocol):
+    """The store of evidence, which controllers read."""
+
+    async def tell(self, second: ArmSecond) -> None:
+        """Store one second's counts; raises ``PenstockError``."""
+        ...
+
+
 @dataclass(slots=True)
 class Evidence:
-    """What counts, and tells; a second that can't be told is left out, since missing evidence decides nothing."""
+    """Reports each second's counts; an unstored second is left out: missing evidence decides nothing."""
 
     arms: Arms
-    dsn: str
+    opened: Callable[[], AbstractAsyncContextManager[Reports]]
     _is_away: bool = False
 
     async def run(self) -> None:
         """Tell each second until cancelled."""
-        async with Database(self.dsn, max_connections=1) as database:
-            store = PostgresArms(database)
+        async with self.opened() as store:
             while True:
                 await asyncio.sleep(TELL_EVERY_S)
                 await self._tell(store)
 
-    async def _tell(self, store: PostgresArms) -> None:
+    async def _tell(self, store: Reports) -> None:
         second = self.arms.take()
         if second is None:
             return
@@ -46,19 +51,6 @@ class Evidence:
             self._is_away = True
         else:
             self._is_away = False
-
-
-def evidence(table: CurrentTable, clock: Clock, dsn: str) -> Evidence:
-    """Put it together; nothing connects yet."""
-    arms = Arms(
-        clock,
-        f"{socket.gethostname()}:{os.getpid()}",
-        secrets.token_hex(6),
-        sticky=sticky_key,
-        shared=lambda name: shared_by(table, name),
-        is_alias=lambda name: name in table.view.routes,
-    )
-    return Evidence(arms, dsn)
 
 
 def shared_by(table: CurrentTable, name: str) -> Shared | None:

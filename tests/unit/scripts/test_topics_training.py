@@ -10,11 +10,11 @@ import torch
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.worker.engines.torch.handlers.text_classifier import HEAD
-from penstock.worker.engines.torch.training import wordnet
-from penstock.worker.engines.torch.training.__main__ import check, places, report, sliced, write
-from penstock.worker.engines.torch.training.card import LICENCE, Origin, card
-from penstock.worker.engines.torch.training.head import Measured, Split, fit, measure, split
-from penstock.worker.engines.torch.training.wordnet import Example
+from scripts.topics import wordnet
+from scripts.topics.__main__ import check, places, report, sliced, write
+from scripts.topics.card import LICENCE, Origin, card
+from scripts.topics.head import Measured, Split, fit, measure, split
+from scripts.topics.wordnet import Example
 
 NOUNS = """\
   1 This software and database is being provided to you
