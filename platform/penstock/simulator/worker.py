@@ -36,7 +36,7 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class Record:
+class TenantRecord:
     """What one tenant experienced: ``service`` is all that was done for it, ``good`` what was complete in time."""
 
     ttft_s: list[float] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RejectedRequest:
     at: float
     work: Work
     why: Shed
@@ -72,7 +72,7 @@ class _Here:
 
 def run(
     arrivals: Iterable[Arrival], queue: AdmissionQueue, engine: EngineModel, until: float
-) -> dict[TenantId, Record]:
+) -> dict[TenantId, TenantRecord]:
     """Play the traffic until virtual second ``until``; return what each tenant experienced."""
     worker = Worker(queue, engine)
     for arrival in arrivals:
@@ -86,8 +86,8 @@ class Worker:
 
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
-        self.records: dict[TenantId, Record] = defaultdict(Record)
-        self.refused: list[Refused] = []
+        self.records: dict[TenantId, TenantRecord] = defaultdict(TenantRecord)
+        self.refused: list[RejectedRequest] = []
         self._queue, self._engine = queue, engine
         queue.look_later = lambda seconds: self._at(self.now + seconds, lambda: queue.look(self.now))
         self._here: dict[RequestId, _Here] = {}
@@ -154,7 +154,7 @@ class Worker:
     def _reject(self, arrival: Arrival, why: Shed, wait_s: float) -> None:
         work = arrival.work
         self.records[work.tenant].shed[why] += 1
-        self.refused.append(Refused(at=self.now, work=work, why=why, told_s=wait_s))
+        self.refused.append(RejectedRequest(at=self.now, work=work, why=why, told_s=wait_s))
         del self._here[work.request]
         self._ask_again(arrival)
 

@@ -98,7 +98,7 @@ def _resolve(waiting: asyncio.Future[None] | None) -> None:
         waiting.set_result(None)
 
 
-class Asked(msgspec.Struct):
+class UsageQuery(msgspec.Struct):
     """The requests; for running ones the answer waits up to ``wait_s`` for their end."""
 
     requests: list[str]
@@ -107,6 +107,6 @@ class Asked(msgspec.Struct):
 
 async def usage(meters: Meters, body: bytes) -> bytes:
     """Return the counts by request as JSON, unknown ones left out; ``msgspec.MsgspecError`` for another body."""
-    asked = msgspec.json.decode(body, type=Asked)
+    asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

@@ -30,7 +30,7 @@ Handler = Any
 """Its description of a method."""
 
 
-class Caller(NamedTuple):
+class RpcCaller(NamedTuple):
     """Who is in a call: what its metadata say, and whose valid key they show, if anybody's."""
 
     headers: Headers
@@ -43,7 +43,7 @@ class Calls(grpc.aio.ServerInterceptor):
     def __init__(self, edge: Services, inference: frozenset[str]) -> None:
         """Have room for as many as there may be connections over HTTP.
 
-        Handlers of the methods ``inference`` are given the ``Caller`` in the place of messages, which they read.
+        Handlers of the methods ``inference`` are given the ``RpcCaller`` in the place of messages, which they read.
         """
         self._inference = inference
         self._edge = edge
@@ -82,14 +82,14 @@ class Calls(grpc.aio.ServerInterceptor):
         make = streaming if handler.response_streaming else whole
         return make(call, handler.request_deserializer, handler.response_serializer)
 
-    def _caller(self, context: Context) -> Caller:
+    def _caller(self, context: Context) -> RpcCaller:
         headers = headers_of(context)
         try:
-            return Caller(headers, self._edge.identity.recognise(head.credential(dict(headers))))
+            return RpcCaller(headers, self._edge.identity.recognise(head.credential(dict(headers))))
         except PenstockError:
-            return Caller(headers, None)
+            return RpcCaller(headers, None)
 
-    def _place_of(self, caller: Caller, context: Context) -> tuple[SharedRoom, str]:
+    def _place_of(self, caller: RpcCaller, context: Context) -> tuple[SharedRoom, str]:
         """Return the room that the call takes a place of, and in whose name."""
         if caller.who is not None:
             return self._known, caller.who.tenant
