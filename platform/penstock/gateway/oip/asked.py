@@ -1,4 +1,8 @@
-"""From what a caller asks to what the corridor is given: the body of the model's own API, or packed tensors."""
+"""From a body to what the pipeline is given: the body of the model's own API, or packed tensors.
+
+Numbers in JSON are read in another process, as large bodies of other APIs are. They become the tensors' binary form,
+which this process looks at and never walks.
+"""
 
 import asyncio
 import hashlib
@@ -11,11 +15,13 @@ from penstock.domain.serving.request import PackedTensors
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
 from penstock.formats import pictures
+from penstock.gateway.oip import json_wire
 from penstock.gateway.oip.forms import Body, Form
 from penstock.gateway.oip.nouns import InferRequest
 from penstock.gateway.openai.bounds import BodyBounds
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.reading import BodyReader
+from penstock.gateway.preprocess.offload import DONE
 
 _AT_ONCE = 256
 """Heads of images that are looked at before others of this loop have their turn: 2 ms."""
@@ -27,7 +33,7 @@ _ENCODER = msgspec.json.Encoder()
 async def packed(
     form: Form, asked: InferRequest, body: Body, *, is_repeatable: bool
 ) -> tuple[Parsed, PackedTensors] | None:
-    """Return a request of tensors; None where the model takes none.
+    """Return a request of tensors; None if the model takes none.
 
     One that may be repeated under an idempotency key has their digest in its body, which is what is compared.
     """
@@ -64,3 +70,20 @@ async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int]:
 async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:
     """Return the request of the model's own API, checked as any of it is."""
     return await reader.read(who.tenant, form.api, _ENCODER.encode(body), bounds)
+
+
+async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | None) -> InferRequest:
+    """Return what a body asks of a model, or raise a ``BadRequest``."""
+    head, rest = json_wire.parted(raw, head_length)
+    answer = await reader.tensors(who, head)
+    if answer is None:
+        return json_wire.read(raw, head_length)
+    size, _, packed = bytes(answer).partition(b"\n")
+    told, blobs = memoryview(packed)[: int(size)], memoryview(packed)[int(size) :]
+    return json_wire.read_packed(told, blobs, rest)
+
+
+def read(frame: memoryview) -> Sequence[bytes]:
+    """Answer a frame of the above; in the other process."""
+    told, blobs = json_wire.packed_head(frame)
+    return (DONE, b"%d\n" % len(told), told, *blobs)

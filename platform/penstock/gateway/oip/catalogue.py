@@ -1,7 +1,8 @@
-"""What callers may see of the models, in the protocol's words: names with versions, tensors, readiness. Pure.
+"""The models as callers may see them, in the protocol's words: names with versions, tensors, readiness. Pure.
 
-A name is an alias or a model's own, a version the digest behind the ``@`` of its id. Who may not use a name is answered
-as if there were none.
+A name is an alias or a model's own, a version the digest behind the ``@`` of its id. A caller that may not use a name
+is
+answered as if there were none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ Entries = dict[str, VersionEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A model as a caller named it: ``name`` is what the corridor resolves, ``version`` who answers as things stand."""
+    """A model as a caller named it: ``name`` is resolved by the pipeline, ``version`` answers as things stand."""
 
     asked: str
     name: str

@@ -49,7 +49,7 @@ def form_of(handler: HandlerSettings) -> Form:
 
 
 def _body(handler: HandlerSettings, request: InferRequest) -> Body:
-    """Return the texts to count, where they are counted, or raise ``InvalidField`` for tensors of another model."""
+    """Return the texts to count, if they are counted, or raise ``InvalidField`` for tensors of another model."""
     options(of_model(request.parameters), (), frozenset({"user"}))
     known = {one.name: one for one in handler.inputs}
     for tensor in request.inputs:
@@ -84,7 +84,7 @@ def ways(handler: HandlerSettings) -> str:
 
 
 def _check_whole(handler: HandlerSettings, given: Sequence[TensorSpec]) -> None:
-    """Raise ``InvalidField`` where inputs are missing, or given beside one that stands alone."""
+    """Raise ``InvalidField`` if inputs are missing, or given beside one that stands alone."""
     alone = next((one.name for one in given if one.datatype is Datatype.BYTES), "")
     if alone and len(given) > 1:
         raise InvalidField(f"{alone} is given alone: this model takes {ways(handler)}", param=alone)
@@ -97,7 +97,7 @@ def _check_whole(handler: HandlerSettings, given: Sequence[TensorSpec]) -> None:
 
 
 def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
-    """Raise ``InvalidField`` where an output has no classes, or more are asked for than anybody should write."""
+    """Raise ``InvalidField`` if an output has no classes, or more are asked for than can be written."""
     outputs = {one.name: one for one in handler.outputs}
     told = 0
     for name, classes in request.classified.items():
@@ -127,7 +127,7 @@ def _wanted(one: Wanted) -> dict[str, object]:
 
 
 def _answer(_: InferRequest, raw: bytes) -> InferAnswer:
-    """Return a worker's tensors; the JSON before them tells where it ends."""
+    """Return a worker's tensors; the JSON before them tells their end."""
     try:
         _, end = json.JSONDecoder().raw_decode(str(raw[:_SCANNED_BYTES], "latin-1"))
         told = msgspec.json.decode(raw[:end], type=_Answer)

@@ -24,7 +24,7 @@ class Written:
 
 
 def written(answer: InferAnswer, request: InferRequest, named: Named) -> Written:
-    """Return an answer as its caller wants it, or raise ``InvalidField`` where JSON can't say it."""
+    """Return an answer as its caller wants it, or raise ``InvalidField`` if JSON can't say it."""
     how = {one.name: one.is_binary for one in request.outputs}
     head = _ENCODER.encode(_head(named, answer.parameters))
     outputs: list[Iterator[bytes]] = []
@@ -49,7 +49,7 @@ def _json(head: bytes, outputs: list[Iterator[bytes]]) -> Iterator[bytes]:
 
 
 def _in_numbers(tensor: Tensor) -> Iterator[bytes]:
-    """Return a tensor's JSON, written ``AT_ONCE`` elements at a time where it has more."""
+    """Return a tensor's JSON, written ``AT_ONCE`` elements at a time if it has more."""
     told = described(tensor.spec)
     if tensor.spec.datatype is Datatype.BYTES or tensor.elements <= AT_ONCE:
         return iter((_ENCODER.encode({**told, "data": values_of(tensor)}),))
@@ -76,7 +76,7 @@ def described(spec: TensorSpec) -> dict[str, object]:
 
 
 def values_of(tensor: Tensor) -> Sequence[str] | Sequence[Scalar]:
-    """Return elements as JSON can say them, or raise ``InvalidField`` where it can't."""
+    """Return elements as JSON can say them, or raise ``InvalidField`` if it can't."""
     if tensor.spec.datatype is not Datatype.BYTES:
         return numbers_of(tensor)
     try:

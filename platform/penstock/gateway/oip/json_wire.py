@@ -1,7 +1,7 @@
-"""A request as REST writes it: a JSON object, and behind it, where the caller likes, tensors in binary form. Pure.
+"""A request as REST writes it: a JSON object, and behind it, if the caller likes, tensors in binary form. Pure.
 
-Where the header ``Inference-Header-Content-Length`` is given, so many bytes are JSON and the rest are the tensors whose
-parameters say ``binary_data_size``, in order. Their bytes are looked at and never copied.
+The header ``Inference-Header-Content-Length`` gives the bytes of JSON; the rest are the tensors whose parameters say
+``binary_data_size``, in order. Their bytes are looked at and never copied.
 Source: Open Inference Protocol, REST; the binary tensor data extension of Triton's.
 """
 
@@ -102,7 +102,7 @@ def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
 
 
 def read_packed(told: memoryview, blobs: memoryview, rest: memoryview) -> InferRequest:
-    """Return what a body asks for whose JSON was packed; ``rest`` stood behind it."""
+    """Return the request of a body with packed JSON; ``rest`` stood behind it."""
     return _request(_decoded(told), _Binary(rest), _Binary(blobs))
 
 

@@ -40,7 +40,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferRequest:
-    """What a caller asks of a model; without ``outputs`` it takes all, binary where ``is_binary`` says so."""
+    """A question to a model; without ``outputs`` it takes all, binary if ``is_binary`` says so."""
 
     id: str = ""
     model: str = ""
@@ -87,7 +87,9 @@ class InferAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Who answers, as answers say it: the name that was asked for, the version's digest, the caller's own id."""
+    """The answering model as answers name it: the name that was asked for, the version's digest, the caller's own
+    id.
+    """
 
     model: str
     version: str
@@ -95,7 +97,7 @@ class Named:
 
 
 def _names(what: str, named: list[str]) -> list[str]:
-    """Return the names of tensors, or raise ``InvalidField`` where there are too many, or one twice."""
+    """Return the names of tensors, or raise ``InvalidField`` if there are too many, or one twice."""
     if len(named) > MAX_TENSORS:
         raise InvalidField(f"{what} holds more than {MAX_TENSORS} tensors", param=what)
     if len(named) > 1 and len(set(named)) != len(named):
@@ -118,7 +120,7 @@ def spec(name: str, datatype: Datatype, *shape: int) -> TensorSpec:
 
 
 def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
-    """Return what a caller says of a tensor, or raise ``InvalidField`` where nobody should reckon with it."""
+    """Return a tensor's description, or raise ``InvalidField`` if it is unreasonable."""
     found = TensorSpec(name=name, datatype=datatype_of(datatype, name), shape=tuple(islice(shape, MAX_RANK + 1)))
     if len(found.shape) > MAX_RANK:
         raise InvalidField(f"{name} has more than {MAX_RANK} dimensions", param=name)
@@ -128,9 +130,9 @@ def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
 
 
 def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[TensorSpec]:
-    """Return what a caller says of its tensors, each a name, a datatype and a shape; none has been touched yet.
+    """Return the descriptions of tensors, each a name, a datatype and a shape; none has been touched yet.
 
-    ``InvalidField`` where there are more of them than anybody sends, or more elements to walk.
+    Raises ``InvalidField`` for more tensors, or more elements to walk, than a request may have.
     """
     if len(given) > MAX_TENSORS:
         raise InvalidField(f"inputs holds more than {MAX_TENSORS} tensors", param="inputs")
@@ -154,7 +156,7 @@ def wanted(name: str, parameters: Parameters) -> Wanted:
 
 
 def check_input(spec: TensorSpec, parameters: Parameters) -> None:
-    """Raise ``InvalidField`` where a tensor's data are said to be elsewhere, or to be read as something else."""
+    """Raise ``InvalidField`` if a tensor's data are said to be elsewhere, or to be read as something else."""
     if parameters:
         _check_names(spec.name, parameters, "an input", _OF_INPUTS, "send")
         _check_content(spec.name, spec, parameters)
@@ -180,7 +182,7 @@ def _check_names(name: str, parameters: Iterable[str], what: str, known: frozens
 
 
 def check_parameters(*given: Sized) -> None:
-    """Raise ``InvalidField`` where there are more in all than anybody sends."""
+    """Raise ``InvalidField`` if there are more in all than a request may have."""
     if sum(map(len, given)) > MAX_PARAMETERS:
         raise InvalidField(f"more than {MAX_PARAMETERS} parameters", param="parameters")
 
@@ -198,7 +200,7 @@ def check_batch(tensor: Tensor) -> int:
 
 
 def check_outputs(request: InferRequest, offered: tuple[TensorSpec, ...], *, has_classes: bool) -> None:
-    """Raise ``InvalidField`` where an output, or classes of it, are asked for that the model does not have."""
+    """Raise ``InvalidField`` if an output, or classes of it, are asked for that the model does not have."""
     names = [one.name for one in offered]
     for wanted in request.outputs:
         if wanted.name not in names:

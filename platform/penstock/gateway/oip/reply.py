@@ -1,17 +1,45 @@
-"""The way back of a whole answer: takes the bytes of the model's own API, gives them on in the protocol's form.
+"""The way back of a whole answer: the bytes of the model's own API become the protocol's form.
 
-An answer that is no such bytes is an error like any other: nothing of it has been sent yet. A long one is written in
-parts, between which others of the loop have their turn.
+Bytes of another form are an error like any other: nothing has been sent yet. A long answer is written in parts, between
+which others of the loop run.
+A model that writes or embeds gives its account in its own API's answer; an answer of tensors has it from the call: the
+gate's count, which is the bill, and the stages.
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
+from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import JSON, Headers
 from penstock.gateway.oip.json_answers import Written
+from penstock.gateway.oip.nouns import InferAnswer, Parameter
+
+ITEMS = "items"
+_ENCODER = msgspec.json.Encoder()
+
+
+def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
+    """Return the answer with the account of the call, unless it has one."""
+    return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
+
+
+def _account(call: Call) -> dict[str, Parameter]:
+    used = call.attempts.used
+    said: dict[str, Parameter] = {}
+    if used is not None and used.prompts:
+        said = {"prompt_tokens": used.prompt_tokens, "output_tokens": used.output_tokens, ITEMS: used.prompts}
+    stages = {stage: round(seconds * 1e3, 3) for stage, seconds in call.timings.seconds.items()}
+    said["stages_ms"] = _ENCODER.encode(stages).decode()
+    if call.degraded:
+        said["degraded"] = ",".join(call.degraded)
+    return said
+
 
 Translate = Callable[[bytes, str], Written]
 """An answer's bytes and the version that gave them → what is to be sent; or raises."""

@@ -21,7 +21,7 @@ _MICROSECONDS = 1_000_000
 
 
 def timeout_s(parameters: Mapping[str, object]) -> float:
-    """Return the seconds that a caller gives us (``timeout``, in Triton's microseconds); 0 where silent."""
+    """Return the seconds that a caller gives us (``timeout``, in Triton's microseconds); 0 if silent."""
     given = parameters.get(TIMEOUT, 0)
     if type(given) is not int or not 0 <= given <= MAX_DEADLINE_S * _MICROSECONDS:
         most = int(MAX_DEADLINE_S) * _MICROSECONDS
@@ -30,7 +30,7 @@ def timeout_s(parameters: Mapping[str, object]) -> float:
 
 
 def soonest(*seconds: float) -> float:
-    """Return the shortest of several times that a caller gives; 0 where all are silent."""
+    """Return the shortest of several times that a caller gives; 0 if all are silent."""
     return min((one for one in seconds if one), default=0.0)
 
 
@@ -70,7 +70,7 @@ def _value(tensor: Tensor) -> object:
 
 
 def texts_of(tensor: Tensor) -> list[str]:
-    """Return the texts of a ``BYTES`` tensor, or raise ``InvalidField`` where they are none."""
+    """Return the texts of a ``BYTES`` tensor, or raise ``InvalidField`` if they are none."""
     name = tensor.spec.name
     if tensor.spec.datatype is not Datatype.BYTES:
         raise InvalidField(f"{name} must be BYTES: text in UTF-8", param=name)

@@ -23,7 +23,7 @@ _SYSTEM = frozenset({"system", "developer"})
 
 
 def of_request(api: Api, body: Body, template: ChatTemplate) -> list[Message]:
-    """Return the conversation, or raise ``EngineOnly``, or ``InvalidField`` where it is none."""
+    """Return the conversation, or raise ``EngineOnly``, or ``InvalidField`` if it is none."""
     if api is Api.RESPONSES:
         said = translate.from_responses(body)
     elif api is Api.MESSAGES:
@@ -127,7 +127,7 @@ def _part(part: object) -> dict[str, object] | None:
 
 
 def _without_developers(messages: list[Message]) -> list[Message]:
-    """Make the system speak for developers where the template knows none, in one message at the beginning."""
+    """Merge developers' messages into one system message at the beginning if the template knows no developers."""
     if all(message["role"] != "developer" for message in messages):
         return messages
     systems = [message for message in messages if message["role"] in _SYSTEM]

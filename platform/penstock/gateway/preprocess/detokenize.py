@@ -1,4 +1,4 @@
-"""Tokens → text, in the pieces that an engine streams: for whoever has to know which token ended where.
+"""Tokens → text, in the pieces that an engine streams: for a stream that goes on at another worker.
 
 Seldom used, and off the event loop: a long answer takes tens of milliseconds.
 """
@@ -19,10 +19,10 @@ class Detokenizer:
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Return the text that each output token completes: empty where it ends in the middle of a character.
+        """Return the text that each output token completes: empty if it ends in the middle of a character.
 
-        The list is shorter where a token can't be turned into text. Raises ``StoreUnavailable``, or
-        ``ArtifactRefused`` where the version's tokenizer is another file.
+        The list is shorter if a token can't be turned into text. Raises ``StoreUnavailable``, or
+        ``ArtifactRefused`` if the version's tokenizer is another file.
         """
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
         return await asyncio.to_thread(tokenizer.pieces, prompt, output, skip_special=skip_special)

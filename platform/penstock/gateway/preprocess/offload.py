@@ -23,7 +23,7 @@ class Offload(Protocol):
     """Other processes."""
 
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
-        """Return the answer to one frame; ``Overloaded`` where nobody has the time, ``EOFError`` where it died."""
+        """Return the answer to one frame; ``Overloaded`` if all processes are busy, ``EOFError`` if one died."""
         ...
 
 
@@ -86,7 +86,7 @@ def result(answer: bytes) -> memoryview:
 
 
 class OffloadedPreprocessor:
-    """The pipeline's ``Preprocessor``: small requests here, large ones elsewhere, unless nobody has to read them."""
+    """The pipeline's ``Preprocessor``: small requests here, large ones elsewhere, unless none has to be read."""
 
     def __init__(self, here: Preparing, elsewhere: Offload, *, task: bytes) -> None:
         self._here, self._elsewhere, self._task = here, elsewhere, task
@@ -100,7 +100,7 @@ class OffloadedPreprocessor:
 
 
 def _is_counted_by_item(version: VersionEntry) -> bool:
-    """Tell whether an item has so many tokens whatever is in it, as an image has."""
+    """Tell whether all items have the same number of tokens, as images have."""
     return version.handler is not None and version.handler.item_tokens > 0
 
 

@@ -1,6 +1,6 @@
-"""The engine's own fields that change how many tokens a prompt has, each on the APIs where the engine reads it. Pure.
+"""The engine's own fields that change the number of a prompt's tokens, each on the APIs that read it. Pure.
 
-Elsewhere the engine ignores them, and so must the count: a field honoured here alone makes prompts free.
+On other APIs the engine ignores them, and the count must too: a field honoured here alone makes prompts free.
 Source: vLLM 0.32, ``build_tok_params`` and ``build_chat_params`` of each request; ``renderers/params.py``.
 """
 
@@ -24,7 +24,7 @@ _READ_BY = {
 
 
 def option(api: Api, body: Body, name: str) -> object:
-    """Return the field as the engine sees it: None where the caller is silent, or this API does not know it."""
+    """Return the field as the engine sees it: None if the caller is silent, or this API does not know it."""
     return body.get(name) if api in _READ_BY[name] else None
 
 
@@ -40,7 +40,7 @@ def adds_special_to_chat(api: Api, body: Body) -> bool:
 
 
 def kept_tokens(api: Api, body: Body, most: int) -> int:
-    """Return how many tokens of a prompt the engine keeps at most; ``most`` where it is to cut to the context.
+    """Return how many tokens of a prompt the engine keeps at most; ``most`` if it is to cut to the context.
 
     Other negative numbers it refuses, and 0, which leaves an empty prompt.
     """

@@ -1,11 +1,11 @@
 """A text that is no shorter than a prompt which only the engine can render: for an upper bound of its tokens. Pure.
 
 All that the caller wrote stands in it as JSON, which escapes and names what a rendering shows plainly; so do the tools,
-where the template shows them, and the template's own words once for each message.
+if the template shows them, and the template's own words once for each message.
 
-Trade-off: the bound is two to five times the truth for plain text; what is too much comes back as soon as the engine
-has counted. Where the template does not accept a single message, or images and the like are among the parts, nothing is
-said, and the model's context is the bound.
+Trade-off: the bound is two to five times the truth for plain text; the excess comes back as soon as the engine has
+counted. If the template does not accept a single message, or images and the like are among the parts, there is no text,
+and the model's context is the bound.
 """
 
 import json
@@ -20,7 +20,7 @@ _MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')
 
 
 def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> str:
-    """Return the text, empty where there is none; ``variables`` are the version's own."""
+    """Return the text, empty if there is none; ``variables`` are the version's own."""
     said = json.dumps({name: value for name, value in body.items() if name != "tools"}, ensure_ascii=False)
     if _MEDIA.search(said):
         return ""

@@ -27,10 +27,11 @@ _PROMPTED = frozenset({Api.COMPLETIONS, Api.CLASSIFY, Api.INFER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """What to tokenise; ``param`` names the field at fault where it is too long.
+    """The texts to tokenise; ``param`` names the field at fault if they are too long.
 
-    Where ``is_exact`` is False the engine's own rendering has other words, and no more bytes than ``texts``; where that
-    is empty nobody but the engine can tell.
+    If ``is_exact`` is False the engine's own rendering has other words, and no more bytes than ``texts``; if that is
+    empty
+    only the engine can tell.
     """
 
     texts: tuple[str, ...] = ()
@@ -41,7 +42,7 @@ class Prompts:
 
 
 def requested_output(api: Api, body: Mapping[str, object]) -> int:
-    """Return the tokens one answer may have at most, 0 where the caller is silent."""
+    """Return the tokens one answer may have at most, 0 if the caller is silent."""
     for name in OUTPUT_FIELDS[api]:
         value = body.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -57,7 +58,7 @@ def is_conversation(request: InferenceRequest) -> bool:
 
 
 def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
-    """Return the rendered conversation, or what is no shorter where only the engine can render it."""
+    """Return the rendered conversation, or what is no shorter if only the engine can render it."""
     body = request.body
     try:
         messages = conversation.of_request(request.api, body, template)
@@ -95,7 +96,7 @@ def template_source(version: VersionEntry) -> str:
 
 
 def given(request: InferenceRequest) -> Prompts:
-    """Return the prompts of completions and embeddings; nothing exact where they are embeddings of the caller's own."""
+    """Return the prompts of completions and embeddings; nothing exact if they are embeddings of the caller's own."""
     param = "prompt" if request.api.generates else "input"
     value = request.body.get(param)
     special = request.body.get("add_special_tokens", True) is not False

@@ -14,7 +14,7 @@ _VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})
 
 
 def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]:
-    """Return what the template is told; raises ``EngineOnly`` where the engine alone knows."""
+    """Return what the template is told; raises ``EngineOnly`` if the engine alone knows."""
     if not _VARIABLES & template.variables:
         return {}
     effort = _effort(api, body)

@@ -57,7 +57,7 @@ class LoadedTokenizer:
         return len(shown.encode(errors="surrogatepass")) + _ADDED
 
     def pieces(self, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool) -> list[str]:
-        """Return the text that each output token completes, made as the engine makes it; fewer where one can't be."""
+        """Return the text that each output token completes, made as the engine makes it; fewer if one can't be."""
         stream = DecodeStream(ids=list(prompt), skip_special_tokens=skip_special)
         found = []
         for token in output:
@@ -78,7 +78,7 @@ class TokenizerCache:
         self._loading: dict[str, asyncio.Task[LoadedTokenizer]] = {}
 
     async def get(self, sha256: str) -> LoadedTokenizer:
-        """Return the tokenizer; raises ``StoreUnavailable``, or ``ArtifactRefused`` where the file is another one."""
+        """Return the tokenizer; raises ``StoreUnavailable``, or ``ArtifactRefused`` if the file is another one."""
         loaded = self._loaded.get(sha256)
         if loaded is not None:
             self._loaded.move_to_end(sha256)

@@ -1,7 +1,7 @@
-"""Calls by whose they are: neither a key nor an address takes them all, with messages or without.
+"""Calls by tenant or address: neither a key nor an address takes them all, with messages or without.
 
-Each call is held from its metadata on, by its tenant where they show a valid key, and by its address where not. That is
-why every call reads its message itself: the library would wait for it first, for ever, and nobody would be asked.
+Each call is held from its metadata on, by its tenant if they show a valid key, and else by its address. That is why
+every call reads its message itself: the library would wait for it first, without end and without a bound.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Handler = Any
 
 
 class RpcCaller(NamedTuple):
-    """Who is in a call: what its metadata say, and whose valid key they show, if anybody's."""
+    """A call's metadata, and the principal of the valid key in them, if any."""
 
     headers: Headers
     who: Principal | None
@@ -56,7 +56,7 @@ class Calls(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Handler]], handler_call_details: grpc.HandlerCallDetails
     ) -> Handler:
-        """Return what serves the method, within its bounds; nothing where nobody does."""
+        """Return the method's handler, within its bounds; nothing for an unknown method."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is not None and method not in self._bounded:
             self._bounded[method] = self._made(handler, is_inference=method in self._inference)
@@ -90,7 +90,7 @@ class Calls(grpc.aio.ServerInterceptor):
             return RpcCaller(headers, None)
 
     def _place_of(self, caller: RpcCaller, context: Context) -> tuple[SharedRoom, str]:
-        """Return the room that the call takes a place of, and in whose name."""
+        """Return the room that the call takes a place of, and the holder's name."""
         if caller.who is not None:
             return self._known, caller.who.tenant
         return self._strangers, context.peer().rpartition(":")[0]

@@ -13,7 +13,6 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
-from penstock.gateway.oip.account import ITEMS, with_account
 from penstock.gateway.oip.asked import packed, parsed
 from penstock.gateway.oip.catalogue import Found
 from penstock.gateway.oip.forms import STREAM, TEXT, Body, body_of
@@ -21,6 +20,7 @@ from penstock.gateway.oip.grpc import messages
 from penstock.gateway.oip.grpc.message_reader import received_by
 from penstock.gateway.oip.grpc.replies import FINAL, Outbox, Said, TextReply, WholeReply
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Named, Parameter
+from penstock.gateway.oip.reply import ITEMS, with_account
 from penstock.gateway.oip.scalars import soonest, timeout_s
 from penstock.gateway.openai import head
 from penstock.gateway.openai.exchange import RequestExchange
@@ -118,7 +118,7 @@ class RpcExchange(RequestExchange):
         return Named(model=model, version=self._way_back.version, id=name)
 
     def _answer(self, raw: bytes) -> InferAnswer | None:
-        """Return the answer out of the API's; None, and the refusal said, where it is none."""
+        """Return the answer out of the API's; None, and the refusal said if it is none."""
         assert self._found is not None  # noqa: S101  the request was read; tells mypy
         assert self._asked is not None  # noqa: S101
         try:

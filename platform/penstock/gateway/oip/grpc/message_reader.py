@@ -1,4 +1,4 @@
-"""Messages of tensors, read where they may be: contents element by element in another process, as large JSON is.
+"""Messages of tensors: contents element by element are read in another process, as large JSON is.
 
 There they become raw contents, which this process looks at and never walks.
 """
@@ -34,7 +34,7 @@ async def received_by(reader: BodyReader, who: str, data: bytes) -> Received:
 
 
 def _views(packed: bytes, sizes: Iterable[int]) -> Iterator[memoryview]:
-    """Return parts of so many bytes each."""
+    """Return parts of ``size`` bytes each."""
     left = memoryview(packed)
     for size in sizes:
         yield left[:size]

@@ -3,7 +3,7 @@
 The classes live in a pool of their own: a program that knows the same protocol by other files meets no second one.
 
 Raw contents are never parsed with the message: in a large one they are found first, by walking its outermost fields,
-and stay where they are, as views of the bytes that came. What goes out is written behind the message, in one copy.
+and stay as views of the bytes that came. An answer's contents are written behind the message, in one copy.
 Source: Protocol Buffers' encoding; field numbers are those of ``open_inference.proto``.
 """
 
@@ -122,7 +122,7 @@ def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def check_told(head: bytes) -> None:
-    """Raise ``BodyTooLarge`` where that is more than names, shapes and parameters take."""
+    """Raise ``BodyTooLarge`` if that is more than names, shapes and parameters take."""
     if len(head) > MAX_TOLD_BYTES:
         raise BodyTooLarge(f"names, shapes and parameters take more than {MAX_TOLD_BYTES} bytes")
 
@@ -176,7 +176,7 @@ def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
 
 
 def _end(data: bytes, kind: int, at: int) -> int:
-    """Return where the field ends whose value begins at ``at``."""
+    """Return the end of the field with its value at ``at``."""
     if kind == _VARINT:
         return _varint(data, at)[1]
     if kind == _DELIMITED:
@@ -192,7 +192,7 @@ def _end(data: bytes, kind: int, at: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at this place, and where it ends."""
+    """Return the number at this place, and its end."""
     value = shift = 0
     while at < len(data) and shift <= _MAX_VARINT_BITS:
         byte = data[at]
@@ -225,7 +225,7 @@ class Piece:
     __slots__ = ("_head",)
 
     def __init__(self, named: Named, outputs: tuple[Tensor, ...], parameters: Parameters) -> None:
-        """Encode what they have in common; ``outputs`` holds one tensor, whose data does not count."""
+        """``outputs`` holds one tensor; its data change with each piece and do not count."""
         self._head = bytes(_pieces(InferAnswer(outputs=outputs, parameters=parameters), named)[0])
 
     def of(self, element: bytes) -> bytes:

@@ -23,12 +23,10 @@ _DATA, _OWN, _ERROR, _DONE = b"data: ", b": penstock ", b'data: {"error"', b"dat
 _LOW_WATER_SHARE = 4
 
 
-def _nothing() -> None:
-    """Nobody watches."""
+def _nothing() -> None: ...
 
 
-def _unheard(_: bytes) -> None:
-    """Nobody takes the answer."""
+def _unheard(_: bytes) -> None: ...
 
 
 class RpcReply:
@@ -83,7 +81,7 @@ class RpcReply:
         self._on_gone = self._on_pause = self._on_resume = _nothing
 
     def part(self) -> None:
-        """The request is over: let go of whoever holds this reply. A ring of two is the garbage collector's work."""
+        """The request is over: let go of the holder of this reply. A ring of two is the garbage collector's work."""
         self._forget()
 
 
@@ -100,7 +98,7 @@ class WholeReply(RpcReply):
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Pass them on, where there is an answer and somebody to take it."""
+        """Pass the pieces on, if there is an answer and a receiver."""
         if not self._is_over:
             self._is_over = True
             self._forget()
@@ -108,13 +106,13 @@ class WholeReply(RpcReply):
                 self._done(b"".join(self._pieces))
 
     def part(self) -> None:
-        """Let go of who took the answer too."""
+        """Let go of the receiver too."""
         super().part()
         self._done = _unheard
 
 
 class Speaker(Protocol):
-    """Who has something to say."""
+    """A stream with a message to write."""
 
     is_queued: bool
 
@@ -124,7 +122,7 @@ class Speaker(Protocol):
 
 
 class Outbox:
-    """What one call has to write: who has something to say, in the order in which they had."""
+    """Streams of one call with a message to write, in order."""
 
     def __init__(self) -> None:
         self._speakers: deque[Speaker] = deque()
@@ -132,7 +130,7 @@ class Outbox:
         self._is_closed = False
 
     def ready(self, speaker: Speaker) -> None:
-        """Somebody has something to say."""
+        """A stream has a message to write."""
         if not speaker.is_queued:
             speaker.is_queued = True
             self._speakers.append(speaker)
@@ -144,7 +142,7 @@ class Outbox:
         self._news.set()
 
     async def next(self) -> bytes | None:
-        """Return the next message; None where nothing more will come."""
+        """Return the next message; None if nothing more will come."""
         while not self._speakers:
             if self._is_closed:
                 return None

@@ -24,8 +24,7 @@ from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
-from penstock.gateway.openai.facts import Facts
-from penstock.gateway.openai.services import Services
+from penstock.gateway.openai.services import Facts, Services
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
@@ -42,7 +41,7 @@ class Handler(Protocol):
 
 
 class OpenInference:
-    """The calls, and who is in them."""
+    """The protocol's calls."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._edge, self._facts = edge, facts
@@ -247,7 +246,7 @@ class _StreamCall:
 
 
 def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
-    """Tell who waits for a request that it is over; a shield would be two more futures' worth of work a call."""
+    """Wake the waiter of a request that is over; a shield would cost two more futures a call."""
     if not over.done():
         over.set_result(None)
 
