@@ -1,4 +1,4 @@
-"""A gateway's child process: reads and counts large requests, frame by frame, until its parent is gone."""
+"""A gateway's child process: reads and counts large requests, frame by frame, until its parent ends."""
 
 import asyncio
 import gc
@@ -26,12 +26,11 @@ READ, TENSORS, MESSAGES, PREPARE = b"R", b"T", b"M", b"P"
 
 
 def program(settings: GatewaySettings) -> Program:
-    """Return what a child runs."""
     return Program(arguments=(sys.executable, "-m", __name__), environment=environment(settings))
 
 
 def main() -> None:
-    """Answer until the input ends. Signals are the parent's business: a child lets nobody wait who is being served."""
+    """Answer until the input ends. Signals are the parent's: a drain must not end a child that still serves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
