@@ -1,7 +1,7 @@
 """One batching device in virtual time: arrivals meet the real policy and the real learned compute.
 
-The device does one batch after another; a second one that is in flight waits behind the first. Who expires or is late
-leaves as in the worker. Nothing here waits or draws chance: how long a batch takes is an argument.
+The device does one batch after another; a second one in flight waits behind the first. Expired and late items leave as
+in the worker. Nothing here waits or draws chance: the time of a batch is an argument.
 """
 
 import heapq
@@ -25,22 +25,14 @@ Took = Callable[[Key, int, float], float]
 class Batching(Protocol):
     """What decides: the real policy, or another one to compare with."""
 
-    def come(self, waiting: Waiting) -> None:
-        """An item waits from now on."""
-        ...
+    def come(self, waiting: Waiting) -> None: ...
 
-    def expire(self, now: float) -> list[Waiting]:
-        """Take out whose deadline has passed."""
-        ...
+    def expire(self, now: float) -> list[Waiting]: ...
 
-    def decide(self, now: float, device: Device) -> BatchDecision:
-        """Tell what starts now."""
-        ...
+    def decide(self, now: float, device: Device) -> BatchDecision: ...
 
 
 class Arrival(NamedTuple):
-    """An item of the traffic."""
-
     at: float
     item: Item
 
@@ -70,7 +62,6 @@ class Played:
 
     @property
     def missed(self) -> int:
-        """Items that were not done by their deadline."""
         done_late = sum(one.deadline_at < batch.ended_at for batch in self.batches for one in batch.taken)
         return len(self.expired) + len(self.late) + done_late
 
@@ -94,7 +85,7 @@ class _Running(NamedTuple):
 
 
 class Bench:
-    """A device with its policy; ``learns`` is None where the policy learns nothing."""
+    """A device with its policy; ``learns`` is None if the policy learns nothing."""
 
     def __init__(
         self,

@@ -1,12 +1,11 @@
-"""A continuous-batching engine in virtual time: what a step costs, and who gets what in it.
+"""A continuous-batching engine in virtual time: the cost of a step, and its division among sequences.
 
 A step costs a base, and more per decoding sequence, per token of context that they attend to, and per prompt token of
-the chunks that share the step (chunked prefill, as in vLLM and Sarathi-Serve), whose attention grows with what is
-before them. On a GPU the first tokens of a step are free: it reads all weights anyway. Who decodes goes first, then
-prompts as they came; one takes a bounded part of a step while it isn't alone, as in vLLM. Requests beyond the batch
-wait in a queue of its own, first come first served.
-Between two steps only sums change, so a step costs what begins, ends or is told in it, however many decode.
-Trade-off: what the scheduler, the tokenizer and HTTP cost is in the base.
+the chunks that share the step (chunked prefill, as in vLLM and Sarathi-Serve), with attention growing with the tokens
+before them. On a GPU the first tokens of a step are free: it reads all weights anyway. Decoding goes first, then
+prompts in order of arrival; one takes a bounded part of a step while it isn't alone, as in vLLM. Requests beyond the
+batch wait in a queue of its own, first come first served. Between two steps only sums change, so a step costs by the
+events in it, not by the sequences that decode. Trade-off: scheduler, tokenizer and HTTP are in the base.
 """
 
 import heapq
@@ -50,7 +49,6 @@ class StepCost:
     """The most of one prompt in a step, where its request isn't the only one; 0 is no bound."""
 
     def of(self, batch: Batch) -> float:
-        """Return how long a step takes."""
         paid = max(0, batch.prompt_tokens + (batch.sequences - self.free_tokens if self.free_tokens else 0))
         return (
             self.base_s
@@ -109,7 +107,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What came of a step: how long it took, whose first tokens came, what else to tell the queue, who is done."""
+    """The outcome of a step: its seconds, first tokens, reports for the queue, ended sequences."""
 
     seconds: float
     first: list[Sequence]
@@ -119,7 +117,7 @@ class Step:
 
 @dataclass(slots=True)
 class _Group:
-    """Sequences that take part in the same steps: a tenant's, or everybody's. ``step`` counts those."""
+    """Sequences that take part in the same steps: a tenant's, or all. ``step`` counts those."""
 
     weight: float
     step: int = 0
@@ -154,7 +152,6 @@ class EngineModel:
     _seconds: float = 0.0
 
     def enter(self, work: Work, output_tokens: int) -> None:
-        """Take a request in; each of its sequences will really produce ``output_tokens``."""
         sequence = Sequence(work, output_tokens, work.prompt_tokens, work.sequences, next(self._numbers))
         self._waiting.append(sequence)
         group = self._groups.setdefault(self._name(work), _Group(work.weight))
@@ -162,7 +159,7 @@ class EngineModel:
         group.prompts += 1
 
     def abort(self, request: RequestId) -> None:
-        """Forget a request whose caller has left; nothing happens where it is not here."""
+        """Forget a request whose caller has left, if it is here."""
         if request in self._decoding:
             self._end(self._decoding[request])
             return
@@ -180,7 +177,6 @@ class EngineModel:
 
     @property
     def busy(self) -> bool:
-        """True where a step would do anything."""
         return bool(self._waiting or self._prefilling or self._decoding)
 
     def made(self, sequence: Sequence) -> int:
@@ -188,7 +184,6 @@ class EngineModel:
         return self._group(sequence).made(sequence)
 
     def step(self) -> Step:
-        """Run one step."""
         while self._waiting and self._width + self._waiting[0].width <= max(self.max_seqs, self._waiting[0].width):
             head = self._waiting.popleft()
             self._prefilling[head.work.request] = head
@@ -215,7 +210,9 @@ class EngineModel:
         return self.stepping.next(here, self._seconds)
 
     def _work(self, groups: Mapping[str, _Group], turnout: Turnout) -> tuple[Batch, list[Sequence]]:
-        """Let those who take part decode and read: return what the step does, and whose prompts are through."""
+        """Let the sequences that take part decode and read; return the step's work, and the prompts that are
+        through.
+        """
         decoding, context = sum(one.batch for one in groups.values()), sum(one.context for one in groups.values())
         tokens, pairs, ready = 0, 0.0, list[Sequence]()
         room, most = self.cost.chunk_tokens - decoding, self._most_of_a_prompt(turnout)
@@ -248,7 +245,7 @@ class EngineModel:
         return min(bounds)
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
-        """Return whose answers have grown by a report's worth, and whose are whole."""
+        """Return the answers that have grown by a report, and those that are whole."""
         told, done = list[Sequence](), list[Sequence]()
         for group in groups:
             while group.events and group.events[0][0] <= group.step:

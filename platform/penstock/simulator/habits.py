@@ -1,8 +1,9 @@
-"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any of the doors.
+"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any order of the
+queue.
 
 The reader asks, looks at the answer for a while and asks again. The crowd asks at random, more than the engine can do,
-its tenants by Zipf's law, or as so many callers that never pause. Run as a program it prints the table that decision
-records 0045 and 0048 quote: ``python -m penstock.simulator.habits``.
+its tenants by Zipf's law, or as callers that never pause. Run as a program it prints a table of time to first token:
+``python -m penstock.simulator.habits``.
 """
 
 import itertools
@@ -30,7 +31,7 @@ FIRST_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """What somebody asks: bounds of the prompts, tokens of the answers."""
+    """A tenant's requests: bounds of the prompts, tokens of the answers."""
 
     name: str
     prompts: tuple[int, int]
@@ -40,7 +41,6 @@ class Habit:
     """So many ask one request after another, instead of at random."""
 
     def arrival(self, tenant: TenantId, number: int, at: float, chance: random.Random) -> Arrival:
-        """Return one request."""
         work = Work(
             request=RequestId(f"{tenant}/{number}"),
             tenant=tenant,
@@ -71,7 +71,7 @@ LONG_FLOOD = Habit(name="long", prompts=(1200, 1700), output=60, patience_s=60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Who meets whom: a reader, which looks so long at an answer, and a flood of so many tenants; nobody where None."""
+    """A reader, which looks for a time at each answer, and a flood of a number of tenants; None for no flood."""
 
     reader: Habit
     flood: Habit | None
@@ -84,7 +84,6 @@ class Scene:
     """Behind a fair queue the tenants share the engine's steps."""
 
     def play(self, order: QueueOrder) -> "Played":
-        """Return what each of them experienced behind this queue."""
         shares = order is QueueOrder.FAIR and self.shares_steps
         bound = prompt_bound(self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
         size = EngineSize(
@@ -115,29 +114,26 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What a reader and the crowd beside it experienced."""
-
     reader: TenantRecord
     crowd: list[TenantRecord]
 
     def ttft_s(self, q: float) -> float:
-        """Return a quantile of the reader's times to first token, but for its first ones: nobody knew it yet."""
+        """Return a quantile of the reader's times to first token, without its first three: it was not known yet."""
         return TenantRecord(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
 
     @property
     def answers(self) -> int:
-        """Answers that the crowd got in time."""
         return sum(record.in_time for record in self.crowd)
 
 
 def zipf(tenants: int) -> list[float]:
-    """Return the parts of so many tenants, of which the k-th has 1/k of the first one's."""
+    """Return the parts of the tenants, of which the k-th has 1/k of the first one's."""
     whole = sum(1 / k for k in range(1, tenants + 1))
     return [1 / k / whole for k in range(1, tenants + 1)]
 
 
 def crowd(habit: Habit, per_s: float, tenants: int, span_s: float) -> Iterator[Arrival]:
-    """Yield requests at random, so many a second of all these tenants together."""
+    """Yield random requests of all these tenants together, ``per_s`` a second."""
     for rank, part in enumerate(zipf(tenants), start=1):
         tenant, chance, at = TenantId(f"crowd-{rank}"), random.Random(rank), 0.0
         for number in itertools.count(1):
@@ -162,7 +158,6 @@ SCENES = (
 
 
 def main() -> None:
-    """Print the table."""
     print("TTFT of a reader beside a flood, over its own alone; and answers that the flood got")  # noqa: T201
     heads = "".join(f"{order:>8} p50   p99 flood" for order in (QueueOrder.FAIR, QueueOrder.FIFO))
     print(f"{'reader':10} {'flood':18} {'tenants':>7} {'alone p50':>9}   p99 {heads}")  # noqa: T201

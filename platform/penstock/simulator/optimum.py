@@ -1,8 +1,9 @@
-"""The fewest deadlines that any batching could miss on a small trace, knowing all of it: exact, by dynamic programming.
+"""The fewest deadlines that any batching could miss on a small trace, knowing all of it: exact, by dynamic
+programming.
 
-The state is a second at which the device is free and who has not been computed. At each a batch of one key starts, or
-the device waits for the next arrival. Of a size those with the earliest deadlines go, of those that are in time: who
-goes later has then the later deadline, so nothing better is left out; who can't be in time is not computed at all.
+The state is a second at which the device is free and the items not yet computed. At each a batch of one key starts, or
+the device waits for the next arrival. Of a size those items go that have the earliest deadlines and are in time: later
+ones then have the later deadline, so nothing better is left out. Items that can't be in time are not computed.
 """
 
 from collections.abc import Callable, Sequence

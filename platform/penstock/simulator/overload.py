@@ -1,7 +1,7 @@
-"""Goodput under overload in virtual time: what share of a worker's capacity is spent on answers that come in time.
+"""Goodput under overload in virtual time: the share of a worker's capacity spent on answers that come in time.
 
 Many tenants of every standing ask at random, more than the worker can do; each caller leaves at its deadline. The same
-traffic meets each of the doors. Run as a program it prints the table: ``python -m penstock.simulator.overload``.
+traffic meets each order of the queue. Run as a program it prints the table: ``python -m penstock.simulator.overload``.
 """
 
 import random
@@ -48,7 +48,6 @@ class Goodput:
 
 
 def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: float) -> Iterator[Arrival]:
-    """Yield Poisson arrivals of all tenants together."""
     who = [(TenantId(f"{standing.name.lower()}-{i}"), standing) for standing, many in TENANTS for i in range(many)]
     at, number = 0.0, 0
     while (at := at + chance.expovariate(per_s)) < span_s:
@@ -72,7 +71,7 @@ def play(order: QueueOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S)
 
 
 def capacity() -> float:
-    """Return the tokens of service per second of an engine whose slots are always full and whom nobody leaves."""
+    """Return the tokens of service per second of an engine with all slots full and callers that never leave."""
     crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))
     wide = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
     queue = compared.make(QueueOrder.FIFO, SIZE, bounds=wide)
@@ -101,7 +100,6 @@ def _in_time(records: dict[TenantId, TenantRecord], standing: Standing) -> float
 
 
 def main() -> None:
-    """Print the table."""
     most = capacity()
     standings = [standing for standing, _ in TENANTS]
     print(f"capacity {most:.0f} tokens of service per second; callers leave after {PATIENCE_S:.0f} s")  # noqa: T201

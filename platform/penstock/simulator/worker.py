@@ -1,8 +1,7 @@
-"""One worker in virtual time: arrivals meet the real queue, in whichever order, in front of an engine model.
+"""One worker in virtual time: arrivals meet the real queue, in any order, in front of an engine model.
 
-The queue hears what the gate would tell it, when it would: of a first token, then of tokens in lots. What a step's end
-lets in misses the step that follows at once, as in a real engine. A caller whose deadline passes leaves, wherever its
-request is: what was done for it was done in vain.
+The queue hears of first tokens and of tokens in lots, as from the gate. Requests let in at a step's end miss the next
+step, as in a real engine. A caller leaves at its deadline; work done for it was in vain.
 """
 
 import heapq
@@ -33,7 +32,6 @@ class Arrival:
 
     @property
     def cost(self) -> float:
-        """What it really costs, in tokens of service."""
         return cost(self.work.prompt_tokens, self.work.sequences * self.output_tokens)
 
 
@@ -50,15 +48,13 @@ class TenantRecord:
     shed: Counter[Shed] = field(default_factory=Counter)
 
     def ttft_quantile(self, q: float) -> float:
-        """Return a quantile of the time to first token; infinite where nothing was served."""
+        """Return a quantile of the time to first token; infinite if nothing was served."""
         ordered = sorted(self.ttft_s)
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRequest:
-    """A request that was rejected, and how long its caller was told to wait."""
-
     at: float
     work: Work
     why: Shed
@@ -100,11 +96,9 @@ class Worker:
         self._news: Step | None = None
 
     def expect(self, arrival: Arrival) -> None:
-        """A request will come."""
         self._at(arrival.at, partial(self.arrive, arrival))
 
     def run(self, until: float) -> None:
-        """Let time pass."""
         while self.now < until and (self._timers or self._engine.busy or self._news):
             if self._engine.busy:
                 self.step()
@@ -114,7 +108,6 @@ class Worker:
                 self._ring(max(self.now, self._timers[0][0]))
 
     def arrive(self, arrival: Arrival) -> None:
-        """Bring a request to the queue."""
         work = arrival.work
         self.records[work.tenant].asked += 1
         self._here[work.request] = _Here(arrival)
@@ -133,7 +126,6 @@ class Worker:
         self.now, self._news = end, step
 
     def _hear(self) -> None:
-        """Tell the queue of the last step."""
         news, self._news = self._news, None
         if news is None:
             return
