@@ -43,16 +43,14 @@ class Measure:
         return _rate(self.events, window)
 
     def bad_rate(self, window: str) -> str:
-        if self.bad is not None:
-            return _rate(self.bad, window)
-        assert self.good is not None  # noqa: S101  one of the two is there
-        return f"{_rate(self.events, window)} - {_rate(self.good, window)}"
+        if self.good is not None:
+            return f"{_rate(self.events, window)} - {_rate(self.good, window)}"
+        return _rate(self.bad or self.events, window)
 
     def bad_count(self, count: Callable[[Selection], float | None], events: float | None) -> float | None:
         """Return the number of bad events, by a function that counts a selection; None if unknown."""
-        if self.bad is not None:
-            return count(self.bad)
-        assert self.good is not None  # noqa: S101  one of the two is there
+        if self.good is None:
+            return count(self.bad or self.events)
         good = count(self.good)
         return None if events is None or good is None else events - good
 
