@@ -1,7 +1,7 @@
-"""One batching device in virtual time: arrivals meet the real policy and the real learned compute.
+"""One batching device in virtual time: traffic meets the real policy and the real compute predictions.
 
-The device does one batch after another; a second one that is in flight waits behind the first. Who expires or is late
-leaves as in the worker. Nothing here waits or draws chance: how long a batch takes is an argument.
+The device runs one batch after another; a second one in flight waits behind the first. Expired and late items leave as
+in the worker. Pure: compute times are an argument.
 """
 
 import heapq
@@ -23,31 +23,25 @@ Took = Callable[[Key, int, float], float]
 
 
 class Batching(Protocol):
-    """What decides: the real policy, or another one to compare with."""
+    """The policy under test: the real one, or one to compare with."""
 
-    def come(self, waiting: Waiting) -> None:
-        """An item waits from now on."""
-        ...
+    def come(self, waiting: Waiting) -> None: ...
 
     def expire(self, now: float) -> list[Waiting]:
-        """Take out whose deadline has passed."""
+        """Remove expired items."""
         ...
 
-    def decide(self, now: float, device: Device) -> Decision:
-        """Tell what starts now."""
-        ...
+    def decide(self, now: float, device: Device) -> Decision: ...
 
 
 class Arrival(NamedTuple):
-    """An item of the traffic."""
-
     at: float
     item: Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """One batch as it was: when it was decided and ended, and the p99 of compute that was believed then."""
+    """One batch: decided, ended, and the predicted p99 at its start."""
 
     key: Key
     trigger: Trigger
@@ -61,7 +55,7 @@ class Served:
 
 @dataclass(slots=True)
 class Played:
-    """What came of a traffic; ``busy`` are the spans in which no slot was free."""
+    """Result of a traffic; ``busy`` are the spans without a free slot."""
 
     batches: list[Served] = field(default_factory=list)
     expired: list[Waiting] = field(default_factory=list)
@@ -70,12 +64,12 @@ class Played:
 
     @property
     def missed(self) -> int:
-        """Items that were not done by their deadline."""
+        """Items not done by their deadline."""
         done_late = sum(one.deadline_at < batch.ended_at for batch in self.batches for one in batch.taken)
         return len(self.expired) + len(self.late) + done_late
 
     def latencies(self) -> list[float]:
-        """Return the seconds from coming to the end, of those that were served."""
+        """Return the response times of served items, seconds."""
         return [batch.ended_at - one.came_at for batch in self.batches for one in batch.taken]
 
 
@@ -94,7 +88,7 @@ class _Running(NamedTuple):
 
 
 class Bench:
-    """A device with its policy; ``learns`` is None where the policy learns nothing."""
+    """A device with its policy; ``learns`` is None for a policy that learns nothing."""
 
     def __init__(
         self,
@@ -113,7 +107,7 @@ class Bench:
         self._numbers = itertools.count()
 
     def play(self, arrivals: Iterable[Arrival], until: float = inf) -> Played:
-        """Return what comes of this traffic, to the end of its last item or to that second."""
+        """Run this traffic to its last item, or to that second."""
         coming = deque(sorted(arrivals, key=lambda one: one.at))
         look_at = inf
         while coming or self._running or look_at < inf:
@@ -172,6 +166,6 @@ class Bench:
 
 
 def play(arrivals: Iterable[Arrival], settings: BatchSettings, took: Took) -> Played:
-    """Let a traffic meet the policy as it ships."""
+    """Run a traffic against the shipped policy."""
     computes = Computes(settings.prior, settings.max_items)
     return Bench(Policy(settings, computes), settings, took, computes).play(arrivals)

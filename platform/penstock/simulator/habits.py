@@ -1,8 +1,8 @@
-"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any of the doors.
+"""Tenants of different habits in virtual time: a reader beside a crowd, behind any of the queues.
 
-The reader asks, looks at the answer for a while and asks again. The crowd asks at random, more than the engine can do,
-its tenants by Zipf's law, or as so many callers that never pause. Run as a program it prints the table that decision
-records 0045 and 0048 quote: ``python -m penstock.simulator.habits``.
+The reader asks, reads the answer, and asks again. The crowd asks at random beyond the engine's capacity, its tenants by
+Zipf's law, or as callers that never pause. As a program it prints the table in decision records 0045 and 0048:
+``python -m penstock.simulator.habits``.
 """
 
 import itertools
@@ -30,7 +30,7 @@ FIRST_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """What somebody asks: bounds of the prompts, tokens of the answers."""
+    """Traffic of one kind: bounds of prompts, tokens of answers."""
 
     name: str
     prompts: tuple[int, int]
@@ -40,7 +40,6 @@ class Habit:
     """So many ask one request after another, instead of at random."""
 
     def arrival(self, tenant: TenantId, number: int, at: float, chance: random.Random) -> Arrival:
-        """Return one request."""
         work = Work(
             request=RequestId(f"{tenant}/{number}"),
             tenant=tenant,
@@ -53,7 +52,7 @@ class Habit:
         return Arrival(at=at, work=work, output_tokens=self.output)
 
     def asking(self, tenant: TenantId, caller: int, pause: Callable[[random.Random], float]) -> Arrival:
-        """Return the first request of a caller that asks one after another."""
+        """Return the first request of a closed-loop caller."""
         chance, numbers = random.Random(caller), itertools.count(caller, 1000)
 
         def ask(now: float) -> Arrival:
@@ -71,7 +70,7 @@ LONG_FLOOD = Habit(name="long", prompts=(1200, 1700), output=60, patience_s=60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Who meets whom: a reader, which looks so long at an answer, and a flood of so many tenants; nobody where None."""
+    """A reader with its reading time and a flood of a number of tenants; either may be None."""
 
     reader: Habit
     flood: Habit | None
@@ -84,7 +83,7 @@ class Scene:
     """Behind a fair queue the tenants share the engine's steps."""
 
     def play(self, order: QueueOrder) -> "Played":
-        """Return what each of them experienced behind this queue."""
+        """Run the scene behind this queue."""
         shares = order is QueueOrder.FAIR and self.shares_steps
         bound = prompt_bound(self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
         size = EngineSize(
@@ -115,29 +114,29 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What a reader and the crowd beside it experienced."""
+    """Results of the reader and of the crowd."""
 
     reader: Record
     crowd: list[Record]
 
     def ttft_s(self, q: float) -> float:
-        """Return a quantile of the reader's times to first token, but for its first ones: nobody knew it yet."""
+        """Return a quantile of the reader's TTFT, without its first requests."""
         return Record(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
 
     @property
     def answers(self) -> int:
-        """Answers that the crowd got in time."""
+        """Answers of the crowd in time."""
         return sum(record.in_time for record in self.crowd)
 
 
 def zipf(tenants: int) -> list[float]:
-    """Return the parts of so many tenants, of which the k-th has 1/k of the first one's."""
+    """Return the shares of this number of tenants; the k-th has 1/k of the first's."""
     whole = sum(1 / k for k in range(1, tenants + 1))
     return [1 / k / whole for k in range(1, tenants + 1)]
 
 
 def crowd(habit: Habit, per_s: float, tenants: int, span_s: float) -> Iterator[Arrival]:
-    """Yield requests at random, so many a second of all these tenants together."""
+    """Yield random requests at this rate over all tenants."""
     for rank, part in enumerate(zipf(tenants), start=1):
         tenant, chance, at = TenantId(f"crowd-{rank}"), random.Random(rank), 0.0
         for number in itertools.count(1):
@@ -162,7 +161,6 @@ SCENES = (
 
 
 def main() -> None:
-    """Print the table."""
     print("TTFT of a reader beside a flood, over its own alone; and answers that the flood got")  # noqa: T201
     heads = "".join(f"{order:>8} p50   p99 flood" for order in (QueueOrder.FAIR, QueueOrder.FIFO))
     print(f"{'reader':10} {'flood':18} {'tenants':>7} {'alone p50':>9}   p99 {heads}")  # noqa: T201

@@ -1,8 +1,7 @@
-"""One worker in virtual time: arrivals meet the real queue, in whichever order, in front of an engine model.
+"""One worker in virtual time: traffic meets the real queue before an engine model.
 
-The queue hears what the gate would tell it, when it would: of a first token, then of tokens in lots. What a step's end
-lets in misses the step that follows at once, as in a real engine. A caller whose deadline passes leaves, wherever its
-request is: what was done for it was done in vain.
+The queue hears what the gate would report, when it would: first tokens, then tokens in lots. A request admitted at a
+step's end misses the next step, as in a real engine. Callers leave at their deadline; work on their requests is wasted.
 """
 
 import heapq
@@ -23,7 +22,7 @@ LEAST_STEP_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request of the traffic: when, what, how long its answers really are, each of them; its caller may ask again."""
+    """A request of the traffic: time, cost, true answer lengths; its caller may ask again."""
 
     at: float
     work: Work
@@ -33,13 +32,13 @@ class Arrival:
 
     @property
     def cost(self) -> float:
-        """What it really costs, in tokens of service."""
+        """True cost in tokens of service."""
         return cost(self.work.prompt_tokens, self.work.sequences * self.output_tokens)
 
 
 @dataclass(slots=True)
 class Record:
-    """What one tenant experienced: ``service`` is all that was done for it, ``good`` what was complete in time."""
+    """A tenant's result: ``service`` is all work done for it, ``good`` what was complete in time."""
 
     ttft_s: list[float] = field(default_factory=list)
     service: float = 0.0
@@ -50,14 +49,14 @@ class Record:
     shed: Counter[Shed] = field(default_factory=Counter)
 
     def ttft_quantile(self, q: float) -> float:
-        """Return a quantile of the time to first token; infinite where nothing was served."""
+        """Return a TTFT quantile; infinite if nothing was served."""
         ordered = sorted(self.ttft_s)
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A request that was rejected, and how long its caller was told to wait."""
+    """A rejected request, and the wait that its caller was told."""
 
     at: float
     work: Work
@@ -67,7 +66,7 @@ class Refused:
 
 @dataclass(slots=True)
 class _Here:
-    """A request that waits or runs, and how much of its answer the queue knows of."""
+    """A waiting or running request, and the tokens that the queue knows of."""
 
     arrival: Arrival
     told: int = 0
@@ -77,7 +76,7 @@ class _Here:
 def run(
     arrivals: Iterable[Arrival], queue: AdmissionQueue, engine: EngineModel, until: float
 ) -> dict[TenantId, Record]:
-    """Play the traffic until virtual second ``until``; return what each tenant experienced."""
+    """Run the traffic until virtual second ``until``; return each tenant's result."""
     worker = Worker(queue, engine)
     for arrival in arrivals:
         worker.expect(arrival)
@@ -86,7 +85,7 @@ def run(
 
 
 class Worker:
-    """The state of one run; ``now`` is its virtual second."""
+    """State of one run; ``now`` is its virtual second."""
 
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
@@ -100,11 +99,9 @@ class Worker:
         self._news: Step | None = None
 
     def expect(self, arrival: Arrival) -> None:
-        """A request will come."""
         self._at(arrival.at, partial(self.arrive, arrival))
 
     def run(self, until: float) -> None:
-        """Let time pass."""
         while self.now < until and (self._timers or self._engine.busy or self._news):
             if self._engine.busy:
                 self.step()
@@ -114,7 +111,6 @@ class Worker:
                 self._ring(max(self.now, self._timers[0][0]))
 
     def arrive(self, arrival: Arrival) -> None:
-        """Bring a request to the queue."""
         work = arrival.work
         self.records[work.tenant].asked += 1
         self._here[work.request] = _Here(arrival)
@@ -125,7 +121,7 @@ class Worker:
         self._queue.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
-        """Let the engine do one step; meanwhile the queue hears what came of the last one, and others come."""
+        """Run an engine step; meanwhile the queue hears of the last one, and requests arrive."""
         step = self._engine.step()
         self._hear()
         end = self.now + step.seconds
@@ -133,7 +129,7 @@ class Worker:
         self.now, self._news = end, step
 
     def _hear(self) -> None:
-        """Tell the queue of the last step."""
+        """Report the last step to the queue."""
         news, self._news = self._news, None
         if news is None:
             return
@@ -148,7 +144,7 @@ class Worker:
         heapq.heappush(self._timers, (max(at, self.now + LEAST_STEP_S), next(self._numbers), what))
 
     def _ring(self, until: float) -> None:
-        """Let everything happen that is due by then, each at its own second."""
+        """Run all events due by then, each at its own second."""
         while self._timers and self._timers[0][0] <= until:
             at, _, what = heapq.heappop(self._timers)
             self.now = max(self.now, at)

@@ -1,7 +1,8 @@
-"""What an answer of tensors says of itself beside them: what its worker counted, where the time went. Pure.
+"""Usage and timings beside the tensors of an answer. Pure.
 
-A model that writes or embeds tells both in its own API's answer. Here they come from the call: the gate's count is the
-bill, and what nobody counted is left out.
+A model's own API reports them itself. Otherwise they come from the call: the gate's count is the bill; unknowns are
+left
+out.
 """
 
 from dataclasses import replace
@@ -16,7 +17,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
-    """Return the answer with what is known of it, where it says nothing itself."""
+    """Return the answer with its usage, if it states none itself."""
     return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
 
 

@@ -1,7 +1,7 @@
-"""The way back of a whole answer: takes the bytes of the model's own API, gives them on in the protocol's form.
+"""Translates a whole answer of the model's own API into the protocol's.
 
-An answer that is no such bytes is an error like any other: nothing of it has been sent yet. A long one is written in
-parts, between which others of the loop have their turn.
+An unreadable answer is an error like any other, since nothing was sent. A long one is encoded in parts, between which
+the event loop runs.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
 class TranslatedReply:
-    """The pipeline's ``Reply`` around another one."""
+    """A ``Reply`` that wraps another one."""
 
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
         self._reply, self._translate, self._fail = reply, translate, fail
@@ -34,7 +34,7 @@ class TranslatedReply:
 
     @property
     def started(self) -> bool:
-        """True once a status line has been sent, or is about to be."""
+        """True once a status line was sent, or is about to be."""
         return self._head is not None or self._written is not None or self._reply.started
 
     @property
@@ -42,15 +42,14 @@ class TranslatedReply:
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep both until the answer is whole."""
+        """Keep status and headers until the answer is whole."""
         self._head = status, headers
 
     def write(self, data: bytes) -> None:
-        """Keep the bytes."""
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Translate and send; of a long answer the first parts, ``complete`` does the rest."""
+        """Translate and send; ``complete`` does the rest of a long answer."""
         if self._head is None:
             self._reply.finish()
             return
@@ -66,7 +65,7 @@ class TranslatedReply:
         self._write(written)
 
     async def complete(self) -> None:
-        """Write what is left of a long answer, while its caller is there."""
+        """Encode the rest of a long answer while the client is connected."""
         try:
             while (written := self._written) is not None and not self._reply.gone:
                 await asyncio.sleep(0)
@@ -76,7 +75,7 @@ class TranslatedReply:
             raise
 
     def _write(self, written: Written) -> None:
-        """Write as much of the JSON as one turn may take, and send all once the last part is there."""
+        """Encode one turn's worth of JSON; send everything after the last part."""
         self._written, size = written, 0
         for part in written.json:
             self._json.append(part)
@@ -98,11 +97,10 @@ class TranslatedReply:
         self._reply.finish()
 
     def abort(self) -> None:
-        """Drop the connection."""
         self._reply.abort()
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Be told of the client's going and of its pace."""
+        """Register for the client's disconnect and back-pressure."""
         self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

@@ -1,6 +1,6 @@
-"""Bodies of tensors, read where they may be: numbers in JSON in another process, as large bodies of other APIs are.
+"""Reads bodies of tensors; large JSON numbers in a child process, like other large bodies.
 
-There they become the tensors' binary form, which this process looks at and never walks.
+The child returns binary tensors, which this process never walks.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from penstock.gateway.preprocess.offload import DONE
 
 
 async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | None) -> InferRequest:
-    """Return what a body asks of a model, or raise a ``BadRequest``."""
+    """Parse a body; raises ``BadRequest``."""
     head, rest = json_wire.parted(raw, head_length)
     answer = await reader.tensors(who, head)
     if answer is None:
@@ -23,6 +23,6 @@ async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | 
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of the above; in the other process."""
+    """Answer such a frame, in the child process."""
     told, blobs = json_wire.packed_head(frame)
     return (DONE, b"%d\n" % len(told), told, *blobs)

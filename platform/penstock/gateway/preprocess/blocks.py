@@ -1,7 +1,7 @@
-"""Names for the beginnings of a prompt: one 64-bit hash per full block of tokens, each over all before it. Pure.
+"""Prefix hashes of a prompt: one 64-bit hash per full block of tokens, each over all before it. Pure.
 
-The chain is seeded with the tenant's cache salt (and the adapter): equal prompts of two tenants have nothing in
-common here, as in the engines' own prefix caches. The hashes are ours, not the engine's; only equality matters.
+The chain is seeded with the tenant's cache salt (and the adapter): equal prompts of two tenants share nothing, as in
+engines' prefix caches. The hashes are ours; only equality matters.
 """
 
 from array import array
@@ -13,12 +13,11 @@ MAX_BLOCKS = 1_024
 
 
 def seed(cache_salt: str, adapter: str = "") -> bytes:
-    """Return what a chain begins with."""
     return blake2b(f"{cache_salt}\x1f{adapter}".encode(), digest_size=8).digest()
 
 
 def hashes(tokens: Sequence[int], block_size: int, start: bytes) -> tuple[int, ...]:
-    """Return one hash per full block; the last, partial block is cached by nobody."""
+    """Return one hash per full block; engines do not cache the last, partial block."""
     width = 4 * block_size
     raw = array("I", tokens[: MAX_BLOCKS * block_size]).tobytes()
     out: list[int] = []

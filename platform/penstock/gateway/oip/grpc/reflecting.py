@@ -1,7 +1,6 @@
-"""Server reflection in both versions of its protocol: the messages of v1 are those of v1alpha under another name.
+"""Server reflection in v1 and v1alpha, whose messages differ in name only.
 
-The library has v1alpha alone. What it answers is, byte for byte, what v1 says, so the same answers serve both.
-Source: grpc/reflection/v1/reflection.proto.
+grpc ships v1alpha; its answers serve both, byte for byte. Source: grpc/reflection/v1/reflection.proto.
 """
 
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ V1 = V1ALPHA.replace("v1alpha", "v1")
 
 
 def reflect(server: grpc.aio.Server, services: Iterable[str], pool: descriptor_pool.DescriptorPool) -> None:
-    """Have the server tell of these services, which ``pool`` describes, and of reflection itself."""
+    """Enable reflection for these services, described by ``pool``."""
     for file in (reflection_pb2.DESCRIPTOR.serialized_pb, _v1().SerializeToString()):
         pool.AddSerializedFile(file)
     told = reflection.aio.ReflectionServicer((*services, V1, V1ALPHA), pool=pool)
@@ -30,7 +29,7 @@ def reflect(server: grpc.aio.Server, services: Iterable[str], pool: descriptor_p
 
 
 def _v1() -> descriptor_pb2.FileDescriptorProto:
-    """Return the file of v1: that of v1alpha with its own names."""
+    """Return v1's file: v1alpha's, renamed."""
     file = descriptor_pb2.FileDescriptorProto.FromString(reflection_pb2.DESCRIPTOR.serialized_pb)
     file.name, file.package = (one.replace("v1alpha", "v1") for one in (file.name, file.package))
     file.ClearField("options")
