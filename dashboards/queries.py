@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.slo.recorded import TIER
 from penstock.slo.windows import seconds
 from penstock.telemetry import names
-from penstock.telemetry.definitions import Kind, Label, Metric
+from penstock.telemetry.definitions import Label, Metric, MetricKind
 from penstock.telemetry.series import INSTANCE, STARTED
 
 WINDOW = "$__rate_interval"
@@ -67,7 +67,7 @@ def selector(metric: Metric, **where: str) -> str:
 
 
 def series(metric: Metric, **where: str) -> str:
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         raise NotInCatalogue(f"{metric.name} is a histogram: take a rate, a mean or a quantile of it")
     return f"{_sample(metric)}{{{selector(metric, **where)}}}"
 
@@ -84,7 +84,7 @@ def recorded(name: str) -> str:
 
 def rate(metric: Metric, *by: str, window: str = WINDOW, **where: str) -> str:
     """Return events a second: of a counter, or of what a histogram has observed."""
-    suffix = "_count" if metric.kind is Kind.HISTOGRAM else ""
+    suffix = "_count" if metric.kind is MetricKind.HISTOGRAM else ""
     return _rate(metric, suffix, by, window, where)
 
 
@@ -117,9 +117,9 @@ def ratio(part: str, whole: str) -> str:
 
 def _rate(metric: Metric, suffix: str, by: tuple[str, ...], window: str, where: dict[str, str]) -> str:
     name = f"{metric.name}{suffix}" if suffix else _sample(metric)
-    if suffix in ("_bucket", "_sum") and metric.kind is not Kind.HISTOGRAM:
+    if suffix in ("_bucket", "_sum") and metric.kind is not MetricKind.HISTOGRAM:
         raise NotInCatalogue(f"{metric.name} is no histogram")
-    if metric.kind is Kind.GAUGE:
+    if metric.kind is MetricKind.GAUGE:
         raise NotInCatalogue(f"{metric.name} is a gauge: it has no rate")
     return f"{_taken(metric, 'sum', by)}(rate({name}{{{selector(metric, **where)}}}[{window}]))"
 
@@ -130,10 +130,10 @@ def _taken(metric: Metric, how: str, by: tuple[str, ...]) -> str:
 
 
 def _sample(metric: Metric) -> str:
-    return f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+    return f"{metric.name}_total" if metric.kind is MetricKind.COUNTER else metric.name
 
 
 def _check(metric: Metric, labels: dict[str, str]) -> None:
-    allowed = {*metric.labels, *TARGET_LABELS, *(("le",) if metric.kind is Kind.HISTOGRAM else ())}
+    allowed = {*metric.labels, *TARGET_LABELS, *(("le",) if metric.kind is MetricKind.HISTOGRAM else ())}
     if unknown := [label for label in labels if label not in allowed]:
         raise NotInCatalogue(f"{metric.name} has no label {', '.join(unknown)}; it has {', '.join(metric.labels)}")

@@ -1,6 +1,6 @@
 """The page of metrics: the catalogue, in alphabetical order."""
 
-from penstock.telemetry.definitions import Kind
+from penstock.telemetry.definitions import MetricKind
 from penstock.telemetry.names import CATALOGUE
 from scripts.reference.markdown import code, table, titled
 
@@ -15,7 +15,7 @@ def page() -> str:
     """Return the whole page."""
     rows = []
     for metric in sorted(CATALOGUE, key=lambda one: one.name):
-        name = f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+        name = f"{metric.name}_total" if metric.kind is MetricKind.COUNTER else metric.name
         labels = ", ".join(code(str(label)) for label in metric.labels)
         rows.append((code(name), str(metric.kind), labels, metric.help))
     return titled("Metrics", _LEAD) + "\n" + table(("metric", "kind", "labels", "what it counts"), rows)

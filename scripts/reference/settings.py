@@ -7,7 +7,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from penstock.apps import settings
-from penstock.apps.settings.told import PREFIX, Kind
+from penstock.apps.settings.told import PREFIX, SettingKind
 from scripts.reference.markdown import code, table, titled
 
 _LEAD = """Each process reads its settings from `PENSTOCK_*` variables first, then from `settings.yaml` in its home
@@ -65,7 +65,7 @@ def _groups() -> list[type[settings.Told]]:
 
 
 def _row(name: str, field: FieldInfo) -> tuple[str, ...]:
-    kinds = [str(one) for one in field.metadata if isinstance(one, Kind)]
+    kinds = [str(one) for one in field.metadata if isinstance(one, SettingKind)]
     readers = [process for process, kind in _PROCESSES.items() if name in kind.model_fields]
     marks = "".join(f" *({kind})*" for kind in kinds)
     return (

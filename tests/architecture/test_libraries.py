@@ -49,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
         "vllm",
         "xgrammar",
     },
-    "penstock.control.api": {"fastapi", "msgspec", "pydantic", "starlette"},
+    "penstock.control.api": {"fastapi", "msgspec", "pydantic", "pydantic_core", "starlette"},
     "penstock.control.registry": {"msgspec", "yaml"},
     "penstock.connectors.http": {"httptools", "httpx", "msgspec"},
     "penstock.connectors.kms": {"boto3", "botocore", "cryptography"},

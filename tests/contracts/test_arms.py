@@ -8,11 +8,11 @@ import pytest
 
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
-from penstock.control.rollout.evidence import Evidence, EvidenceStore
+from penstock.control.rollout.evidence import EvidenceReader, EvidenceStore
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.rollout.arms import ArmSecond, Asked
+from penstock.domain.rollout.arms import ArmSecond, RecentRequests
 from penstock.domain.serving.agreement import Agreement, Counts, Pair, Reported
 from tests.support.gateways.simulated_arms import World
 from tests.twins.arms import MemoryArms
@@ -21,7 +21,7 @@ from tests.twins.arms import MemoryArms
 class Store(EvidenceStore, Protocol):
     async def tell(self, second: ArmSecond) -> None: ...
 
-    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked: ...
+    async def asked(self, alias: Alias, now: float, over_s: float) -> RecentRequests: ...
 
     async def agreements(self, alias: Alias, now: float, over_s: float) -> Sequence[Reported]: ...
 
@@ -116,7 +116,7 @@ async def test_a_reader_takes_each_second_once(store: Store) -> None:
         taken.append((second, at))
         return True
 
-    evidence = Evidence(store, take)
+    evidence = EvidenceReader(store, take)
     first, second = seconds(2)
     await store.tell(first)
     await evidence.look(0.0)

@@ -16,7 +16,7 @@ from penstock.control.rollout.ports import RolloutStore
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.table import Share
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
+from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
 from penstock.domain.rollout.rollout import Change, Rollout, State, Step, route_of
 from penstock.domain.tenancy.audit import Act
 from tests.twins.audit import MemoryAudit
@@ -28,7 +28,7 @@ ABORT = Judgement(
     version=NEW,
     at=5.0,
     verdict=Verdict.ABORT,
-    findings=(Finding(metric=Metric.BAD, verdict=Verdict.ABORT, strength=1.5, sample=9, says="bad: 9 of 9"),),
+    findings=(MetricFinding(metric=Metric.BAD, verdict=Verdict.ABORT, strength=1.5, sample=9, says="bad: 9 of 9"),),
 )
 
 
@@ -95,7 +95,7 @@ async def test_each_change_takes_the_route_along(house: House) -> None:
     await house.rollouts.go_on(promoted, act("promote"))
     assert [share.weight for share in (await house.registry.routes())[0].shares] == [9900, 100]
     mine = replace(promoted.rollout, by_person=False)
-    aborted = steps.step(mine, steps.Seen(judgement=ABORT), 5.0, 3)
+    aborted = steps.step(mine, steps.StepInputs(judgement=ABORT), 5.0, 3)
     assert aborted is not None
     await house.rollouts.go_on(aborted, act("abort"))
     assert (await house.registry.routes())[0].shares == (Share(version=OLD, weight=10_000),)
@@ -106,7 +106,7 @@ async def test_each_change_takes_the_route_along(house: House) -> None:
 async def test_of_two_at_the_same_moment_one_wins(house: House) -> None:
     """A person promotes while the judge aborts: the second is told to look again, and changes nothing."""
     await house.rollouts.begin(first(), act("start"))
-    aborted = steps.step(first().rollout, steps.Seen(judgement=ABORT), 5.0, 2)
+    aborted = steps.step(first().rollout, steps.StepInputs(judgement=ABORT), 5.0, 2)
     assert aborted is not None
     promoted = steps.promote(first().rollout, 5.0, 2, "anna", "go")
     ended = await asyncio.gather(

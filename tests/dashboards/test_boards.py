@@ -13,7 +13,7 @@ from dashboards.boards.requests import FAULTS
 from dashboards.queries import VARIABLES
 from penstock.domain.outcome import Stage
 from penstock.gateway.listener.errors import TABLE
-from penstock.telemetry.definitions import Kind
+from penstock.telemetry.definitions import MetricKind
 from penstock.telemetry.names import CATALOGUE
 from tests.support.monitoring import boards
 from tests.support.monitoring.prometheus import program
@@ -106,7 +106,7 @@ def test_every_metric_is_shown_somewhere() -> None:
     """What nobody can see is not worth its series."""
     asked = " ".join(one.expr for one in boards.asked())
     annotated = json.dumps([board["annotations"] for board in BOARDS.values()])
-    sample = {one.name: f"{one.name}_total" if one.kind is Kind.COUNTER else one.name for one in CATALOGUE}
+    sample = {one.name: f"{one.name}_total" if one.kind is MetricKind.COUNTER else one.name for one in CATALOGUE}
     unseen = {name for name, told in sample.items() if not re.search(rf"\b{told}(_|\b)", asked + annotated)}
     assert unseen == set()
 

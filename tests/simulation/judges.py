@@ -18,7 +18,7 @@ from penstock.apps import slos
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import Judge
 from penstock.domain.models.model import Tier
-from penstock.domain.rollout.arms import GROWTH, ArmCounts, ArmSecond, Cell, Times
+from penstock.domain.rollout.arms import GROWTH, ArmCounts, ArmSecond, Stratum, Times
 from penstock.domain.rollout.judgement import Verdict
 from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 
@@ -124,7 +124,7 @@ class MixtureRatio:
 WAYS: dict[str, Callable[[], Judging]] = {
     "the judge": Ours,
     "without cap": lambda: Ours(NO_CAP),
-    "without cells": lambda: Ours(seen=one_cell),
+    "without strata": lambda: Ours(seen=one_cell),
     "p95, 5 minutes": Threshold,
     "Mann-Whitney, repeated": MannWhitney,
     "mSPRT": MixtureRatio,
@@ -165,7 +165,7 @@ def one_cell(second: ArmSecond) -> ArmSecond:
         counts = Counter[int]()
         for one in times:
             counts.update(dict(one.counts))
-        return (Times(Cell(0, 0), tuple(sorted(counts.items()))),)
+        return (Times(Stratum(0, 0), tuple(sorted(counts.items()))),)
 
     def seen(arm: ArmCounts) -> ArmCounts:
         priced = tuple(one._replace(price=flat(one.price)) for one in arm.priced)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.control.capacity import uses
-from penstock.control.pool.packing import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -173,7 +173,7 @@ class World:
 
     def _decide(self, now: float) -> Packed:
         claims = [
-            Claim(
+            PlaceClaim(
                 version=VersionId(one.name),
                 size_bytes=one.size_bytes,
                 rank=Rank.WAITED_FOR,
@@ -198,7 +198,7 @@ class World:
                 is_busy=bool(one.runs),
                 since=one.since,
                 used_at=one.seen.used_at if one.seen else 0.0,
-                worth=self._worth(one, now),
+                uses_per_s=self._worth(one, now),
                 wake_s=self._wake_s,
             )
             for one in self.sleepers
@@ -225,7 +225,7 @@ def known(one: Sleeper, _: float) -> float:
 
 
 def ours(one: Sleeper, now: float) -> float:
-    return uses.worth(one.seen, now) if one.seen else 0.0
+    return uses.uses_per_s(one.seen, now) if one.seen else 0.0
 
 
 def lru(one: Sleeper, now: float) -> float:

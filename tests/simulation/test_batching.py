@@ -11,7 +11,7 @@ import pytest
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.batches import Arrival, Bench, Served, play
+from penstock.simulator.batches import Arrival, Bench, ServedBatch, play
 from penstock.simulator.optimum import fewest_missed
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
@@ -126,7 +126,7 @@ class Behind:
             self._come(tenant, 0.0)
         return [Arrival(0.0, one) for one in self._taken()]
 
-    def after(self, served: Served) -> list[Item]:
+    def after(self, served: ServedBatch) -> list[Item]:
         """A batch has ended: its items leave the engine, their tenants ask again, others are let in."""
         for one in served.taken:
             self.queue.leave(RequestId(str(one.item.payload)), served.ended_at)

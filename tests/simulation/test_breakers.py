@@ -10,7 +10,7 @@ import pytest
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, WorkerId
-from penstock.gateway.dispatch import Breakers, Change, Evidence, Finding, Level, Origin, Shape
+from penstock.gateway.dispatch import Breakers, Change, FailureEvidence, Level, Origin, ProbeResult, Shape
 from penstock.gateway.dispatch.dispatcher import MOST_ERRORS
 from tests.support.samples.calls import VERSION
 
@@ -18,8 +18,8 @@ PER_S = 50.0
 TENANTS = (TenantId("acme"), TenantId("shop"), TenantId("forum"))
 FAULT_AT_S, WELL_AT_S = 10.0, 40.0
 MOST_ATTEMPTS = 4
-FOUND = {"": Finding.PASSED, "error": Finding.FAILED, "refused": Finding.CLOSED}
-SAYS = {"error": Evidence.ANSWERED, "refused": Evidence.CLOSED}
+FOUND = {"": ProbeResult.PASSED, "error": ProbeResult.FAILED, "refused": ProbeResult.CLOSED}
+SAYS = {"error": FailureEvidence.ANSWERED, "refused": FailureEvidence.CLOSED}
 SHAPES = (Shape("chat"), Shape("chat tools"), Shape("completions"))
 Fails = Callable[[WorkerId, float, random.Random], str]
 """What becomes of a request: empty where it is answered, ``error``, or ``refused`` (no connection)."""

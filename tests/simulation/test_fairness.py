@@ -13,7 +13,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import servegen
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, Record, Worker, run
+from penstock.simulator.worker import Arrival, TenantRecord, Worker, run
 from penstock.worker.gate.queueing import anticipation, compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
@@ -61,7 +61,7 @@ class Habit:
         return Arrival(at=at, work=work, output_tokens=chance.randrange(1, 2 * self.output))
 
 
-def play(queue: AdmissionQueue, *habits: Habit) -> dict[TenantId, Record]:
+def play(queue: AdmissionQueue, *habits: Habit) -> dict[TenantId, TenantRecord]:
     arrivals = [arrival for seed, habit in enumerate(habits, start=1) for arrival in habit.arrivals(seed)]
     return run(arrivals, queue, EngineModel(SMOLLM2_TWO_CORES), SPAN_S)
 
@@ -82,8 +82,8 @@ def test_a_flood_hardly_touches_its_neighbour(record_property: Callable[[str, ob
 class Beside:
     """What a reader of documents, one after another, and a flood beside it experienced."""
 
-    reader: Record
-    flood: Record
+    reader: TenantRecord
+    flood: TenantRecord
 
 
 def read_beside(flood: Habit | None) -> Beside:
@@ -133,7 +133,7 @@ def test_recorded_clients_get_fair_service_under_overload(record_property: Calla
     heavy = max(clients, key=lambda c: c.rate_per_s).name
     light = [t for t in fair if t != heavy and len(fifo[t].ttft_s) >= 5]
 
-    def worst(records: dict[TenantId, Record]) -> float:
+    def worst(records: dict[TenantId, TenantRecord]) -> float:
         return sorted(records[t].ttft_quantile(0.95) for t in light)[len(light) // 2]
 
     record_property("median_light_p95_ttft_s", {"fair": worst(fair), "fifo": worst(fifo)})

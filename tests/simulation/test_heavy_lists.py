@@ -15,11 +15,11 @@ from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.standing import Standing
 from penstock.packaging.demo_models import MINILM_TORCH
-from penstock.simulator.batches import Arrival, Bench, Served
+from penstock.simulator.batches import Arrival, Bench, ServedBatch
 from penstock.worker.batching.bounds import BESIDE_PART
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import Decision, Device, Policy
+from penstock.worker.batching.policy import BatchDecision, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
 from penstock.worker.engines.gating import for_engine
 from penstock.worker.engines.vllm import Place
@@ -81,7 +81,7 @@ class Site:
     def expire(self, now: float) -> list[Waiting]:
         return self.policy.expire(now)
 
-    def decide(self, now: float, device: Device) -> Decision:
+    def decide(self, now: float, device: Device) -> BatchDecision:
         return self.policy.decide(now, device)
 
     # -- the queue ------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Site:
         taken, self.coming = self.coming, []
         return taken
 
-    def after(self, served: Served) -> Iterable[Item]:
+    def after(self, served: ServedBatch) -> Iterable[Item]:
         """A batch has ended: lists go on with their next items; the flood's callers ask again."""
         now = served.ended_at
         for one in served.taken:

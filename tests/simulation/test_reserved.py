@@ -8,7 +8,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, Record, run
+from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.engines.stepping import Stepping
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
@@ -46,7 +46,7 @@ def arrival(tenant: str, number: int, at: float, output: int, reserved: float = 
     return Arrival(at=at, work=work, output_tokens=output)
 
 
-def sleeper(reserved: float) -> tuple[Record, float]:
+def sleeper(reserved: float) -> tuple[TenantRecord, float]:
     """Return what the sleeper experienced, and the tokens of service per second that the engine did for all."""
     queue = compared.make(QueueOrder.FAIR, replace(overload.SIZE, displaces=True))
     engine = EngineModel(SMOLLM2_TWO_CORES, max_seqs=round(overload.SLOTS * (1 + OVERBOOKED_PART)), stepping=Stepping())

@@ -13,7 +13,7 @@ import pytest
 from penstock.domain.ids import RequestId
 from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, Refused, Worker
+from penstock.simulator.worker import Arrival, RejectedRequest, Worker
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import LEAST_RETRY_S
@@ -43,12 +43,12 @@ class Watch:
 
     def __init__(self, queue: AdmissionQueue) -> None:
         self._queue = queue
-        self._waiting: list[Refused] = []
-        self._unasked: list[Refused] = []
+        self._waiting: list[RejectedRequest] = []
+        self._unasked: list[RejectedRequest] = []
         self._right: dict[RequestId, bool] = {}
-        self._first: dict[RequestId, tuple[Refused, float]] = {}
+        self._first: dict[RequestId, tuple[RejectedRequest, float]] = {}
 
-    def add(self, one: Refused) -> None:
+    def add(self, one: RejectedRequest) -> None:
         self._waiting.append(one)
         self._unasked.append(one)
 
@@ -69,7 +69,7 @@ class Watch:
             for name, (one, really) in self._first.items()
         ]
 
-    def _is_taken(self, one: Refused, now: float) -> bool:
+    def _is_taken(self, one: RejectedRequest, now: float) -> bool:
         return self._queue.forecast.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) == 0.0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.apps import rule_files, slos
 from penstock.slo import rules
-from penstock.slo.rule import Alert, Recording
+from penstock.slo.rule import Alert, RecordingRule
 from tests.slo import mutants
 from tests.support.monitoring import promtool, trials
 
@@ -26,7 +26,7 @@ def test_prometheus_takes_every_file(tmp_path: Path) -> None:
 def test_recorded_series_are_well_named() -> None:
     """A recorded series names level, metric, operation and promise."""
     for rule in MADE:
-        if isinstance(rule, Recording):
+        if isinstance(rule, RecordingRule):
             assert re.fullmatch(r"tier_objective:slo_[a-z_]+:(ratio|rate5m|ratio_rate\d+[mhd])", rule.record)
             assert set(rule.labels) == {"tier", "objective"}
 

@@ -13,8 +13,8 @@ import pytest
 from penstock.apps import slos
 from penstock.slo import recorded, rules
 from penstock.slo.promise import Promise
-from penstock.slo.rule import Alert, Recording
-from penstock.slo.windows import Pair, Severity, Windows
+from penstock.slo.rule import Alert, RecordingRule
+from penstock.slo.windows import Severity, WindowPair, Windows
 
 Meaning = set[tuple[str, str, str, float]]
 WORKBOOK = {("page", "1h", "5m"): 14.4, ("page", "6h", "30m"): 6, ("ticket", "1d", "2h"): 3, ("ticket", "3d", "6h"): 1}
@@ -87,7 +87,7 @@ def test_rules_mean_what_sloth_means(percent: float) -> None:
     budget = 1 - percent / 100
     assert meaning(made, windows) == {(*pair, round(factor * budget, 6)) for pair, factor in WORKBOOK.items()}
     (group,) = rules.groups([made], windows)
-    told = {rule.record for rule in group.rules if isinstance(rule, Recording)}
+    told = {rule.record for rule in group.rules if isinstance(rule, RecordingRule)}
     assert {recorded.error_ratio(window) for window in RECORDED} <= told
 
 
@@ -96,7 +96,7 @@ def test_windows_of_other_periods_mean_the_same(name: str) -> None:
     """Sloth's factor is the share of the budget, times the period, divided by the long window; so is ours."""
     days, shares = CATALOGUES[name]
     pairs = tuple(
-        Pair(severity=Severity(severity), long=long, short=short, budget_ratio=percent / 100)
+        WindowPair(severity=Severity(severity), long=long, short=short, budget_ratio=percent / 100)
         for severity, long, short, percent in shares
     )
     windows = Windows(periods_days=(days,), least_bad_events=5, pairs=pairs)

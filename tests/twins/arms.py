@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
-from penstock.domain.rollout.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, Asked, Told, asked_since
+from penstock.domain.rollout.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, RecentRequests, Told, asked_since
 from penstock.domain.serving.agreement import Agreement, Reported, reported
 
 
@@ -39,7 +39,7 @@ class MemoryArms:
         self._asked = {key: many for key, many in self._asked.items() if key[0] >= first}
         self._agreements = [one for one in self._agreements if one[0] >= first]
 
-    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
+    async def asked(self, alias: Alias, now: float, over_s: float) -> RecentRequests:
         """Return how many requests an alias had in so many seconds before now, whole minutes."""
         since = int((now - over_s) // MINUTE_S)
         many = sum(many for (minute, whose), many in self._asked.items() if whose == alias and minute >= since)

@@ -50,11 +50,10 @@ from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
-from penstock.control.rollout.evidence import Evidence
+from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.rollout.watch import ComparisonWatch
-from penstock.control.runtime import Pace, Parts, Runtime, Shown
+from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -135,9 +134,9 @@ def _compose(
     clock, metrics = SystemClock(), Metrics()
     metrics.tell_start()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
-    shown = Shown(metrics, settings.pooled_bytes)
-    heartbeats, orders = Heartbeats(PostgresLeases(database), clock, hears=shown.hears), Orders(fleet.host)
-    demand = Demand(clock, shown.news.set)
+    signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
+    heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners)
+    orders, demand = Orders(fleet.host), Demand(clock, on_news=signals.news.set)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
@@ -164,8 +163,8 @@ def _compose(
         demand=demand,
         orders=orders,
         metrics=metrics,
-        pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
-        shown=shown,
+        pace=LoopIntervals(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
+        signals=signals,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(
@@ -246,7 +245,7 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
 
 
 def _compared(control: Control, database: Database) -> ComparisonWatch:
-    evidence = Evidence(PostgresArms(database), control.comparisons.take)
+    evidence = EvidenceReader(PostgresArms(database), control.comparisons.take)
     return ComparisonWatch(control.clock, PostgresRegistry(database).catalogue, evidence, control.comparisons)
 
 

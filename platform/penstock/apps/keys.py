@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.apps.settings import KeySettings, Kind, Told
+from penstock.apps.settings import KeySettings, SettingKind, Told
 from penstock.apps.settings.told import PREFIX, named
 from penstock.domain.command_error import CommandError
 from penstock.domain.tenancy.keys import Purpose, derive
@@ -47,10 +47,10 @@ def read(settings: KeySettings) -> Keys:
 
 def check_files(settings: Told, declared: type[Told]) -> None:
     """Raise ``CommandError`` for the first named file that can't be used."""
-    for kind in (Kind.KEY_FILE, Kind.FILE):
+    for kind in (SettingKind.KEY_FILE, SettingKind.FILE):
         for name in named(kind, declared):
             if file := getattr(settings, name):
-                secret_file.text(Path(file), f"file of {PREFIX}{name.upper()}", secret=kind is Kind.KEY_FILE)
+                secret_file.text(Path(file), f"file of {PREFIX}{name.upper()}", secret=kind is SettingKind.KEY_FILE)
 
 
 def platform_file(settings: KeySettings) -> Path:

@@ -28,7 +28,7 @@ from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.phases import PhaseMemory
 from penstock.worker.agent.ports import AgentConfig, Ports
-from penstock.worker.agent.running import Pace
+from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
@@ -118,7 +118,7 @@ class Workplace:
             drain_grace_s=ours.grace_s,
             may_be_taken=ours.notice_s > 0,
             is_pooled=ours.pool_bytes > 0,
-            pace=Pace(
+            pace=RunIntervals(
                 look_every_s=min(1.0, ours.probe_every_s),
                 probe_every_s=ours.probe_every_s,
                 probe_timeout_s=ours.probe_timeout_s,

@@ -26,7 +26,7 @@ _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
-class Api(Protocol):
+class OperatorsApi(Protocol):
     def get(self, path: str) -> Any:  # noqa: ANN401  JSON
         ...
 
@@ -112,7 +112,7 @@ def override(text: str) -> dict[str, str]:
     return {"tenant": tenant, "version": version}
 
 
-def tenants(text: str, api: Api) -> list[str] | None:
+def tenants(text: str, api: OperatorsApi) -> list[str] | None:
     """Return the tenants of a list with commas, None for an empty one; each must exist."""
     if not text:
         return None
@@ -124,7 +124,7 @@ def tenants(text: str, api: Api) -> list[str] | None:
     return named
 
 
-def base(name: str, api: Api) -> ModelVersion:
+def base(name: str, api: OperatorsApi) -> ModelVersion:
     """Return the version that an adapter is made for, by name or by an alias of that version alone."""
     if "@" not in name:
         routes = {route["alias"]: route["shares"] for route in api.get("/aliases")["aliases"]}

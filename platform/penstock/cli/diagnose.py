@@ -28,7 +28,7 @@ UNSEEN_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class DiagnoseOptions:
     """A length in seconds and an end in Unix seconds, 0 for the defaults; the address of a Prometheus."""
 
     seconds: float = 0.0
@@ -81,7 +81,7 @@ def diagnose(
     from penstock.views.diagnosis import lines
 
     with explained():
-        asked = Asked(seconds=length(window), until=seconds(until), prometheus=prometheus)
+        asked = DiagnoseOptions(seconds=length(window), until=seconds(until), prometheus=prometheus)
         recording = read(replay) if replay else measure(load(), asked)
         if record:
             write(recording, record)
@@ -94,7 +94,7 @@ def diagnose(
     raise typer.Exit({Word.HEALTHY: 0, Word.BOTTLENECK: BOTTLENECK}.get(verdict.word, UNEXPLAINED))
 
 
-def measure(settings: Settings, asked: Asked) -> "Recording":
+def measure(settings: Settings, asked: DiagnoseOptions) -> "Recording":
     """Measure by a Prometheus, or without one by watching the pages of this home."""
     from penstock.apps import observed
     from penstock.connectors.prometheus.window import watch
@@ -113,7 +113,7 @@ def measure(settings: Settings, asked: Asked) -> "Recording":
     return record(window, f"{window.seconds:.0f} s from now on, from the processes of {settings.paths.root}")
 
 
-def _of_prometheus(prometheus: "Prometheus", asked: Asked) -> "Recording":
+def _of_prometheus(prometheus: "Prometheus", asked: DiagnoseOptions) -> "Recording":
     from penstock.connectors.prometheus.window import PrometheusWindow
     from penstock.diagnosis.recording import record
 

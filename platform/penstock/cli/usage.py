@@ -30,7 +30,7 @@ Since = Annotated[str, typer.Option(help="From this UTC day or moment on.", show
 Until = Annotated[str, typer.Option(help="Before this UTC day or moment.", show_default="now")]
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     CSV = "csv"
     JSON = "json"
 
@@ -54,7 +54,9 @@ def show_usage(
 @as_caller
 def export_usage(
     tenant: Annotated[str, typer.Option(help="Only rows of this tenant.", show_default="all")] = "",
-    form: Annotated[Form, typer.Option("--format", help="CSV, or JSON with one object a line.")] = Form.CSV,
+    form: Annotated[
+        OutputFormat, typer.Option("--format", help="CSV, or JSON with one object a line.")
+    ] = OutputFormat.CSV,
     since: Since = "",
     until: Until = "",
     output: Annotated[Path | None, typer.Option(help="The file to write.", show_default="standard output")] = None,
@@ -111,14 +113,14 @@ def _rows(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict
             return
 
 
-def _write(rows: Iterable[dict[str, Any]], form: Form, file: TextIO) -> int:
+def _write(rows: Iterable[dict[str, Any]], form: OutputFormat, file: TextIO) -> int:
     """Write rows and return their number; CSV has its header even without rows."""
     count, writer = 0, csv.DictWriter(file, COLUMNS)
-    if form is Form.CSV:
+    if form is OutputFormat.CSV:
         writer.writeheader()
     for row in rows:
         count += 1
-        if form is Form.CSV:
+        if form is OutputFormat.CSV:
             writer.writerow(row)
         else:
             file.write(json.dumps(row) + "\n")

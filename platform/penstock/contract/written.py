@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 from penstock import __version__
-from penstock.apps.settings import Kind, Told
+from penstock.apps.settings import SettingKind, Told
 from penstock.apps.settings.told import PREFIX
 from penstock.contract.controller import CONTROLLER
 from penstock.contract.gateway import GATEWAY
@@ -58,7 +58,7 @@ def variable(field: str) -> str:
 
 def _setting(name: str, declared: type[Told], schema: Mapping[str, object], *, is_needed: bool) -> Json:
     field, shape = declared.model_fields[name], _shape(schema, name)
-    kinds = [str(kind) for kind in Kind if kind in field.metadata]
+    kinds = [str(kind) for kind in SettingKind if kind in field.metadata]
     bounds: dict[str, object] = {
         key: shape[key] for key in ("minimum", "maximum", "exclusiveMinimum", "enum") if key in shape
     }

@@ -1,4 +1,4 @@
-"""The decisions of this controller: each noted once, when it is made, and not again at each tick that repeats it."""
+"""The controller's decisions: each recorded once, not again at each tick that repeats it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,22 +6,22 @@ from typing import Protocol
 from penstock.domain.fleet.decision import Decided, Decision
 
 
-class Kept(Protocol):
-    """Where decisions are kept, a bounded number of them."""
+class DecisionStore(Protocol):
+    """A bounded store of decisions."""
 
-    def note(self, decided: Sequence[Decided]) -> None:
-        """Keep some more."""
-        ...
+    def note(self, decided: Sequence[Decided]) -> None: ...
 
     def newest(self, limit: int) -> tuple[Decided, ...]:
-        """Return the last ones, newest first."""
+        """Return the last ``limit``, newest first."""
         ...
 
 
 class Decisions:
-    """Implements the loop's ``DecisionLog``, and tells operators. Each start is a worker more, and so news."""
+    """Implements the loop's ``DecisionLog``, and serves operators. A repeated start is another worker, and so is
+    recorded.
+    """
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: DecisionStore) -> None:
         self._kept = kept
         self._last: frozenset[Decision] = frozenset()
 

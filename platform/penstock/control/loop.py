@@ -3,9 +3,9 @@
 registry (what exists) → rollout (each version's share) → autoscaler (how many, to come) → fleet (what to start and to
 drain) → pool (which workers are awake, if memory is short) → publish ``RoutingTable(number + 1)``
 
-The autoscaler will be the one author of replica counts: until then they are the operators' and the rollouts', and no
-other stage sets them.
-Ports are read before and acted on after a stage, never during: the stages are pure.
+The autoscaler will be the one author of replica counts; until then operators and rollouts set them, and no other stage
+does.
+Ports are read before a stage and acted on after it, never during: the stages are pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,63 +20,49 @@ from penstock.domain.ids import VersionId
 
 
 class RegistryReader(Protocol):
-    """What exists."""
-
-    async def catalogue(self) -> Catalogue:
-        """Read it, or raise ``StoreUnavailable``."""
-        ...
+    async def catalogue(self) -> Catalogue: ...
 
 
 class Rollouts(Protocol):
-    """Candidates on their way, and their shares."""
+    """Rollouts in progress and their shares."""
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
-        """Take each one on; return what was decided, and may have changed the catalogue."""
+        """Advance each rollout; return the decisions, which may have changed the catalogue."""
         ...
 
     def moving(self) -> frozenset[VersionId]:
-        """Return both versions of each that was not over when they were last taken on."""
+        """Return both versions of each rollout that was live at the last ``advance``."""
         ...
 
     def unknown(self) -> None:
-        """Show nothing of them any more: another controller leads."""
+        """Remove their metrics: another controller leads."""
         ...
 
 
 class WorkerLeases(Protocol):
-    """Who reported lately."""
-
     async def seen(self) -> Sequence[Seen]:
-        """All leases that are not yet forgotten."""
+        """Return all leases that have not expired."""
         ...
 
 
-class Demand(Protocol):
-    """What gateways hold requests for."""
+class HeldRequests(Protocol):
+    """Versions with held requests."""
 
-    def wanted(self) -> tuple[Wanted, ...]:
-        """Return the versions that somebody waits for."""
-        ...
+    def wanted(self) -> tuple[Wanted, ...]: ...
 
 
 class Fleet(Protocol):
     """Starts and stops worker processes (local supervisor, Kubernetes)."""
 
     async def view(self) -> FleetView:
-        """Workers whose process exists, whether they report or not, and those that died lately."""
+        """Return workers with a process, reporting or not, and recent deaths."""
         ...
 
-    async def apply(self, plan: FleetPlan) -> None:
-        """Start, drain, wake and put to sleep."""
-        ...
+    async def apply(self, plan: FleetPlan) -> None: ...
 
 
 class TablePublisher(Protocol):
-    """Where gateways get their table from."""
-
-    async def latest(self) -> RoutingTable:
-        """The last published table, or the empty one."""
-        ...
+    async def latest(self) -> RoutingTable: ...
 
     async def publish(self, table: RoutingTable) -> None:
         """Store and push it; refuse a number that is not newer."""
@@ -84,16 +70,16 @@ class TablePublisher(Protocol):
 
 
 class DecisionLog(Protocol):
-    """Where decisions and their reasons are kept for people."""
+    """Decisions and their reasons, kept for people."""
 
     def take(self, decisions: Sequence[Decision], now: float) -> None:
-        """Note what a tick decided; what the one before did for the same reason is no news."""
+        """Record a tick's decisions, without those that repeat the last tick's."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """What a tick brought about: the table in force, what should run in workers of its own, what was done for it."""
+    """The result of a tick: the table in force, deployments with workers of their own, the plan."""
 
     table: RoutingTable
     deployments: tuple[Deployment, ...]
@@ -105,13 +91,13 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """One controller's corridor; ``plan``, ``pool`` and ``build`` are the pure stages."""
+    """A controller's tick; ``plan``, ``pool`` and ``build`` are the pure stages."""
 
     clock: Clock
     registry: RegistryReader
     rollouts: Rollouts
     leases: WorkerLeases
-    demand: Demand
+    demand: HeldRequests
     fleet: Fleet
     tables: TablePublisher
     decisions: DecisionLog

@@ -1,8 +1,8 @@
-"""When the loop ticks, and whether: only in the controller that leads, now and then, and at once when there is news.
+"""The pace of the loop: the leader ticks periodically, and at once on news.
 
-A tick that fails is counted and changes nothing; the next one starts from what is then. Where none has succeeded for
-``stale_s`` the leader isn't ready: what it should do is not done, though gateways keep the last table. With the store
-away nobody leads, nothing is started or stopped, and heartbeats gather in memory: that is no reason to send them away.
+A failed tick is counted and changes nothing. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
+the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are kept
+in memory: the controller goes on taking them.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.control.fleet.heartbeats import Hears, Heartbeats
+from penstock.control.fleet.heartbeats import Heartbeats, Listeners
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
@@ -26,20 +26,18 @@ from penstock.telemetry.metrics import Metrics
 
 
 class Leadership(Protocol):
-    """Which controller acts; at most one at a time."""
+    """The lock that one controller at a time holds."""
 
     async def is_mine(self) -> bool:
-        """Take it or confirm it; ``StoreUnavailable`` where nobody can know."""
+        """Take or confirm it; ``StoreUnavailable`` if that can't be known."""
         ...
 
-    async def resign(self) -> None:
-        """Let it go."""
-        ...
+    async def resign(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Seconds between ticks, between tries to lead, between saves of heartbeats, and least between two ticks."""
+class LoopIntervals:
+    """Seconds between ticks, attempts to lead and saves of heartbeats, and the least between two ticks."""
 
     tick_s: float = 0.5
     standby_s: float = 1.0
@@ -51,37 +49,38 @@ class Pace:
     """A leader whose last good tick is older isn't ready."""
 
 
+class Signals:
+    """The event that calls for a tick and the metrics of heartbeats, made before the rooms that raise them."""
+
+    def __init__(self, metrics: Metrics, *, pool_bytes: int = 0) -> None:
+        self.news = asyncio.Event()
+        self.fleet = FleetMetrics(metrics)
+        self.pool = PoolMetrics(metrics, pool_bytes)
+
+    @property
+    def listeners(self) -> Listeners:
+        return Listeners(on_news=self.news.set, on_change=self.pool.heard, on_end=self.fleet.ended)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a runtime drives."""
-
     loop: Loop
     leadership: Leadership
     heartbeats: Heartbeats
     demand: Demand
     orders: Orders
     metrics: Metrics
-    shown: "Shown"
-    pace: Pace = Pace()
-
-
-class Shown:
-    """The metrics of a controller's fleet and pool, and the event that calls for the next tick."""
-
-    def __init__(self, metrics: Metrics, pool_bytes: int = 0) -> None:
-        self.fleet, self.pool = FleetMetrics(metrics), PoolMetrics(metrics, pool_bytes)
-        self.news = asyncio.Event()
-        """Set when the next tick should not wait."""
-        self.hears = Hears(on_news=self.news.set, on_change=self.pool.heard, on_end=self.fleet.ended)
+    signals: Signals
+    pace: LoopIntervals = LoopIntervals()
 
 
 class Runtime:
-    """One controller's life. ``on_lead`` is called each time this controller begins to lead."""
+    """A controller's life. ``on_lead`` is called each time it begins to lead."""
 
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
         self._parts = parts
         self._on_lead = on_lead
-        self._news, self._shown, self._pool = parts.shown.news, parts.shown.fleet, parts.shown.pool
+        self._news, self._shown, self._pool = parts.signals.news, parts.signals.fleet, parts.signals.pool
         self.held_bytes = 0
         """What those held of the pool that were awake, by the last tick."""
         self.waited_for: tuple[Wanted, ...] = ()
@@ -95,15 +94,14 @@ class Runtime:
 
     @property
     def is_ready(self) -> bool:
-        """True once it ticked or stood by, while its ticks succeed: it does what it is for."""
+        """True after a first tick or standby, while its ticks succeed."""
         return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
 
     def wake(self) -> None:
-        """Have the next tick come at once."""
+        """Make the next tick come at once."""
         self._news.set()
 
     def wanted(self, told: Wanted) -> None:
-        """Take what a gateway holds requests for."""
         self._parts.demand.take(told)
 
     async def run(self) -> None:
@@ -118,7 +116,7 @@ class Runtime:
             await self._parts.leadership.resign()
 
     async def _forever(self, step: Callable[[], Awaitable[float]]) -> None:
-        """Take steps, each of which says how long to wait before the next."""
+        """Repeat a step, which returns the seconds until the next."""
         while True:
             try:
                 wait_s = await step()
@@ -176,7 +174,7 @@ class Runtime:
         self.failed_ticks += 1
         self._parts.metrics.counter(names.TICK_FAILURES).inc()
         logger().warning("tick_failed", code=code, reason=reason)
-        if not self.is_ready:  # whoever asks for readiness sends no heartbeats here
+        if not self.is_ready:  # an unready controller is sent no heartbeats
             self._parts.orders.listen_from(self._parts.loop.clock.now())
 
     def _after(self, done: Tick) -> None:

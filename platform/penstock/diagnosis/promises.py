@@ -4,21 +4,21 @@ from functools import partial
 
 from penstock.diagnosis.distribution import total
 from penstock.diagnosis.recording import Recording
-from penstock.diagnosis.snapshot import FEW, Kept
+from penstock.diagnosis.snapshot import FEW, KeptPromise
 from penstock.domain.serving.slo import Objective, SloTier
 from penstock.slo.indicators import Selection, measure
 
 
-def kept(recording: Recording, tier: SloTier) -> tuple[Kept, ...]:
+def kept(recording: Recording, tier: SloTier) -> tuple[KeptPromise, ...]:
     return tuple(_kept(recording, tier, objective) for objective in tier.objectives)
 
 
-def _kept(recording: Recording, tier: SloTier, objective: Objective) -> Kept:
+def _kept(recording: Recording, tier: SloTier, objective: Objective) -> KeptPromise:
     counted = measure(tier.tier.value, objective)
     count = partial(_count, recording)
     events = count(counted.events)
     bad = counted.bad_count(count, events)
-    return Kept(
+    return KeptPromise(
         tier=tier.tier.value,
         indicator=objective.indicator,
         promised_ratio=objective.good_ratio,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.telemetry import names
-from penstock.telemetry.definitions import Kind, Metric
+from penstock.telemetry.definitions import Metric, MetricKind
 from penstock.telemetry.series import Sample
 
 DEVICE_BUSY_PERCENT = "DCGM_FI_DEV_GPU_UTIL"
@@ -78,7 +78,7 @@ class Recording:
 
     def of(self, metric: Metric, suffix: str = "") -> tuple[Sample, ...]:
         """Return a metric's samples: a counter's growth, a gauge's mean, a part (``_sum``) of a histogram's growth."""
-        if metric.kind is Kind.GAUGE:
+        if metric.kind is MetricKind.GAUGE:
             return self.levels.get(metric.name, ())
         return self.increases.get(f"{metric.name}{suffix or '_total'}", ())
 
@@ -86,16 +86,16 @@ class Recording:
 def record(window: Window, says: str = "") -> Recording:
     """Return a window's samples of all metrics that a diagnosis reads."""
     increases = {name: tuple(window.increases(name)) for metric in METRICS for name in counters(metric)}
-    gauges = [metric.name for metric in METRICS if metric.kind is Kind.GAUGE]
+    gauges = [metric.name for metric in METRICS if metric.kind is MetricKind.GAUGE]
     levels = {name: tuple(window.levels(name)) for name in (*gauges, DEVICE_BUSY_PERCENT)}
     return Recording(seconds=window.seconds, increases=_seen(increases), levels=_seen(levels), says=says)
 
 
 def counters(metric: Metric) -> tuple[str, ...]:
     """Return the names of a metric's series that only grow."""
-    if metric.kind is Kind.GAUGE:
+    if metric.kind is MetricKind.GAUGE:
         return ()
-    if metric.kind is Kind.COUNTER:
+    if metric.kind is MetricKind.COUNTER:
         return (f"{metric.name}_total",)
     return tuple(f"{metric.name}{part}" for part in ("_bucket", "_sum", "_count"))
 

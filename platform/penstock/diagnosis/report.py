@@ -5,13 +5,13 @@ from dataclasses import asdict
 
 from penstock.diagnosis.evidence import AnyOf, Check, Evidence, Judgement, checks_of
 from penstock.diagnosis.recording import Recording
-from penstock.diagnosis.snapshot import Kept, Snapshot
-from penstock.diagnosis.verdict import Finding, Verdict
+from penstock.diagnosis.snapshot import KeptPromise, Snapshot
+from penstock.diagnosis.verdict import Diagnosis, Finding
 
 Plain = dict[str, object]
 
 
-def report(verdict: Verdict, snapshot: Snapshot, recording: Recording) -> Plain:
+def report(verdict: Diagnosis, snapshot: Snapshot, recording: Recording) -> Plain:
     """Return the found, ruled-out and open cases, and the figures that they were judged by."""
     return {
         "verdict": verdict.word,
@@ -67,5 +67,5 @@ def _check(check: Check) -> Plain:
     }
 
 
-def _promise(kept: Kept) -> Plain:
+def _promise(kept: KeptPromise) -> Plain:
     return {**asdict(kept), "missed": kept.is_missed}

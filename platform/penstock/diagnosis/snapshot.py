@@ -21,7 +21,7 @@ class StageTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptPromise:
     """A promise and the share of good events, None if there were too few."""
 
     tier: str
@@ -158,7 +158,7 @@ class Snapshot:
     seconds: float
     requests: float | None = None
     stages: tuple[StageTime, ...] = ()
-    objectives: tuple[Kept, ...] = ()
+    objectives: tuple[KeptPromise, ...] = ()
     gateway: GatewayFigures = GatewayFigures()
     engines: tuple[EngineFigures, ...] = ()
     tokens: TokenFigures = TokenFigures()
@@ -182,7 +182,7 @@ class Snapshot:
         whole = sum(means.values())
         return means[stage] / whole if stage in means and whole > 0 else None
 
-    def missed(self, *indicators: Indicator) -> tuple[Kept, ...]:
+    def missed(self, *indicators: Indicator) -> tuple[KeptPromise, ...]:
         """Return the missed promises of these kinds."""
         return tuple(one for one in self.objectives if one.indicator in indicators and one.is_missed)
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Judgement, State
-from penstock.diagnosis.snapshot import Kept, Snapshot
+from penstock.diagnosis.snapshot import KeptPromise, Snapshot
 
 
 class Word(StrEnum):
@@ -29,19 +29,19 @@ class Finding:
     """A case that was found, the promises that it breaks, and the found case that it is only an effect of."""
 
     judgement: Judgement
-    at_stake: tuple[Kept, ...]
+    at_stake: tuple[KeptPromise, ...]
     effect_of: Case | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Diagnosis:
     """The outcome of a diagnosis; the first finding is the bottleneck, if ``word`` says that there is one."""
 
     word: Word
     findings: tuple[Finding, ...]
     ruled_out: tuple[Judgement, ...]
     undecided: tuple[Judgement, ...]
-    missed: tuple[Kept, ...]
+    missed: tuple[KeptPromise, ...]
 
     @property
     def bottleneck(self) -> Case | None:
@@ -49,11 +49,11 @@ class Verdict:
         return self.findings[0].judgement.case if self.word is Word.BOTTLENECK else None
 
 
-def judge(snapshot: Snapshot) -> Verdict:
+def judge(snapshot: Snapshot) -> Diagnosis:
     judged = [case(snapshot) for case in CASES]
     findings = _ordered([one for one in judged if one.state is State.FOUND], snapshot)
     missed = tuple(one for one in snapshot.objectives if one.is_missed)
-    return Verdict(
+    return Diagnosis(
         word=_word(findings, missed, snapshot),
         findings=findings,
         ruled_out=tuple(one for one in judged if one.state is State.RULED_OUT),
@@ -77,7 +77,7 @@ def _cause(one: Judgement, found: list[Judgement]) -> Case | None:
     return max(causes, key=lambda other: other.strength).case if causes else None
 
 
-def _word(findings: tuple[Finding, ...], missed: tuple[Kept, ...], snapshot: Snapshot) -> Word:
+def _word(findings: tuple[Finding, ...], missed: tuple[KeptPromise, ...], snapshot: Snapshot) -> Word:
     known = [one for one in snapshot.objectives if one.is_missed is not None]
     if findings and (findings[0].at_stake or not _is_timely(findings[0], known)):
         return Word.BOTTLENECK
@@ -86,7 +86,7 @@ def _word(findings: tuple[Finding, ...], missed: tuple[Kept, ...], snapshot: Sna
     return Word.HEALTHY if known else Word.UNKNOWN
 
 
-def _is_timely(finding: Finding, known: list[Kept]) -> bool:
+def _is_timely(finding: Finding, known: list[KeptPromise]) -> bool:
     """Tell whether callers are known to be served in time despite it; too few events are no such sign."""
     harmed = finding.judgement.harms
     return any(one.indicator.is_timed for one in known if one.indicator in harmed)

@@ -25,7 +25,7 @@ MOST_SCALE = 1e4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class LoraPair:
     """Largest magnitudes of a module's A and B matrices, and their dimensions."""
 
     most_a: float
@@ -69,7 +69,7 @@ def fault_of(path: Path, scale: float, dtype: str) -> str:
         if name.endswith(".lora_A.weight") and len(tensors[name].shape) == len(("rank", "inputs")):
             rank, inputs = tensors[name].shape
             other = most.get(f"{name.removesuffix('A.weight')}B.weight", 0.0)
-            fault = Pair(most_a=found, most_b=other, inputs=inputs, rank=rank).fault(scale, dtype)
+            fault = LoraPair(most_a=found, most_b=other, inputs=inputs, rank=rank).fault(scale, dtype)
             if fault:
                 return f"{name} {fault}"
     return ""

@@ -12,7 +12,7 @@ from penstock.domain.clock import Clock
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 from penstock.tls import authority
-from penstock.tls.authority import Pair
+from penstock.tls.authority import KeyPair
 from penstock.tls.identity import Identity, Role
 
 TRUST_DOMAIN = "penstock"
@@ -60,10 +60,10 @@ async def keep(settings: Settings, clock: Clock) -> None:
             logs.logger().info("certificates_renewed", count=made)
 
 
-def _authority(home: Home, now: float) -> tuple[Pair, int]:
+def _authority(home: Home, now: float) -> tuple[KeyPair, int]:
     certificate, key = of_home(home, Role.GATEWAY).authorities, home.tls / "authority.key"
     if key.exists() and _lasts(certificate.read_text, now):
-        return Pair(certificate=certificate.read_text(), key=key.read_text()), 0
+        return KeyPair(certificate=certificate.read_text(), key=key.read_text()), 0
     pair = authority.make("Penstock, this home", now=now, days=AUTHORITY_DAYS)
     write_private(key, pair.key)
     write_private(certificate, pair.certificate)

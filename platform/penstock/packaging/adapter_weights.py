@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models import adapter
 from penstock.domain.models.model import Manifest
-from penstock.formats.adapter_gain import Pair
+from penstock.formats.adapter_gain import LoraPair
 from penstock.formats.finite import BYTES, LARGEST, first_too_large, largest
 from penstock.formats.safetensors_header import StoredTensor, check_safetensors, pieces_of, reader_of, tensors_of
 from penstock.packaging.adapter_config import AdapterConfig
@@ -63,7 +63,7 @@ def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tupl
                 most[which] = _largest(
                     read, tensor.dtype, limit, f"lora_{which} of {module} is not a finite number in {dtype}"
                 )
-            sizes = Pair(most_a=most["A"], most_b=most["B"], inputs=shapes[module][1], rank=config.rank)
+            sizes = LoraPair(most_a=most["A"], most_b=most["B"], inputs=shapes[module][1], rank=config.rank)
             if fault := sizes.fault(config.scale, dtype):
                 raise ArtifactRefused(f"{module} {fault}: it {_SPOILS}")
     return tuple(sorted(pairs))

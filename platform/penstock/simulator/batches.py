@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from penstock.domain.serving.batched import Trigger
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import Batch, Decision, Device, Policy
+from penstock.worker.batching.policy import Batch, BatchDecision, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
 
 Took = Callable[[Key, int, float], float]
@@ -31,7 +31,7 @@ class Batching(Protocol):
         """Remove expired items."""
         ...
 
-    def decide(self, now: float, device: Device) -> Decision: ...
+    def decide(self, now: float, device: Device) -> BatchDecision: ...
 
 
 class Arrival(NamedTuple):
@@ -40,8 +40,8 @@ class Arrival(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """One batch: decided, ended, and the predicted p99 at its start."""
+class ServedBatch:
+    """One batch as it was: when it was decided and ended, and the p99 of compute that was believed then."""
 
     key: Key
     trigger: Trigger
@@ -57,7 +57,7 @@ class Served:
 class Played:
     """Result of a traffic; ``busy`` are the spans without a free slot."""
 
-    batches: list[Served] = field(default_factory=list)
+    batches: list[ServedBatch] = field(default_factory=list)
     expired: list[Waiting] = field(default_factory=list)
     late: list[Waiting] = field(default_factory=list)
     busy: list[tuple[float, float]] = field(default_factory=list)
@@ -73,18 +73,18 @@ class Played:
         return [batch.ended_at - one.came_at for batch in self.batches for one in batch.taken]
 
 
-After = Callable[[Served], Iterable[Item]]
+After = Callable[[ServedBatch], Iterable[Item]]
 """What comes at once when a batch has ended."""
 
 
-def _nothing(_: Served) -> Iterable[Item]:
+def _nothing(_: ServedBatch) -> Iterable[Item]:
     return ()
 
 
 class _Running(NamedTuple):
     ended_at: float
     number: int
-    served: Served
+    served: ServedBatch
 
 
 class Bench:
@@ -139,7 +139,7 @@ class Bench:
         self._free_at, self._since = ended_at, now
         known = self._learns
         self.played.late += batch.late
-        served = Served(
+        served = ServedBatch(
             key=batch.key,
             trigger=batch.trigger,
             decided_at=now,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
-from penstock.simulator.worker import Arrival, Record, run
+from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.engines.stepping import Stepping, prompt_bound
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
@@ -116,12 +116,12 @@ class Scene:
 class Played:
     """Results of the reader and of the crowd."""
 
-    reader: Record
-    crowd: list[Record]
+    reader: TenantRecord
+    crowd: list[TenantRecord]
 
     def ttft_s(self, q: float) -> float:
         """Return a quantile of the reader's TTFT, without its first requests."""
-        return Record(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
+        return TenantRecord(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
 
     @property
     def answers(self) -> int:

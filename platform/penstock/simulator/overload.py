@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, Record, run
+from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
@@ -67,7 +67,7 @@ def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: f
         yield Arrival(at=at, work=work, output_tokens=1 + min(511, int(chance.expovariate(1 / MEAN_OUTPUT))))
 
 
-def play(order: QueueOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, Record]:
+def play(order: QueueOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, TenantRecord]:
     """Run the traffic against this queue before an engine of 32 slots."""
     return run(arrivals, compared.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), span_s)
 
@@ -96,7 +96,7 @@ def goodput(order: QueueOrder, load: float, capacity_per_s: float, seed: int = 1
     )
 
 
-def _in_time(records: dict[TenantId, Record], standing: Standing) -> float:
+def _in_time(records: dict[TenantId, TenantRecord], standing: Standing) -> float:
     mine = [record for tenant, record in records.items() if tenant.startswith(standing.name.lower())]
     return sum(record.in_time for record in mine) / max(1, sum(record.asked for record in mine))
 

@@ -37,8 +37,8 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class Record:
-    """A tenant's result: ``service`` is all work done for it, ``good`` what was complete in time."""
+class TenantRecord:
+    """What one tenant experienced: ``service`` is all that was done for it, ``good`` what was complete in time."""
 
     ttft_s: list[float] = field(default_factory=list)
     service: float = 0.0
@@ -49,14 +49,14 @@ class Record:
     shed: Counter[Shed] = field(default_factory=Counter)
 
     def ttft_quantile(self, q: float) -> float:
-        """Return a TTFT quantile; infinite if nothing was served."""
+        """Return a quantile of the time to first token; infinite where nothing was served."""
         ordered = sorted(self.ttft_s)
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """A rejected request, and the wait that its caller was told."""
+class RejectedRequest:
+    """A request that was rejected, and how long its caller was told to wait."""
 
     at: float
     work: Work
@@ -75,7 +75,7 @@ class _Here:
 
 def run(
     arrivals: Iterable[Arrival], queue: AdmissionQueue, engine: EngineModel, until: float
-) -> dict[TenantId, Record]:
+) -> dict[TenantId, TenantRecord]:
     """Run the traffic until virtual second ``until``; return each tenant's result."""
     worker = Worker(queue, engine)
     for arrival in arrivals:
@@ -89,8 +89,8 @@ class Worker:
 
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
-        self.records: dict[TenantId, Record] = defaultdict(Record)
-        self.refused: list[Refused] = []
+        self.records: dict[TenantId, TenantRecord] = defaultdict(TenantRecord)
+        self.refused: list[RejectedRequest] = []
         self._queue, self._engine = queue, engine
         queue.look_later = lambda seconds: self._at(self.now + seconds, lambda: queue.look(self.now))
         self._here: dict[RequestId, _Here] = {}
@@ -158,7 +158,7 @@ class Worker:
     def _reject(self, arrival: Arrival, why: Shed, wait_s: float) -> None:
         work = arrival.work
         self.records[work.tenant].shed[why] += 1
-        self.refused.append(Refused(at=self.now, work=work, why=why, told_s=wait_s))
+        self.refused.append(RejectedRequest(at=self.now, work=work, why=why, told_s=wait_s))
         del self._here[work.request]
         self._ask_again(arrival)
 

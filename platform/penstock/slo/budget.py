@@ -12,7 +12,7 @@ FORECAST = "6h"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class EventCounts:
     """The number of events, and of bad ones."""
 
     bad: float
@@ -36,7 +36,7 @@ class Budget:
     period_days: int
     left_ratio: float | None
     burns: Mapping[str, float | None]
-    seen: Seen | None = None
+    seen: EventCounts | None = None
     is_few: bool = False
 
     @property

@@ -19,7 +19,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.ledger import Ended
 from penstock.slo import absent, budget, recorded
-from penstock.slo.budget import SHOWN, Budget, Seen
+from penstock.slo.budget import SHOWN, Budget, EventCounts
 from penstock.slo.indicators import Selection, measure
 from penstock.telemetry.series import Sample
 
@@ -78,7 +78,7 @@ class _Record:
     """Recorded ratios by objective and series name, event counts by objective and window, and live objectives."""
 
     ratios: Mapping[tuple[str, str, str], float | None]
-    counts: Mapping[tuple[str, str, str], Seen]
+    counts: Mapping[tuple[str, str, str], EventCounts]
     counted: frozenset[_Objective]
 
 
@@ -132,12 +132,12 @@ def availability(tier: SloTier, ended: Iterable[Ended], promised: Promised) -> t
         return ()
     counted = [one for one in ended if one.outcome is Outcome.OK or one.outcome.spends_error_budget]
     bad = sum(one.requests for one in counted if one.outcome is not Outcome.OK)
-    seen = Seen(bad=bad, events=sum(one.requests for one in counted))
+    seen = EventCounts(bad=bad, events=sum(one.requests for one in counted))
     return (_budget(tier, objective, _left(objective, seen), {}, seen, promised),)
 
 
-def _counts(prometheus: Recorder, windows: Iterable[str]) -> Mapping[tuple[str, str, str], Seen]:
-    found: dict[tuple[str, str, str], Seen] = {}
+def _counts(prometheus: Recorder, windows: Iterable[str]) -> Mapping[tuple[str, str, str], EventCounts]:
+    found: dict[tuple[str, str, str], EventCounts] = {}
     for window in windows:
         bad, events = (
             {_objective(one): one.value for one in prometheus.instant(recorded.count(rate, window))}
@@ -145,7 +145,7 @@ def _counts(prometheus: Recorder, windows: Iterable[str]) -> Mapping[tuple[str, 
         )
         for objective, count in events.items():
             if count is not None and (wrong := bad.get(objective)) is not None:
-                found[*objective, window] = Seen(bad=wrong, events=count)
+                found[*objective, window] = EventCounts(bad=wrong, events=count)
     return found
 
 
@@ -165,21 +165,21 @@ def _recorded(tier: SloTier, objective: Objective, record: _Record, promised: Pr
     return _budget(tier, objective, left, {window: burn(window) for window in SHOWN}, seen, promised)
 
 
-def _counted(tier: SloTier, objective: Objective, seen: Seen | None, promised: Promised) -> Budget:
+def _counted(tier: SloTier, objective: Objective, seen: EventCounts | None, promised: Promised) -> Budget:
     return _budget(tier, objective, _left(objective, seen), dict.fromkeys(SHOWN), seen, promised)
 
 
-def _left(objective: Objective, seen: Seen | None) -> float | None:
+def _left(objective: Objective, seen: EventCounts | None) -> float | None:
     ratio = seen.bad / seen.events if seen and seen.events else None
     return budget.left(ratio, objective.good_ratio, is_counted=seen is not None)
 
 
-def _count(tier: SloTier, objective: Objective, pages: Iterable[Page]) -> Seen | None:
+def _count(tier: SloTier, objective: Objective, pages: Iterable[Page]) -> EventCounts | None:
     """Return an objective's events, None without any."""
     counts, count = measure(tier.tier.value, objective), partial(_sum, tuple(pages))
     events = count(counts.events)
     bad = counts.bad_count(count, events)
-    return None if events is None or bad is None else Seen(bad=bad, events=events)
+    return None if events is None or bad is None else EventCounts(bad=bad, events=events)
 
 
 def _budget(
@@ -187,7 +187,7 @@ def _budget(
     objective: Objective,
     left: float | None,
     burns: Mapping[str, float | None],
-    seen: Seen | None,
+    seen: EventCounts | None,
     promised: Promised,
 ) -> Budget:
     is_few = _is_few(seen, objective, promised)
@@ -203,7 +203,7 @@ def _budget(
     )
 
 
-def _is_few(seen: Seen | None, objective: Objective, promised: Promised) -> bool:
+def _is_few(seen: EventCounts | None, objective: Objective, promised: Promised) -> bool:
     return seen is not None and seen.is_few(objective.good_ratio, promised.least_bad_events)
 
 

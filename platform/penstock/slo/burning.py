@@ -6,7 +6,7 @@ One alert for each pair, told apart by the label ``window``: two pairs in one ex
 from penstock.slo import recorded
 from penstock.slo.promise import Promise
 from penstock.slo.rule import Alert
-from penstock.slo.windows import DAY_S, Pair, Windows
+from penstock.slo.windows import DAY_S, WindowPair, Windows
 
 NAMES = {
     "availability": "AvailabilityBurn",
@@ -29,7 +29,7 @@ def of(promise: Promise, windows: Windows, interval_s: int) -> list[Alert]:
     return [_alert(promise, pair, _expr(promise, pair, windows.least_bad_events, interval_s)) for pair in windows.pairs]
 
 
-def _alert(promise: Promise, pair: Pair, expr: str) -> Alert:
+def _alert(promise: Promise, pair: WindowPair, expr: str) -> Alert:
     factor = pair.factor(promise.period_days)
     return Alert(
         name=NAMES[promise.objective],
@@ -46,13 +46,13 @@ def _alert(promise: Promise, pair: Pair, expr: str) -> Alert:
     )
 
 
-def _spent_within_s(promise: Promise, pair: Pair) -> str:
+def _spent_within_s(promise: Promise, pair: WindowPair) -> str:
     """Return the PromQL of the time until the whole budget is spent at the long window's pace, in whole minutes."""
     whole_s = promise.period_days * DAY_S * promise.budget_ratio
     return f"round({whole_s:.6g} / {promise.series(recorded.error_ratio(pair.long))}, 60)"
 
 
-def _expr(promise: Promise, pair: Pair, least_bad_events: int, interval_s: int) -> str:
+def _expr(promise: Promise, pair: WindowPair, least_bad_events: int, interval_s: int) -> str:
     """Both windows burn, and the long one has enough bad events."""
     bound = f"({pair.factor(promise.period_days):.6g} * {promise.budget_ratio:.6g})"
     long, short = (promise.series(recorded.error_ratio(window)) for window in (pair.long, pair.short))

@@ -11,7 +11,7 @@ from penstock.domain.serving.spec import SpecReader
 from penstock.slo.budget import Budget
 
 
-class Pace(StrEnum):
+class RolloutPace(StrEnum):
     """The pace of rollouts, the freest first."""
 
     FREE = "free"
@@ -27,25 +27,25 @@ class Policy:
 
     freeze_at: float
     slow_at: float
-    without_data: Pace
+    without_data: RolloutPace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class BudgetVerdict:
     """The pace that budgets allow, and the budgets that decide it; none if all is well."""
 
-    pace: Pace
+    pace: RolloutPace
     because: tuple[Budget, ...] = ()
 
 
-def judge(policy: Policy, budgets: Iterable[Budget]) -> Verdict:
+def judge(policy: Policy, budgets: Iterable[Budget]) -> BudgetVerdict:
     """Return the pace that these budgets allow; without budgets, the pace without data."""
     paces = [(_pace(policy, budget), budget) for budget in budgets]
     if not paces:
-        return Verdict(pace=policy.without_data)
-    worst = max((pace for pace, _ in paces), key=list(Pace).index)
-    because = tuple(budget for pace, budget in paces if pace is worst) if worst is not Pace.FREE else ()
-    return Verdict(pace=worst, because=because)
+        return BudgetVerdict(pace=policy.without_data)
+    worst = max((pace for pace, _ in paces), key=list(RolloutPace).index)
+    because = tuple(budget for pace, budget in paces if pace is worst) if worst is not RolloutPace.FREE else ()
+    return BudgetVerdict(pace=worst, because=because)
 
 
 def parse(raw: object, source: str) -> Policy:
@@ -57,12 +57,12 @@ def parse(raw: object, source: str) -> Policy:
     )
     if slow < freeze:
         raise spec.wrong("slow_at", f"{slow:g} must not be below freeze_at, {freeze:g}")
-    return Policy(freeze_at=freeze, slow_at=slow, without_data=spec.choice("without_data", Pace))
+    return Policy(freeze_at=freeze, slow_at=slow, without_data=spec.choice("without_data", RolloutPace))
 
 
-def _pace(policy: Policy, budget: Budget) -> Pace:
+def _pace(policy: Policy, budget: Budget) -> RolloutPace:
     if budget.left_ratio is None:
         return policy.without_data
     if budget.left_ratio <= policy.freeze_at:
-        return Pace.FROZEN
-    return Pace.SLOW if budget.left_ratio <= policy.slow_at else Pace.FREE
+        return RolloutPace.FROZEN
+    return RolloutPace.SLOW if budget.left_ratio <= policy.slow_at else RolloutPace.FREE

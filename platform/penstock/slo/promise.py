@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.slo.recorded import OBJECTIVE, TIER, select
-from penstock.slo.windows import Pair
+from penstock.slo.windows import WindowPair
 
 
 class Measured(Protocol):
@@ -34,7 +34,7 @@ class Promise:
     def labels(self) -> dict[str, str]:
         return {TIER: self.tier, OBJECTIVE: self.objective}
 
-    def threshold(self, pair: Pair) -> float:
+    def threshold(self, pair: WindowPair) -> float:
         """Return the share of bad events above which this pair of windows fires."""
         return pair.factor(self.period_days) * self.budget_ratio
 

@@ -7,11 +7,11 @@ Without events there is no share: unknown is never 0.
 
 from penstock.slo import recorded
 from penstock.slo.promise import Promise
-from penstock.slo.rule import Recording
+from penstock.slo.rule import RecordingRule
 from penstock.slo.windows import Windows
 
 
-def of(promise: Promise, windows: Windows) -> list[Recording]:
+def of(promise: Promise, windows: Windows) -> list[RecordingRule]:
     """Return a promise's recording rules, each after those that it reads."""
     period = f"{promise.period_days}d"
     left = f"1 - {promise.series(recorded.error_ratio(period))} / {promise.series(recorded.BUDGET)}"
@@ -24,7 +24,7 @@ def of(promise: Promise, windows: Windows) -> list[Recording]:
     ]
 
 
-def _error_ratio(promise: Promise, window: str) -> Recording:
+def _error_ratio(promise: Promise, window: str) -> RecordingRule:
     bad, events = (_sum(promise.series(series), window) for series in (recorded.BAD_EVENTS, recorded.EVENTS))
     return _record(promise, recorded.error_ratio(window), f"{bad} / ({events} > 0)")
 
@@ -33,5 +33,5 @@ def _sum(series: str, window: str) -> str:
     return series if window == recorded.BASE_WINDOW else f"sum_over_time({series}[{window}])"
 
 
-def _record(promise: Promise, series: str, expr: str) -> Recording:
-    return Recording(record=series, expr=expr, labels=promise.labels)
+def _record(promise: Promise, series: str, expr: str) -> RecordingRule:
+    return RecordingRule(record=series, expr=expr, labels=promise.labels)

@@ -10,7 +10,7 @@ BOARD = "penstock-overview"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class RecordingRule:
     """A series that Prometheus computes from others."""
 
     record: str
@@ -55,7 +55,7 @@ class Group:
 
     name: str
     interval_s: int
-    rules: tuple[Recording | Alert, ...]
+    rules: tuple[RecordingRule | Alert, ...]
 
     def plain(self) -> dict[str, object]:
         return {"name": self.name, "interval": f"{self.interval_s}s", "rules": [rule.plain() for rule in self.rules]}

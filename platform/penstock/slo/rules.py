@@ -11,7 +11,7 @@ from penstock.domain.serving.slo import SloTier
 from penstock.slo import absent, burning, recorded, recording
 from penstock.slo.indicators import Unmeasurable, measure
 from penstock.slo.promise import Promise
-from penstock.slo.rule import Alert, Group, Recording
+from penstock.slo.rule import Alert, Group, RecordingRule
 from penstock.slo.windows import Windows
 
 UNWATCHED = Group(name="slo-unwatched", interval_s=recorded.INTERVAL_S, rules=(absent.nothing_measured(),))
@@ -57,7 +57,7 @@ def groups(promised: Iterable[Promise], windows: Windows, interval_s: int = reco
 
 def _group(promise: Promise, windows: Windows, interval_s: int) -> Group:
     _check(promise, windows)
-    rules: list[Recording | Alert] = [
+    rules: list[RecordingRule | Alert] = [
         *recording.of(promise, windows),
         *burning.of(promise, windows, interval_s),
         absent.of(promise),

@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class WindowPair:
     """A long and a short window in Prometheus' form, and the share of a budget that they may not spend."""
 
     severity: Severity
@@ -42,7 +42,7 @@ class Windows:
 
     periods_days: tuple[int, ...]
     least_bad_events: int
-    pairs: tuple[Pair, ...]
+    pairs: tuple[WindowPair, ...]
 
     @property
     def lengths(self) -> tuple[str, ...]:
@@ -67,12 +67,12 @@ def parse(raw: object, source: str) -> Windows:
     )
 
 
-def _pair(spec: SpecReader) -> Pair:
+def _pair(spec: SpecReader) -> WindowPair:
     spec.only(("severity", "long", "short", "budget_ratio"))
     long, short = (spec.matching(key, _DURATION, _EXPECTED) for key in ("long", "short"))
     if seconds(short) >= seconds(long):
         raise spec.wrong("short", f"{short} must be shorter than {long}")
-    return Pair(
+    return WindowPair(
         severity=spec.choice("severity", Severity),
         long=long,
         short=short,

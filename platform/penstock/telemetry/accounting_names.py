@@ -1,60 +1,60 @@
 """Metrics of limits, ledger and bills; part of the catalogue in ``names.py``."""
 
-from penstock.telemetry.definitions import Kind, Label, Metric
+from penstock.telemetry.definitions import Label, Metric, MetricKind
 
 LIMITS_REACH = Metric(
     name="penstock_limits_reach",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 for the source of limit decisions: shared (the store), alone (this gateway's part), returning (both).",
     labels=(Label.STATE,),
 )
 LIMITS_GATEWAYS = Metric(
     name="penstock_limits_gateways",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Gateways that share the limits, as this one knows; without the store it gives 1 / this of each limit.",
 )
 LIMITS_ALONE = Metric(
     name="penstock_limits_alone",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Limit decisions without the shared store, by policy: closed, share, open.",
     labels=(Label.REASON,),
 )
 RESERVATIONS_OVERDUE = Metric(
     name="penstock_reservations_overdue",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Reservations that are still held a minute after the deadline of their request.",
 )
 LEDGER_DELIVERED_AT = Metric(
     name="penstock_ledger_delivered_timestamp_seconds",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Last time that this gateway had delivered all ledger rows, in Unix seconds.",
 )
 LEDGER_ROWS_REFUSED = Metric(
     name="penstock_ledger_rows_refused",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Rows that the ledger refused as invalid; they are set aside in the spool folder.",
 )
 USAGE_DIFFERS = Metric(
     name="penstock_usage_differs",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Answers whose engine reported another usage than the gate counted; the gate's count is billed.",
     labels=(Label.API,),
 )
 EMPTY_BILLS = Metric(
     name="penstock_empty_bills",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Complete answers that were billed no token.",
     labels=(Label.API,),
 )
 GUESSED_BILLS = Metric(
     name="penstock_guessed_bills",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests billed by the gateway's own estimate because their worker could not be asked.",
     labels=(Label.OUTCOME,),
 )
 CAPPED_BILLS = Metric(
     name="penstock_capped_bills",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests whose worker reported more tokens than they could use; the bill is capped at their upper bound.",
     labels=(Label.API,),
 )

@@ -1,41 +1,41 @@
 """Metrics of adapters on workers; part of the catalogue in ``names.py``."""
 
-from penstock.telemetry.definitions import LATENCY_S, Kind, Label, Metric
+from penstock.telemetry.definitions import LATENCY_S, Label, Metric, MetricKind
 
 ADAPTER_LOADS = Metric(
     name="penstock_adapter_loads",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Loads of adapters into an engine, by how they ended: ready, refused, gave_up.",
     labels=(Label.VERSION, Label.OUTCOME),
 )
 ADAPTER_EVICTIONS = Metric(
     name="penstock_adapter_evictions",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Adapters evicted from an engine's memory for others.",
     labels=(Label.VERSION,),
 )
 ADAPTER_LOAD_SECONDS = Metric(
     name="penstock_adapter_load_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time from an adapter's first waiting request to ready: fetched, verified, loaded, golden prompts answered.",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )
 ADAPTERS_RESIDENT = Metric(
     name="penstock_adapters_resident",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Adapters loaded in an engine that passed their golden prompts.",
     labels=(Label.VERSION,),
 )
 ADAPTER_SWAPS = Metric(
     name="penstock_adapter_swaps",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Adapters that got a slot of the engine's batch.",
     labels=(Label.VERSION,),
 )
 ADAPTERS_WAITING = Metric(
     name="penstock_adapters_waiting",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Adapters that requests wait for in the worker's queue: to be loaded, or for a slot.",
     labels=(Label.VERSION,),
 )

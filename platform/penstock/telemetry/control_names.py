@@ -1,80 +1,80 @@
 """Metrics of the controller, its pool and certificates; part of the catalogue in ``names.py``."""
 
-from penstock.telemetry.definitions import LATENCY_S, Kind, Label, Metric
+from penstock.telemetry.definitions import LATENCY_S, Label, Metric, MetricKind
 
 WAKE_S = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 TICK_SECONDS = Metric(
     name="penstock_control_tick_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time of one control tick.",
     buckets=LATENCY_S,
 )
 TICK_FAILURES = Metric(
     name="penstock_control_tick_failures",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Control ticks that failed and changed nothing.",
 )
 IS_LEADER = Metric(
     name="penstock_control_leader",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 in the controller that leads.",
 )
 WORKERS = Metric(
     name="penstock_workers",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Workers by version and state, as the controller sees them.",
     labels=(Label.VERSION, Label.STATE),
 )
 WORKERS_WANTED = Metric(
     name="penstock_workers_wanted",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Deployed number of workers by version; in a cluster the minimum.",
     labels=(Label.VERSION,),
 )
 WORKER_ENDS = Metric(
     name="penstock_worker_ends",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Workers that ended, by reason: drained, notice, wrong_answers, refused, gave_up, fault, lost (went silent).",
     labels=(Label.VERSION, Label.REASON),
 )
 TABLES_PUBLISHED = Metric(
     name="penstock_routing_tables_published",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Routing tables published.",
 )
 ROLLOUTS = Metric(
     name="penstock_rollouts",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 for the state of an alias's rollout: running, held or frozen; absent without a rollout.",
     labels=(Label.MODEL, Label.STATE),
 )
 ROLLOUT_SHARE_RATIO = Metric(
     name="penstock_rollout_share_ratio",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="The candidate's weight in its alias, from 0 to 1; its share of tokens may differ.",
     labels=(Label.MODEL,),
 )
 JUDGE_UNFIT = Metric(
     name="penstock_rollout_judge_unfit",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 if the incumbent's own workers differ by more than the tolerance, so that times are not judged.",
     labels=(Label.MODEL,),
 )
 ROLLOUT_UNDO_PROPOSED = Metric(
     name="penstock_rollout_undo_proposed",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 if automation would undo a promotion that a person made; it only proposes that.",
     labels=(Label.MODEL,),
 )
 ROLLOUT_ENDS = Metric(
     name="penstock_rollout_ends",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Rollouts that ended, by alias and how: done or aborted.",
     labels=(Label.MODEL, Label.STATE),
 )
 BUDGET_USED_RATIO = Metric(
     name="penstock_budget_used_ratio",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Share of a budget that is spent: the fullest fifty by scope, the fullest of all others as other.",
     labels=(Label.SCOPE, Label.WINDOW),
 )
@@ -82,47 +82,47 @@ BUDGET_USED_RATIO = Metric(
 # -- every process that speaks TLS --------------------------------------------------
 CERTIFICATE_STARTS_AT = Metric(
     name="penstock_certificate_starts_timestamp_seconds",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Begin of the validity of this process's certificate, in Unix seconds.",
     labels=(Label.ROLE,),
 )
 CERTIFICATE_ENDS_AT = Metric(
     name="penstock_certificate_ends_timestamp_seconds",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="End of the certificate's validity, in Unix seconds.",
     labels=(Label.ROLE,),
 )
 POOL_LIMIT_BYTES = Metric(
     name="penstock_pool_limit_bytes",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Size of the memory pool for engines; 0 without a pool, and in controllers that do not lead.",
 )
 POOL_HELD_BYTES = Metric(
     name="penstock_pool_held_bytes",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Bytes of the pool held by awake and waking workers, by their manifests.",
 )
 POOL_SWAPS = Metric(
     name="penstock_pool_swaps",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Workers put to sleep, by cause: requests_held, never_sleeps, workers_missing, pool_bytes.",
     labels=(Label.REASON,),
 )
 POOL_WAIT_SECONDS = Metric(
     name="penstock_pool_wait_seconds",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Longest current wait for a sleeping version, in seconds; 0 if none is waited for.",
 )
 WAKE_SECONDS = Metric(
     name="penstock_wake_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time from the wake order to a worker that has answered its golden prompts.",
     labels=(Label.VERSION,),
     buckets=WAKE_S,
 )
 WAKE_FAILURES = Metric(
     name="penstock_wake_failures",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Wakes that failed, or were slow: over three times the previous wake plus 5 s.",
     labels=(Label.VERSION, Label.REASON),
 )

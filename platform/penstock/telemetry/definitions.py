@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """Prometheus metric types."""
 
     COUNTER = "counter"
@@ -44,7 +44,7 @@ class Metric:
     """One metric: name without ``_total`` (the client adds it to counters), help text, labels, buckets."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[Label, ...] = ()
     buckets: tuple[float, ...] = ()

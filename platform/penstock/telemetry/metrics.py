@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from penstock.telemetry.definitions import Kind, Label, Metric
+from penstock.telemetry.definitions import Label, Metric, MetricKind
 from penstock.telemetry.names import CATALOGUE
 from penstock.telemetry.series import STARTED
 
@@ -42,9 +42,9 @@ class Metrics:
 
     def _make(self, metric: Metric) -> Counter | Gauge | Histogram:
         labels = tuple(str(label) for label in metric.labels)
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             return Histogram(metric.name, metric.help, labels, buckets=metric.buckets, registry=self.registry)
-        kind = Counter if metric.kind is Kind.COUNTER else Gauge
+        kind = Counter if metric.kind is MetricKind.COUNTER else Gauge
         return kind(metric.name, metric.help, labels, registry=self.registry)
 
     def tell_start(self) -> None:

@@ -8,234 +8,234 @@ from penstock.telemetry.accounting_names import *  # noqa: F403
 from penstock.telemetry.adapter_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
-from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, WAIT_S, Kind, Label, Metric
+from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, WAIT_S, Label, Metric, MetricKind
 from penstock.telemetry.rollout_names import *  # noqa: F403
 
 # -- gateway -----------------------------------------------------------------------
 REQUESTS = Metric(
     name="penstock_requests",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Finished requests by outcome; each outcome is exported from a tenant's first request on.",
     labels=(Label.API, Label.MODEL, Label.TENANT, Label.OUTCOME),
 )
 REFUSALS = Metric(
     name="penstock_refusals",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests answered with an error, by code; each code is exported from the start.",
     labels=(Label.CODE,),
 )
 EARLY_REFUSALS = Metric(
     name="penstock_early_refusals",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests refused, or dropped by their client, before their body was read, by tenant and outcome.",
     labels=(Label.TENANT, Label.OUTCOME),
 )
 IN_FLIGHT = Metric(
     name="penstock_requests_in_flight",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Requests between admission and settlement.",
     labels=(Label.MODEL,),
 )
 STAGE_SECONDS = Metric(
     name="penstock_stage_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time a request spent in each stage.",
     labels=(Label.STAGE, Label.MODEL),
     buckets=LATENCY_S,
 )
 REQUEST_SECONDS = Metric(
     name="penstock_request_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time from the arrival of the whole request to the last byte, of served requests.",
     labels=(Label.API, Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
 )
 TTFT_SECONDS = Metric(
     name="penstock_ttft_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time from the arrival of the whole request to the first token, of streams.",
     labels=(Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
 )
 ITL_SECONDS = Metric(
     name="penstock_itl_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time between tokens of a stream, as the gateway sees them.",
     labels=(Label.MODEL, Label.TIER),
     buckets=ITL_S,
 )
 PROMPT_TOKENS = Metric(
     name="penstock_prompt_tokens",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Prompt tokens of settled requests.",
     labels=(Label.MODEL, Label.TENANT),
 )
 CACHED_TOKENS = Metric(
     name="penstock_cached_tokens",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Prompt tokens that the engine found in its prefix cache.",
     labels=(Label.MODEL, Label.TENANT),
 )
 OUTPUT_TOKENS = Metric(
     name="penstock_output_tokens",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Output tokens of settled requests.",
     labels=(Label.MODEL, Label.TENANT),
 )
 RETRIES = Metric(
     name="penstock_retries",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests retried at another worker, by reason.",
     labels=(Label.REASON,),
 )
 CONTINUATIONS = Metric(
     name="penstock_stream_continuations",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Streams whose worker was lost after a token, by outcome (continued, failed, refused) and reason.",
     labels=(Label.OUTCOME, Label.REASON),
 )
 EJECTIONS = Metric(
     name="penstock_ejections",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Times a gateway stopped sending to a worker, on the evidence of its own probes or of several tenants.",
     labels=(Label.VERSION,),
 )
 SUSPICIONS = Metric(
     name="penstock_worker_suspicions",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Failed attempts by reason, and whether they count against the worker or the caller (ADR 0043).",
     labels=(Label.REASON, Label.STATE),
 )
 PROBES = Metric(
     name="penstock_worker_probes",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="The platform's own probes of workers, by reason and finding.",
     labels=(Label.REASON, Label.OUTCOME),
 )
 DEGRADED = Metric(
     name="penstock_degraded",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests degraded instead of refused, by the kind of degradation and the model that served.",
     labels=(Label.MODEL, Label.REASON),
 )
 PRESSURE = Metric(
     name="penstock_version_pressure",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 while a gateway sees a version under pressure: tenants that opted in get degraded answers.",
     labels=(Label.VERSION,),
 )
 HELD_REQUESTS = Metric(
     name="penstock_held_requests",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Requests held at a gateway for a sleeping version.",
 )
 HOLDS = Metric(
     name="penstock_holds",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Held requests by their end: woken, late, left, full, displaced, away, crowded_out.",
     labels=(Label.MODEL, Label.OUTCOME),
 )
 BREAKERS_OPEN = Metric(
     name="penstock_breakers_open",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Open circuit breakers of a gateway, by level: worker, zone, version.",
     labels=(Label.LEVEL,),
 )
 BREAKER_CHANGES = Metric(
     name="penstock_breaker_changes",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Circuit breakers that opened or closed, by level: worker, zone, version.",
     labels=(Label.LEVEL, Label.STATE),
 )
 HEARTBEATS = Metric(
     name="penstock_stream_heartbeats",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Heartbeat comments sent on silent streams.",
 )
 PREFIX_ROUTED = Metric(
     name="penstock_prefix_blocks",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Prompt blocks routed, by whether the chosen worker probably has them in its prefix cache.",
     labels=(Label.MODEL, Label.STATE),
 )
 TABLE_NUMBER = Metric(
     name="penstock_routing_table_number",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="The routing table in use.",
 )
 TABLE_AGE_SECONDS = Metric(
     name="penstock_routing_table_age_seconds",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Seconds since the source last confirmed the table in use.",
 )
 TABLES_REFUSED = Metric(
     name="penstock_routing_tables_refused",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Routing tables refused as invalid.",
 )
 BACKGROUND_FAILURES = Metric(
     name="penstock_background_failures",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Failures of a gateway's background tasks, by name; loops are restarted.",
     labels=(Label.TASK,),
 )
 LOOP_LAG_SECONDS = Metric(
     name="penstock_loop_lag_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Lag of the event loop's timers.",
     buckets=LATENCY_S,
 )
 IDEMPOTENT_REQUESTS = Metric(
     name="penstock_idempotent_requests",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests with an idempotency key: first, replayed, joined one in flight, or conflicting with another body.",
     labels=(Label.STATE,),
 )
 TIER_REQUESTS = Metric(
     name="penstock_tier_requests",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Finished requests by tier and outcome; each outcome is exported from the start.",
     labels=(Label.TIER, Label.OUTCOME),
 )
 TIER_STREAMS = Metric(
     name="penstock_tier_streams",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Started streams by tier and outcome; each outcome is exported from the start.",
     labels=(Label.TIER, Label.OUTCOME),
 )
 TENANT_WEIGHT = Metric(
     name="penstock_tenant_weight",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="A tenant's weight in fair queueing, of its last request; under a shared label the last tenant's.",
     labels=(Label.TENANT,),
 )
 BILLED_DOLLARS = Metric(
     name="penstock_billed_dollars",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Cost of settled requests to their tenants, in US dollars.",
     labels=(Label.MODEL, Label.TENANT),
 )
 LOOP_SECONDS = Metric(
     name="penstock_loop_seconds",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Time of the event loop's thread: computing, or starved (ready to compute, without a core).",
     labels=(Label.STATE,),
 )
 READER_PAUSED_SECONDS = Metric(
     name="penstock_reader_paused_seconds",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Time that answers waited for clients that did not read them.",
 )
 TENANT_QUEUE_SECONDS = Metric(
     name="penstock_tenant_queue_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Wait of a tenant's requests in workers' queues.",
     labels=(Label.TENANT,),
     buckets=WAIT_S,
 )
 ZONE_TTFT_SECONDS = Metric(
     name="penstock_zone_ttft_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="penstock_ttft_seconds by the zone of the worker that answers; absent if workers name no zone.",
     labels=(Label.ZONE,),
     buckets=LATENCY_S,
@@ -243,155 +243,155 @@ ZONE_TTFT_SECONDS = Metric(
 
 RECORDS_LOST = Metric(
     name="penstock_records_lost",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Request records that could not be written to the gateway's disk; `penstock explain` lacks them.",
 )
 
 # -- worker ------------------------------------------------------------------------
 WORKER_STATE = Metric(
     name="penstock_worker_state",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 for the state the worker is in.",
     labels=(Label.VERSION, Label.STATE),
 )
 PHASE_SECONDS = Metric(
     name="penstock_worker_phase_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time spent in each phase of a worker's start.",
     labels=(Label.VERSION, Label.PHASE),
     buckets=PHASE_S,
 )
 ENGINE_RESTARTS = Metric(
     name="penstock_engine_restarts",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Engine restarts by cause: crash, hang, out_of_memory.",
     labels=(Label.VERSION, Label.REASON),
 )
 PROBE_SECONDS = Metric(
     name="penstock_engine_probe_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time of the one-token heartbeat of the engine.",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )
 QUEUED_TOKENS = Metric(
     name="penstock_queued_tokens",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Tokens of work accepted by the worker and not yet done.",
     labels=(Label.VERSION,),
 )
 ENGINE_RUNNING = Metric(
     name="penstock_engine_running_requests",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Requests in the engine's batch.",
     labels=(Label.VERSION,),
 )
 ENGINE_WAITING = Metric(
     name="penstock_engine_waiting_requests",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Requests waiting inside the engine; normally few.",
     labels=(Label.VERSION,),
 )
 KV_USED_RATIO = Metric(
     name="penstock_kv_used_ratio",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Share of KV blocks in use.",
     labels=(Label.VERSION,),
 )
 PREFIX_QUERIED_TOKENS = Metric(
     name="penstock_prefix_queried_tokens",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Prompt tokens looked up in the engine's prefix cache.",
     labels=(Label.VERSION,),
 )
 PREFIX_HIT_TOKENS = Metric(
     name="penstock_prefix_hit_tokens",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Prompt tokens found in the engine's prefix cache.",
     labels=(Label.VERSION,),
 )
 PREEMPTIONS = Metric(
     name="penstock_engine_preemptions",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Running requests that the engine preempted for lack of KV blocks.",
     labels=(Label.VERSION,),
 )
 ABORTS = Metric(
     name="penstock_engine_aborts",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests aborted in the engine because their client has left.",
     labels=(Label.VERSION,),
 )
 TOKENS_AFTER_DISCONNECT = Metric(
     name="penstock_tokens_after_disconnect",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Tokens that the engine produced after the client had left.",
     labels=(Label.VERSION,),
 )
 GATE_REFUSALS = Metric(
     name="penstock_gate_refusals",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests refused by the worker's gate, by reason: draining, forged ticket, late.",
     labels=(Label.VERSION, Label.REASON),
 )
 DOOR_WAITING = Metric(
     name="penstock_door_waiting_requests",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Requests in the worker's queue, waiting for a slot in the engine.",
     labels=(Label.VERSION,),
 )
 DOOR_SHED = Metric(
     name="penstock_door_shed",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Requests refused by a worker's queue: late, overloaded, tenant_queue, evicted, draining, adapter.",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(
     name="penstock_door_saturation",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Saturation of the engine by the queue's count of slots or KV blocks; 1 means full.",
     labels=(Label.VERSION,),
 )
 DOOR_STANDING_BACK = Metric(
     name="penstock_door_standing_back",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1 while a flooding tenant's next prompt is delayed for a tenant expected back; averaged, the share of time.",
     labels=(Label.VERSION,),
 )
 GATE_SECONDS = Metric(
     name="penstock_gate_seconds",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Time of a request at the worker: in its queue, in prefill until the first bytes, in decode after them.",
     labels=(Label.VERSION, Label.STAGE),
     buckets=LATENCY_S,
 )
 WORKER_INFO = Metric(
     name="penstock_worker_info",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="1, with the worker, version and zone of this metrics page.",
     labels=(Label.VERSION, Label.WORKER, Label.ZONE),
 )
 WORKER_DEVICES = Metric(
     name="penstock_worker_devices",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Devices that the worker's engine computes on: GPUs, or its CPU as one.",
     labels=(Label.VERSION, Label.DEVICE),
 )
 ENGINE_SLOTS = Metric(
     name="penstock_engine_slots",
-    kind=Kind.GAUGE,
+    kind=MetricKind.GAUGE,
     help="Size of the engine's batch, in sequences.",
     labels=(Label.VERSION,),
 )
 ENGINE_STEPS = Metric(
     name="penstock_engine_steps",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Steps of the engine: each computes one token of every running request, or a piece of a prompt.",
     labels=(Label.VERSION,),
 )
 ENGINE_STEP_TOKENS = Metric(
     name="penstock_engine_step_tokens",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Tokens that those steps computed, of prompts and of answers.",
     labels=(Label.VERSION,),
 )

@@ -18,15 +18,15 @@ BEFORE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class KeyPair:
     certificate: str
     key: str
 
     def __repr__(self) -> str:
-        return "Pair(…)"
+        return "KeyPair(…)"
 
 
-def make(name: str, *, now: float, days: float) -> Pair:
+def make(name: str, *, now: float, days: float) -> KeyPair:
     """Return a new authority that signs for processes and for no other authority."""
     key, subject = ec.generate_private_key(ec.SECP256R1()), _name(name)
     begun = _begun(subject, subject, key, now, days)
@@ -35,7 +35,7 @@ def make(name: str, *, now: float, days: float) -> Pair:
     return _pair(begun.sign(key, hashes.SHA256()), key)
 
 
-def issue(authority: Pair, who: Identity, *, now: float, days: float) -> Pair:
+def issue(authority: KeyPair, who: Identity, *, now: float, days: float) -> KeyPair:
     """Return a certificate for an identity, valid for clients and servers."""
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
     signer = serialization.load_pem_private_key(authority.key.encode(), password=None)
@@ -86,7 +86,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
+def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
     encoding = serialization.Encoding.PEM
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Pair(certificate=certificate.public_bytes(encoding).decode(), key=private.decode())
+    return KeyPair(certificate=certificate.public_bytes(encoding).decode(), key=private.decode())

@@ -15,8 +15,8 @@ strength: the evidence for the verdict; 1.00 decides. requests: the candidate's 
 mean rank: 0.50 is as fast, or as dear, as the incumbent's requests of about the same prompt and load, 1.00 is worse
 than all of them. Times may be a tenth more, so equals are below 0.50. Prices are as if nothing were cached; a copy's is
 held against its original's: 0.50 within 2 %, 0.74 up to a quarter dearer.
-without company: no request of the incumbent was like it. The incumbent's figures are those of the last five minutes, or
-of less if the controller began later: it reads two minutes back.
+without any to compare with: no request of the incumbent was like it. The incumbent's figures are those of the last five
+minutes, or of less if the controller began later: it reads two minutes back.
 bad, refused: once for a user in ten seconds; bad are also those that the incumbent had while the candidate was dead.
 more needed: requests still missing before there may be a proof, however strong the evidence is.
 """.strip().splitlines()

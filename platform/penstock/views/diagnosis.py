@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from penstock.diagnosis.evidence import AnyOf, Check, Evidence, Judgement, Remedy, Unit
 from penstock.diagnosis.recording import Recording
-from penstock.diagnosis.snapshot import EngineFigures, Kept, Snapshot, StageTime
-from penstock.diagnosis.verdict import Finding, Verdict, Word
+from penstock.diagnosis.snapshot import EngineFigures, KeptPromise, Snapshot, StageTime
+from penstock.diagnosis.verdict import Diagnosis, Finding, Word
 from penstock.explain.words import seconds
 from penstock.views.elements import Line, Style, line
 
@@ -18,7 +18,7 @@ _HEADS = {
 _MARKS = {True: ("✓", Style.GOOD), False: ("✗", Style.BAD), None: ("?", Style.UNSURE)}
 
 
-def lines(verdict: Verdict, snapshot: Snapshot, recording: Recording) -> Iterator[Line]:
+def lines(verdict: Diagnosis, snapshot: Snapshot, recording: Recording) -> Iterator[Line]:
     asked = "unknown" if snapshot.requests is None else f"{snapshot.requests:.0f}"
     yield line(("Diagnosis", Style.STRONG), f" of {recording.says}: {asked} requests")
     yield line()
@@ -57,7 +57,7 @@ def _engines(engines: tuple[EngineFigures, ...]) -> Iterator[Line]:
         yield line()
 
 
-def _found(verdict: Verdict) -> Iterator[Line]:
+def _found(verdict: Diagnosis) -> Iterator[Line]:
     if verdict.word is not Word.BOTTLENECK:
         yield _HEADS[verdict.word]
         yield line()
@@ -98,7 +98,7 @@ def _check(check: Check, indent: str) -> Line:
     return line(indent, _MARKS[check.holds], f" {check.says}: {_compared(check)}  ", (check.metric, Style.MUTED))
 
 
-def _others(verdict: Verdict) -> Iterator[Line]:
+def _others(verdict: Diagnosis) -> Iterator[Line]:
     if verdict.ruled_out:
         yield line(("Ruled out", Style.STRONG))
     for judgement in verdict.ruled_out:
@@ -129,12 +129,12 @@ def _compared(check: Check) -> str:
     return f"{_amount(check.value, check.unit)} (needs {check.sense} {_amount(check.limit, check.unit)})"
 
 
-def _promise(kept: Kept) -> str:
+def _promise(kept: KeptPromise) -> str:
     within = f" within {seconds(kept.within_s)}" if kept.within_s else ""
     return f"{kept.tier} {kept.indicator}: {kept.promised_ratio * 100:.4g} %{within}"
 
 
-def _was_kept(kept: Kept) -> str:
+def _was_kept(kept: KeptPromise) -> str:
     if kept.good_ratio is None:
         return f"unknown ({kept.events:.0f} events)"
     return f"{kept.good_ratio * 100:.4g} %{' MISSED' if kept.is_missed else ''}"

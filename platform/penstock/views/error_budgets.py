@@ -5,12 +5,12 @@ from dataclasses import asdict
 
 from penstock.slo.budget import SHOWN, Budget
 from penstock.slo.budgets import ErrorBudgets
-from penstock.slo.policy import Verdict
+from penstock.slo.policy import BudgetVerdict
 from penstock.slo.windows import DAY_S
 from penstock.views.elements import Shown, line, listing
 
 
-def shown(found: ErrorBudgets, verdict: Verdict) -> Iterator[Shown]:
+def shown(found: ErrorBudgets, verdict: BudgetVerdict) -> Iterator[Shown]:
     """Return the budgets, and the pace of rollouts that follows."""
     columns = ("tier", "objective", "promised", "left", *(f"burn {window}" for window in SHOWN), "forecast")
     rows = [
@@ -28,7 +28,7 @@ def shown(found: ErrorBudgets, verdict: Verdict) -> Iterator[Shown]:
     yield from map(line, (_rollouts(verdict), *_unheeded(found), *found.notes, *_unserved(found)))
 
 
-def _rollouts(verdict: Verdict) -> str:
+def _rollouts(verdict: BudgetVerdict) -> str:
     """Return the pace of rollouts, and the budgets that decide it."""
     because = [f"{one.tier}.{one.objective} ({_why(one)})" for one in verdict.because]
     return f"rollouts: {verdict.pace}{': ' if because else ''}{', '.join(because)}"
@@ -76,7 +76,7 @@ def _forecast(budget: Budget) -> str:
     return f"spent in {seconds / DAY_S:.1f} days" if seconds else "spent already"
 
 
-def plain(found: ErrorBudgets, verdict: Verdict) -> dict[str, object]:
+def plain(found: ErrorBudgets, verdict: BudgetVerdict) -> dict[str, object]:
     """Return the same for programs; null is unknown."""
     return {
         "source": found.source,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.kubernetes.client import connected
-from penstock.connectors.kubernetes.writer import Pace
+from penstock.connectors.kubernetes.writer import WriteIntervals
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan, Served
 from penstock.domain.ids import VersionId, WorkerId
@@ -233,7 +233,7 @@ async def test_a_long_list_is_read_whole(kube_server: KubeApi, tmp_path: Path) -
 
 async def test_who_leads_no_more_writes_no_more(kube_server: KubeApi, tmp_path: Path) -> None:
     """A plan counts for a moment: of two controllers only the one that plans writes, and it stops when it stops."""
-    async with following(tmp_path) as leader, following(tmp_path, Pace(fresh_s=0.1, resync_s=0.01)) as other:
+    async with following(tmp_path) as leader, following(tmp_path, WriteIntervals(fresh_s=0.1, resync_s=0.01)) as other:
         await standing(leader, kube_server)
         kube_server.fault = Fault(status=500, verbs=frozenset({"patch", "delete"}))
         await other.apply(WITHDRAWN)
@@ -248,7 +248,7 @@ async def test_who_leads_no_more_writes_no_more(kube_server: KubeApi, tmp_path: 
 async def test_a_plan_grows_old_while_it_is_done(kube_server: KubeApi, tmp_path: Path) -> None:
     """A leader with an outdated plan, at a slow kube_server, ends with its present call."""
     kube_server.delay_s = 0.2
-    async with following(tmp_path, Pace(fresh_s=0.1)) as fleet:
+    async with following(tmp_path, WriteIntervals(fresh_s=0.1)) as fleet:
         await until(fleet, FleetPlan(), lambda view: view.is_known)
         await fleet.apply(SERVED)
         await asyncio.sleep(0.8)

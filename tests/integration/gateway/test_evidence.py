@@ -15,7 +15,7 @@ from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.control.rollout.comparisons import Comparisons
-from penstock.control.rollout.evidence import Evidence
+from penstock.control.rollout.evidence import EvidenceReader
 from penstock.domain.fleet.table import Route, Share
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models.model import Tier
@@ -94,7 +94,7 @@ class Reader:
         return found
 
 
-async def play(town: Site, evidence: Evidence, reader: Reader) -> int:
+async def play(town: Site, evidence: EvidenceReader, reader: Reader) -> int:
     """Ask until the judge has found something, and return how often; what is told last is read, too."""
     sent, loop = 0, asyncio.get_running_loop()
     ends_at = loop.time() + patient(60.0)
@@ -115,7 +115,7 @@ async def test_a_slow_version_is_found_and_no_token_is_missed(town: Site) -> Non
     route = Route(alias=Alias("toy"), shares=(Share(version=OLD, weight=5001), Share(version=NEW, weight=4999)))
     reader.comparisons.follow([route], {OLD: Tier.CHAT, NEW: Tier.CHAT})
     async with Database(town.postgres.dsn, max_connections=1) as database:
-        evidence = Evidence(PostgresArms(database), reader.take)
+        evidence = EvidenceReader(PostgresArms(database), reader.take)
         sent = await play(town, evidence, reader)
     assert (reader.judgement.verdict, reader.judgement.findings[0].metric) == (Verdict.ABORT, Metric.TTFT)
     assert evidence.left_out == 0

@@ -48,7 +48,7 @@ def test_what_vllm_said_is_read_as_its_callers_read_it(client: OpenAI, form: str
     chat = client.chat.completions.with_raw_response.create(**asked, stream=is_stream)
     body = chat.http_response.read()
     if is_stream:
-        kept = comparable.Kept()
+        kept = comparable.KeptEvents()
         take = kept.over(lambda events: (len(events), events))
         for at in range(0, len(body), 700):
             take(body[at : at + 700])

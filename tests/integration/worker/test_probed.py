@@ -20,7 +20,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Task
 from penstock.domain.tenancy.keys import worker_secret
-from penstock.gateway.dispatch import Breakers, Evidence, Prober, ProberSettings
+from penstock.gateway.dispatch import Breakers, FailureEvidence, Prober, ProberSettings
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.gateways.breakers import origin
@@ -53,7 +53,7 @@ async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
         clock=clock,
         metrics=metrics,
     )
-    breakers.failed(entry.id, Evidence.ANSWERED, origin(), clock.monotonic())
+    breakers.failed(entry.id, FailureEvidence.ANSWERED, origin(), clock.monotonic())
     running, counted = asyncio.create_task(prober.run()), metrics.counter(names.PROBES)
     try:
         async with asyncio.timeout(30):

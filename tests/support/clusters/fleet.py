@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.kubernetes.client import Patience, connected
+from penstock.connectors.kubernetes.client import ClientTimeouts, connected
 from penstock.connectors.kubernetes.fleet import KubernetesFleet
 from penstock.connectors.kubernetes.kinds import RIGHTS
 from penstock.connectors.kubernetes.pools import read
-from penstock.connectors.kubernetes.writer import Pace
+from penstock.connectors.kubernetes.writer import WriteIntervals
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.versions import FleetPlan, FleetView, Served
 from penstock.domain.ids import VersionId
@@ -22,7 +22,7 @@ from tests.support.patience import patient
 VERSION = VersionId("tiny@0123456789ab")
 SERVED = FleetPlan(served=(Served(version=VERSION, least=1),))
 WITHDRAWN = FleetPlan(served=(), withdrawn=(VERSION,))
-PACE = Pace(fresh_s=5.0, resync_s=0.3, held_s=0.2)
+PACE = WriteIntervals(fresh_s=5.0, resync_s=0.3, held_s=0.2)
 RIGHTS_BY_PLURAL = {kind.plural: verbs for kind, verbs in RIGHTS.items()}
 
 
@@ -38,8 +38,8 @@ def kube_server(tmp_path: Path) -> Iterator[KubeApi]:
 
 
 @asynccontextmanager
-async def following(home: Path, pace: Pace = PACE) -> AsyncIterator[KubernetesFleet]:
-    patience = Patience(connect_s=0.5, answer_s=0.5, watch_s=1, late_s=0.5)
+async def following(home: Path, pace: WriteIntervals = PACE) -> AsyncIterator[KubernetesFleet]:
+    patience = ClientTimeouts(connect_s=0.5, answer_s=0.5, watch_s=1, late_s=0.5)
     async with connected(str(home / "kubeconfig"), pools.NAMESPACE, patience) as api:
         fleet = KubernetesFleet(api, read(home / "pools.json"), SystemClock(), pace, first_wait_s=0.05)
         async with fleet.following():

@@ -30,7 +30,7 @@ from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.control.runtime import Pace, Parts, Runtime, Shown
+from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView, Running
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
@@ -93,11 +93,11 @@ class Room:
         self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
         self.metrics = Metrics()
-        shown = Shown(self.metrics, pool_bytes)
-        self.heartbeats, self.demand = Heartbeats(self.leases, clock, hears=shown.hears), Demand(clock, shown.news.set)
+        self.signals = Signals(self.metrics, pool_bytes=pool_bytes)
+        self.heartbeats = Heartbeats(self.leases, clock, listeners=self.signals.listeners)
+        self.demand = Demand(clock, on_news=self.signals.news.set)
         self.host = PaperHost(clock)
-        self.orders = Orders(self.host)
-        self.leadings = 0
+        self.orders, self.leadings = Orders(self.host), 0
         self.decisions = Decisions(MemoryDecisions())
         self.rules, self.rollouts = Registry(self.registry, pool_bytes=pool_bytes), MemoryRollouts(self.registry)
         self.comparisons = Comparisons(slos.gates)
@@ -110,8 +110,8 @@ class Room:
             demand=self.demand,
             orders=self.orders,
             metrics=self.metrics,
-            pace=Pace(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
-            shown=shown,
+            pace=LoopIntervals(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
+            signals=self.signals,
         )
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(

@@ -20,7 +20,7 @@ from penstock.packaging.measured import measured
 from penstock.packaging.packing import Publishing, describe, publish
 from penstock.packaging.push import register
 from penstock.tls import authority
-from penstock.tls.authority import Pair
+from penstock.tls.authority import KeyPair
 from penstock.tls.identity import Identity, Role
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
@@ -173,7 +173,9 @@ def wrong_version_withdrawn(stage: Stage) -> None:
 def certificate_forgotten(stage: Stage) -> None:
     """Give the gateway a certificate of a day that has an hour to go."""
     files = of_home(stage.settings.paths, Role.GATEWAY)
-    pair = Pair(certificate=files.authorities.read_text(), key=(stage.platform.home / "tls/authority.key").read_text())
+    pair = KeyPair(
+        certificate=files.authorities.read_text(), key=(stage.platform.home / "tls/authority.key").read_text()
+    )
     who = Identity(trust_domain="penstock", role=Role.GATEWAY)
     issued = authority.issue(pair, who, now=time.time() - DAY_S + 3600, days=1)
     for file, text in ((files.key, issued.key), (files.certificate, issued.certificate)):

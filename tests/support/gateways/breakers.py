@@ -12,26 +12,26 @@ from penstock.gateway.dispatch import (
     BreakerSettings,
     Change,
     CircuitSettings,
-    Evidence,
-    Finding,
+    FailureEvidence,
     Level,
     Origin,
     Probe,
+    ProbeResult,
     Shape,
 )
 from tests.support.samples.calls import VERSION
 
 STEADY = BreakerSettings(circuit=CircuitSettings(open_s=1.0, most_open_s=8.0, jitter_ratio=0.0))
 OTHER = VersionId("other@0123456789ab")
-Find = Callable[[WorkerId], Finding]
+Find = Callable[[WorkerId], ProbeResult]
 
 
 def origin(tenant: str = "acme", shape: str = "chat") -> Origin:
     return Origin(TenantId(tenant), Shape(shape))
 
 
-def all_pass(_: WorkerId) -> Finding:
-    return Finding.PASSED
+def all_pass(_: WorkerId) -> ProbeResult:
+    return ProbeResult.PASSED
 
 
 def version(
@@ -63,10 +63,14 @@ class Room:
     def lose(self, prefix: str, now: float = 0.0) -> None:
         """Refuse a connection at each of these."""
         for worker in self.of(prefix):
-            self.fail(worker, now, Evidence.CLOSED)
+            self.fail(worker, now, FailureEvidence.CLOSED)
 
     def fail(
-        self, worker: WorkerId, now: float, evidence: Evidence = Evidence.ANSWERED, who: Origin | None = None
+        self,
+        worker: WorkerId,
+        now: float,
+        evidence: FailureEvidence = FailureEvidence.ANSWERED,
+        who: Origin | None = None,
     ) -> None:
         self.breakers.failed(worker, evidence, who or origin(), now)
 

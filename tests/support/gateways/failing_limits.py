@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.limits import Decision, Draw, Measure, MeterKind, Presence
+from penstock.domain.tenancy.limits import Draw, Measure, MeterDecision, MeterKind, Presence
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, Reach, WhenAway
 from penstock.telemetry.metrics import Metrics
@@ -28,7 +28,7 @@ class Store(MemoryLimits):
         self.asked = 0
         self.settled: list[RequestId] = []
 
-    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         self.asked += 1
         if self.is_down and self.takes_first:
             await super().reserve(lease, draws, hold_s)
@@ -98,7 +98,7 @@ class Room:
             await gateway.meet()
             await gateway.renew(list(gateway._unsynced.living), HOLD_S)
 
-    async def ask(self, gateway: int, *draws: Draw) -> tuple[RequestId, Decision]:
+    async def ask(self, gateway: int, *draws: Draw) -> tuple[RequestId, MeterDecision]:
         self.number += 1
         lease = RequestId(f"r{self.number}")
         return lease, await self.gateways[gateway].reserve(lease, draws, HOLD_S)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, Priced, Times, bucket, cell, price_bucket
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Priced, Stratum, Times, bucket, price_bucket, stratum
 
 ALIAS, OLD, NEW = Alias("chat"), VersionId("chat@old"), VersionId("chat@new")
 BASE_TTFT_S, BASE_ITL_S, TAIL = 0.3, 0.03, 4.0
@@ -89,17 +89,17 @@ class World:
         factor = np.where(chance.random(answered) < 0.02, TAIL, 1.0) * np.exp(load) * worse.slower
         ttft = (BASE_TTFT_S + prompts * 0.0004) * np.exp(0.5 * chance.standard_normal(answered)) * factor
         itl = BASE_ITL_S * np.exp(0.3 * chance.standard_normal(answered)) * factor
-        cells = [cell(int(tokens), COMPANY) for tokens in prompts]
+        strata = [stratum(int(tokens), COMPANY) for tokens in prompts]
         output = np.maximum(1, 60 * worse.dearer * np.exp(0.5 * chance.standard_normal(answered))).astype(int)
         prices = [price_bucket(4 * int(tokens) + int(prompt)) for tokens, prompt in zip(output, prompts, strict=True)]
         return ArmCounts(
             alias=ALIAS,
             version=version,
             worker=worker,
-            ttft=histograms(cells, map(bucket, ttft)),
-            itl=histograms(cells, map(bucket, itl)),
-            price=histograms([Cell(where.prompt, 0) for where in cells], prices),
-            priced=tuple(_priced([Cell(where.prompt, 0) for where in cells], prices, at)),
+            ttft=histograms(strata, map(bucket, ttft)),
+            itl=histograms(strata, map(bucket, itl)),
+            price=histograms([Stratum(where.prompt, 0) for where in strata], prices),
+            priced=tuple(_priced([Stratum(where.prompt, 0) for where in strata], prices, at)),
             good=answered,
             bad=bad,
             answers=answered,
@@ -107,14 +107,14 @@ class World:
         )
 
 
-def _priced(cells: list[Cell], prices: list[int], at: int) -> Iterator[Priced]:
-    for number, (where, place) in enumerate(zip(cells, prices, strict=True)):
+def _priced(strata: list[Stratum], prices: list[int], at: int) -> Iterator[Priced]:
+    for number, (where, place) in enumerate(zip(strata, prices, strict=True)):
         yield Priced(TENANTS[(at + number) % len(TENANTS)], (Times(where, ((place, 1),)),))
 
 
-def histograms(cells: Iterable[Cell], buckets: Iterable[int]) -> tuple[Times, ...]:
+def histograms(strata: Iterable[Stratum], buckets: Iterable[int]) -> tuple[Times, ...]:
     """Return buckets as a gateway counts them."""
-    found: dict[Cell, Counter[int]] = {}
-    for where, place in zip(cells, buckets, strict=True):
+    found: dict[Stratum, Counter[int]] = {}
+    for where, place in zip(strata, buckets, strict=True):
         found.setdefault(where, Counter())[place] += 1
     return tuple(Times(where, tuple(sorted(counts.items()))) for where, counts in sorted(found.items()))

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from penstock.telemetry.definitions import Kind, Metric
+from penstock.telemetry.definitions import Metric, MetricKind
 from penstock.telemetry.names import CATALOGUE
 from tests.support import tree
 
@@ -17,7 +17,11 @@ RULES: Mapping[str, Rule] = {
     for group in yaml.safe_load(path.read_text())["groups"]
     for rule in group["rules"]
 }
-_SUFFIXES = {Kind.COUNTER: ("_total",), Kind.GAUGE: ("",), Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+_SUFFIXES = {
+    MetricKind.COUNTER: ("_total",),
+    MetricKind.GAUGE: ("",),
+    MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"),
+}
 SAMPLES: Mapping[str, Metric] = {
     f"{metric.name}{suffix}": metric for metric in CATALOGUE for suffix in _SUFFIXES[metric.kind]
 }

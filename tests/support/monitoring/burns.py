@@ -12,7 +12,7 @@ from penstock.slo import recorded
 from penstock.slo.indicators import Measure, Selection
 from penstock.slo.promise import Promise
 from penstock.slo.rule import Alert
-from penstock.slo.windows import Pair, seconds
+from penstock.slo.windows import WindowPair, seconds
 
 BASE_S = 300
 SPARSE_S = 150
@@ -133,7 +133,7 @@ class Case:
     test: Test
 
 
-def stories(promise: Promise, pair: Pair, least_bad_events: int) -> list[Story]:
+def stories(promise: Promise, pair: WindowPair, least_bad_events: int) -> list[Story]:
     """Return what tells a right alert of this pair of windows from a wrong one."""
     return [
         *_threshold(promise, pair),
@@ -144,7 +144,7 @@ def stories(promise: Promise, pair: Pair, least_bad_events: int) -> list[Story]:
     ]
 
 
-def _threshold(promise: Promise, pair: Pair) -> list[Story]:
+def _threshold(promise: Promise, pair: WindowPair) -> list[Story]:
     long, bound = seconds(pair.long), promise.threshold(pair)
     lasts = 1.25 * long
 
@@ -159,7 +159,7 @@ def _threshold(promise: Promise, pair: Pair) -> list[Story]:
     ]
 
 
-def _begins(promise: Promise, pair: Pair) -> Story:
+def _begins(promise: Promise, pair: WindowPair) -> Story:
     """Twice too fast since a moment ago: the long window must wait until it has seen half of itself burn."""
     long, bound = seconds(pair.long), promise.threshold(pair)
     before, fierce = 1.3 * long, _fierce(bound)
@@ -173,7 +173,7 @@ def _begins(promise: Promise, pair: Pair) -> Story:
     )
 
 
-def _ends(promise: Promise, pair: Pair) -> Story:
+def _ends(promise: Promise, pair: WindowPair) -> Story:
     """Twice too fast, and over: the short window must let go when half of itself is well again."""
     short, bound = seconds(pair.short), promise.threshold(pair)
     until, fierce = 2.2 * short, _fierce(bound)
@@ -188,7 +188,7 @@ def _ends(promise: Promise, pair: Pair) -> Story:
     )
 
 
-def _quiet(pair: Pair, least_bad_events: int) -> list[Story]:
+def _quiet(pair: WindowPair, least_bad_events: int) -> list[Story]:
     """All of a few requests are bad, now and then one: one too few in the long window to speak of, and enough."""
     long = seconds(pair.long)
 

@@ -10,8 +10,8 @@ from penstock.apps import slos
 from penstock.slo import recorded, rules
 from penstock.slo.indicators import Measure
 from penstock.slo.promise import Promise
-from penstock.slo.rule import Alert, Group, Recording
-from penstock.slo.windows import DAY_S, Pair, Windows
+from penstock.slo.rule import Alert, Group, RecordingRule
+from penstock.slo.windows import DAY_S, WindowPair, Windows
 from tests.support.monitoring import burns, promtool
 from tests.support.monitoring.burns import Case
 
@@ -106,7 +106,7 @@ def of_promise(promise: Promise, windows: Windows) -> Iterator[Trial]:
     yield court.of_alert(len(alerts) - 1, BASE, burns.falls_silent(measure, alerts[-1]))
 
 
-def _of_pair(promise: Promise, measure: Measure, pair: Pair, alert: Alert, windows: Windows) -> list[Case]:
+def _of_pair(promise: Promise, measure: Measure, pair: WindowPair, alert: Alert, windows: Windows) -> list[Case]:
     steady, *others = burns.stories(promise, pair, windows.least_bad_events)
     bad_ratio = steady.stretches[0].bad_ratio
     spent_s = promise.period_days * DAY_S * promise.budget_ratio / bad_ratio
@@ -121,7 +121,7 @@ def _duration(value_s: float) -> str:
     return f"{f'{days}d ' if days else ''}{f'{hours}h ' if days or hours else ''}{minutes % 60}m 0s"
 
 
-def _around(pair: Pair, lengths: Sequence[str]) -> set[str]:
+def _around(pair: WindowPair, lengths: Sequence[str]) -> set[str]:
     """Return the windows of a pair and those next to them, which a wrong alert may read."""
     places = [lengths.index(window) for window in (pair.long, pair.short)]
     return {lengths[i] for place in places for i in range(max(place - 1, 0), min(place + 2, len(lengths)))}
@@ -165,4 +165,4 @@ class Court:
         """Return these recording rules, in the group's own order."""
         wanted = set(records)
         made = self.group(pace).rules
-        return [rule.plain() for rule in made if isinstance(rule, Recording) and rule.record in wanted]
+        return [rule.plain() for rule in made if isinstance(rule, RecordingRule) and rule.record in wanted]

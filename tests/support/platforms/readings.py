@@ -11,7 +11,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.domain.outcome import Stage
-from penstock.telemetry.definitions import Kind, Label, Metric
+from penstock.telemetry.definitions import Label, Metric, MetricKind
 from penstock.telemetry.names import GATE_SECONDS
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
@@ -137,7 +137,7 @@ class Fleet:
 
 def sample_name(metric: Metric) -> str:
     """Return the metric's name in the text format."""
-    return f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+    return f"{metric.name}_total" if metric.kind is MetricKind.COUNTER else metric.name
 
 
 def reading(url: str, name: str, labels: dict[str, str]) -> float:

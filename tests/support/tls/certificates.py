@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.tls import authority
-from penstock.tls.authority import Pair
+from penstock.tls.authority import KeyPair
 from penstock.tls.files import Files
 from penstock.tls.identity import Identity, Role
 
@@ -22,15 +22,15 @@ class Issuer:
     def __post_init__(self) -> None:
         self.pair = authority.make(self.name, now=time.time(), days=30)
 
-    def issued(self, role: Role, *, domain: str = "penstock", ago_s: float = 0.0, days: float = 1.0) -> Pair:
+    def issued(self, role: Role, *, domain: str = "penstock", ago_s: float = 0.0, days: float = 1.0) -> KeyPair:
         """Return a certificate of this role, issued ``ago_s`` seconds ago."""
         who = Identity(trust_domain=domain, role=role)
         return authority.issue(self.pair, who, now=time.time() - ago_s, days=days)
 
-    def expired(self, role: Role) -> Pair:
+    def expired(self, role: Role) -> KeyPair:
         return self.issued(role, ago_s=2 * DAY_S, days=1)
 
-    def mounted(self, role: Role, pair: Pair | None = None, *, at: str = "", trusts: str = "") -> Files:
+    def mounted(self, role: Role, pair: KeyPair | None = None, *, at: str = "", trusts: str = "") -> Files:
         """Put a certificate, its key and this authority (or others) into a process's folder, each whole."""
         files = self.files(at or role)
         pair = pair or self.issued(role)

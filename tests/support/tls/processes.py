@@ -15,7 +15,7 @@ import httpx
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import worker_secret
-from penstock.tls.authority import Pair
+from penstock.tls.authority import KeyPair
 from penstock.tls.identity import Role
 from penstock.worker.engines import plan
 from penstock.worker.engines.plan import Certificate, LaunchPlan
@@ -113,7 +113,7 @@ def site(folder: Path) -> Iterator[Site]:
         yield Site(issuer, gated, stack.enter_context(gateway_process.started(home, None, **told)))
 
 
-def attacker(issuer: Issuer, name: str, pair: Pair | None = None, *, role: Role = Role.GATEWAY) -> ssl.SSLContext:
+def attacker(issuer: Issuer, name: str, pair: KeyPair | None = None, *, role: Role = Role.GATEWAY) -> ssl.SSLContext:
     """Return Python's own TLS with this certificate, that believes whatever a listener shows."""
     files = issuer.mounted(role, pair, at=name)
     context = anybody()

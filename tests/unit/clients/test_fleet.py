@@ -1,16 +1,16 @@
 """When waiting for workers is given up."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.clients.fleet import PATIENCE_S, FleetWatch, Waiting, line_of
 from penstock.clients.operator import Operator
 from penstock.domain.command_error import CommandError
-from penstock.local import connections
 from tests.support.clock import ManualClock
 
 
@@ -19,70 +19,102 @@ def worker(name: str, state: str, detail: str = "", age_s: float = 0.0) -> dict[
     return {"id": name, "state": state, "detail": detail, "phases": phases, "age_s": age_s}
 
 
+Hearer = Callable[..., Awaitable[list[str]]]
+Report = tuple[float, list[dict[str, Any]]]
+"""Seconds since the report before, and the workers in it."""
+
+
+class Over(Exception):
+    """All reports were heard, and the watch still waits."""
+
+
+class Script:
+    """A controller with a deployment that is never whole."""
+
+    def __init__(self, clock: ManualClock, reports: Sequence[Report], meanwhile: Callable[[], None]) -> None:
+        self.clock, self.reports, self.meanwhile = clock, list(reports), meanwhile
+
+    def get(self, path: str) -> dict[str, Any]:
+        if path != "/workers":
+            return {"versions": [], "deployments": [{"version": "m@1", "replicas": 9}]}
+        if not self.reports:
+            raise Over
+        seconds, workers = self.reports.pop(0)
+        self.clock.advance(seconds)
+        self.meanwhile()
+        return {"workers": workers}
+
+
 @pytest.fixture
-def watch(tmp_path: Path, clock: ManualClock) -> FleetWatch:
-    """Return a watch that began at second 0."""
-    return connections.fleet(Settings(home=tmp_path), clock)
+def hear(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Hearer:
+    """Return a watch of some reports: it returns the notes once it has heard them all."""
+    monkeypatch.setattr("penstock.clients.fleet.POLL_S", 0.0)
+
+    async def heard(*reports: Report, most_s: float = 1e9, meanwhile: Callable[[], None] = lambda: None) -> list[str]:
+        notes: list[str] = []
+        waiting = Waiting(lease_s=5.0, most_s=most_s, logs=tmp_path)
+        watch = FleetWatch(lambda: cast("Operator", Script(clock, reports, meanwhile)), clock, waiting)
+        with suppress(Over):
+            await watch.until_ready(notes.append)
+        return notes
+
+    return heard
 
 
-def test_one_failed_worker_is_an_accident_and_three_are_a_cause(watch: FleetWatch) -> None:
+async def test_one_failed_worker_is_an_accident_and_three_are_a_cause(hear: Hearer) -> None:
     """The third worker that fails ends the start with its reason and its log."""
-    watch._give_up([worker("w1", "failed", "disk")])
-    watch._give_up([worker("w1", "failed", "disk"), worker("w2", "failed", "disk")])
+    first, second = worker("w1", "failed", "disk"), worker("w2", "failed", "disk")
+    assert len(await hear((0.0, [first]), (0.0, [first, second]))) == 2
     with pytest.raises(CommandError, match=r"3 workers failed .* w3, because: a file was altered") as caught:
-        watch._give_up([worker("w3", "failed", "a file was altered")])
+        await hear((0.0, [first]), (0.0, [first, second]), (0.0, [worker("w3", "failed", "a file was altered")]))
     assert caught.value.log is not None
     assert caught.value.log.name == "worker-w3.log"
 
 
-def test_patience_has_an_end(watch: FleetWatch, clock: ManualClock) -> None:
+async def test_patience_has_an_end(hear: Hearer) -> None:
     """A start that goes nowhere is given up and names the log of the worker that is not ready."""
-    watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
-    clock.advance(PATIENCE_S + 1)
+    workers = [worker("w1", "ready"), worker("w2", "loading")]
     with pytest.raises(CommandError, match=r"No progress for 240 s; waited for: w2  loading") as caught:
-        watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
+        await hear((0.0, workers), (PATIENCE_S + 1, workers))
     assert caught.value.log is not None
     assert caught.value.log.name == "worker-w2.log"
 
 
 @pytest.mark.parametrize("new", ["state", "detail", "log"])
-def test_a_slow_start_that_goes_on_is_waited_for(
-    watch: FleetWatch, clock: ManualClock, tmp_path: Path, new: str
-) -> None:
+async def test_a_slow_start_that_goes_on_is_waited_for(hear: Hearer, tmp_path: Path, new: str) -> None:
     """On a slow machine a start was given up after 240 s in the midst of loading."""
-    (tmp_path / "logs").mkdir()
-    log = tmp_path / "logs/engine-w1.log"
-    for step in range(5):
-        one = worker("w1", "loading", f"{step} of 9 MB" if new == "detail" else "")
-        one["state"] = ("loading", "warming")[step % 2] if new == "state" else "loading"
-        log.write_text("x" * step if new == "log" else "")
-        watch._give_up([one])
-        clock.advance(0.9 * PATIENCE_S)
+    log, states = tmp_path / "engine-w1.log", ("loading", "warming")
+
+    def write() -> None:
+        with log.open("a") as engine:
+            engine.write("x" if new == "log" else "")
+
+    reports = [
+        (0.9 * PATIENCE_S, [worker("w1", states[step % 2 * (new == "state")], f"{step} MB" * (new == "detail"))])
+        for step in range(5)
+    ]
+    assert len(await hear(*reports, meanwhile=write)) == 5
 
 
-def test_a_start_that_goes_on_for_ever_is_given_up(tmp_path: Path, clock: ManualClock) -> None:
+async def test_a_start_that_goes_on_for_ever_is_given_up(hear: Hearer) -> None:
     """However much is new, the setting is the most."""
-    watch = connections.fleet(Settings(home=tmp_path, start_within_s=60.0), clock)
-    watch._give_up([worker("w1", "loading", "1")])
-    clock.advance(61.0)
     with pytest.raises(CommandError, match=r"Not ready within 60 s \(PENSTOCK_START_WITHIN_S\)"):
-        watch._give_up([worker("w1", "loading", "2")])
+        await hear((0.0, [worker("w1", "loading", "1")]), (61.0, [worker("w1", "loading", "2")]), most_s=60.0)
 
 
-def test_where_no_worker_reports_it_says_so(watch: FleetWatch, clock: ManualClock) -> None:
-    """Nobody there is told as such, with the controller's log."""
-    clock.advance(PATIENCE_S + 1)
+async def test_where_no_worker_reports_it_says_so(hear: Hearer) -> None:
+    """An empty fleet is told as such, with the controller's log."""
     with pytest.raises(CommandError, match="no worker has reported yet") as caught:
-        watch._give_up([])
+        await hear((PATIENCE_S + 1, []))
     assert caught.value.log is not None
     assert caught.value.log.name == "controller.log"
 
 
-def test_reports_of_a_former_run_say_nothing(watch: FleetWatch, clock: ManualClock) -> None:
+async def test_reports_of_a_former_run_say_nothing(hear: Hearer) -> None:
     """A worker last reported before this start, or too long ago, is left out."""
-    clock.advance(2.0)
-    heard = [worker("now", "ready", age_s=0.5), worker("former", "ready", age_s=3.0)]
-    assert [one["id"] for one in watch._of_this_run(heard)] == ["now"]
+    (note,) = await hear((2.0, [worker("now", "ready", age_s=0.5), worker("former", "ready", age_s=3.0)]))
+    assert note.startswith("now")
+    assert "former" not in note
 
 
 def test_a_line_says_state_phases_and_reason() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.apps.keys import check_files
-from penstock.apps.settings import Kind
+from penstock.apps.settings import SettingKind
 from penstock.apps.settings.told import named
 from penstock.contract.nouns import Process
 from penstock.contract.written import PROCESSES, text
@@ -58,7 +58,7 @@ def test_what_a_declaration_names_is_a_setting_of_that_process(process: Process)
 @of_each_process
 def test_every_secret_file_is_declared(process: Process) -> None:
     """Finding 3.2: no process reads a key that nobody mounts."""
-    files = {name for kind in (Kind.KEY_FILE, Kind.FILE) for name in named(kind, process.settings)}
+    files = {name for kind in (SettingKind.KEY_FILE, SettingKind.FILE) for name in named(kind, process.settings)}
     own = process.certificate
     certificate = {own.cert_setting, own.key_setting, own.ca_setting} if own else set()
     assert {secret.setting for secret in process.secrets} | certificate == files
@@ -67,7 +67,7 @@ def test_every_secret_file_is_declared(process: Process) -> None:
 @of_each_process
 def test_every_folder_that_is_written_is_declared(process: Process) -> None:
     """Finding 3.8: whatever is written can be put on a folder of its own."""
-    assert set(named(Kind.FOLDER, process.settings)) <= {folder.setting for folder in process.folders}
+    assert set(named(SettingKind.FOLDER, process.settings)) <= {folder.setting for folder in process.folders}
 
 
 @of_each_process

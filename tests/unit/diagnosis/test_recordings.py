@@ -11,12 +11,12 @@ import pytest
 from penstock.apps import slos
 from penstock.diagnosis.measure import snapshot_of
 from penstock.diagnosis.recording import of_json
-from penstock.diagnosis.verdict import Verdict, judge
+from penstock.diagnosis.verdict import Diagnosis, judge
 
 FILES = sorted((Path(__file__).parent / "recordings").glob("*.json"))
 
 
-def verdict_of(file: Path) -> Verdict:
+def verdict_of(file: Path) -> Diagnosis:
     return judge(snapshot_of(of_json(file.read_text()), slos.load().values()))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.formats.adapter_gain import Pair, fault_of, scale_of
+from penstock.formats.adapter_gain import LoraPair, fault_of, scale_of
 from tests.support.models.adapter_folders import Tensor, write
 
 A, B = "base_model.model.q.lora_A.weight", "base_model.model.q.lora_B.weight"
@@ -41,8 +41,8 @@ def test_a_file_is_refused_by_its_largest_values(tmp_path: Path, a: float, b: fl
 @pytest.mark.parametrize(("dtype", "most"), [("float32", 1e8), ("bfloat16", 1e8), ("float16", 1e6), ("auto", 1e6)])
 def test_the_bound_is_the_precisions(dtype: str, most: float) -> None:
     """An unknown precision has the smallest."""
-    assert Pair(most_a=1.0, most_b=most / 10, inputs=5, rank=2).fault(1.0, dtype) == ""
-    assert Pair(most_a=1.0, most_b=most / 10, inputs=5, rank=2).fault(1.1, dtype)
+    assert LoraPair(most_a=1.0, most_b=most / 10, inputs=5, rank=2).fault(1.0, dtype) == ""
+    assert LoraPair(most_a=1.0, most_b=most / 10, inputs=5, rank=2).fault(1.1, dtype)
 
 
 def test_the_scale_is_by_rank_or_its_root() -> None:

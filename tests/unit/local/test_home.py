@@ -7,7 +7,7 @@ import pytest
 
 from penstock.apps.settings import Home
 from penstock.connectors.process import identity
-from penstock.connectors.process.records import Record, Records
+from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local.home import bound_logs
 from penstock.telemetry.log_files import LogBounds
@@ -48,7 +48,7 @@ def test_of_gone_workers_the_newest_logs_stay(home: Home) -> None:
         log.write_bytes(b"x")
         os.utime(log, (age, age))
     pid = os.getpid()
-    record = Record(
+    record = ProcessRecord(
         worker=WorkerId("alive"), version=VersionId("a@1"), pid=pid, start=identity.started(pid), started_at=0.0
     )
     Records(home.run / "workers").write(record)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.apps.settings import Settings
 from penstock.connectors.process import identity
-from penstock.connectors.process.records import Record, Records
+from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local import observing, services
@@ -25,7 +25,7 @@ def settings(tmp_path: Path) -> Settings:
     """Return settings of a home whose worker and gateway are this process."""
     found = Settings(home=tmp_path, zone="b")
     found.paths.observe.mkdir()
-    record = Record(
+    record = ProcessRecord(
         worker=WorkerId("m-1"), version=VersionId("m@0123"), pid=US, start=identity.started(US), started_at=0.0
     )
     Records(found.paths.run / "workers").write(record)

@@ -8,11 +8,11 @@ from penstock.apps import slos
 from penstock.domain.serving.spec import SpecRefused
 from penstock.slo import budget
 from penstock.slo.budget import Budget
-from penstock.slo.policy import Pace, Policy, judge, parse
+from penstock.slo.policy import Policy, RolloutPace, judge, parse
 
 DAY_S = 86_400
 WELL = Budget(tier="chat", objective="ttft", good_ratio=0.95, period_days=28, left_ratio=0.5, burns={"6h": 2.0})
-POLICY = Policy(freeze_at=0.0, slow_at=0.25, without_data=Pace.SLOW)
+POLICY = Policy(freeze_at=0.0, slow_at=0.25, without_data=RolloutPace.SLOW)
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def test_a_forecast_goes_on_at_the_present_pace(left_ratio: float, pace: float |
 @pytest.mark.parametrize(
     ("left", "pace", "because"),
     [
-        ((0.9, 0.26), Pace.FREE, []),
-        ((0.9, 0.25), Pace.SLOW, [0.25]),
-        ((0.9, 0.001), Pace.SLOW, [0.001]),
-        ((0.9, 0.0), Pace.FROZEN, [0.0]),
-        ((0.1, -3.0), Pace.FROZEN, [-3.0]),
-        ((0.9, None), Pace.SLOW, [None]),
-        ((None, 0.0), Pace.FROZEN, [0.0]),
-        ((), Pace.SLOW, []),
+        ((0.9, 0.26), RolloutPace.FREE, []),
+        ((0.9, 0.25), RolloutPace.SLOW, [0.25]),
+        ((0.9, 0.001), RolloutPace.SLOW, [0.001]),
+        ((0.9, 0.0), RolloutPace.FROZEN, [0.0]),
+        ((0.1, -3.0), RolloutPace.FROZEN, [-3.0]),
+        ((0.9, None), RolloutPace.SLOW, [None]),
+        ((None, 0.0), RolloutPace.FROZEN, [0.0]),
+        ((), RolloutPace.SLOW, []),
     ],
 )
 def test_the_objective_in_most_trouble_decides(
-    left: tuple[float | None, ...], pace: Pace, because: list[float | None]
+    left: tuple[float | None, ...], pace: RolloutPace, because: list[float | None]
 ) -> None:
     """A spent budget freezes rollouts, little or unknown slows them down, and the verdict names who says so."""
     verdict = judge(POLICY, [replace(WELL, left_ratio=one) for one in left])
@@ -70,7 +70,7 @@ def test_the_platform_has_a_policy() -> None:
     """What ships freezes at a spent budget and never takes the unknown for full."""
     shipped = slos.policy()
     assert shipped.freeze_at == 0.0
-    assert shipped.without_data is not Pace.FREE
+    assert shipped.without_data is not RolloutPace.FREE
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
 from penstock.slo import budgets, recorded
-from penstock.slo.budget import Budget, Seen
+from penstock.slo.budget import Budget, EventCounts
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -70,7 +70,7 @@ def test_few_events_are_told_and_not_judged(bad: float, events: float, is_few: b
     ratios = [({"__name__": RATIO("28d"), **TTFT}, bad / events)]
     answers = {"{__name__": ratios, **seen("28d", bad, events), recorded.BAD_EVENTS: [(TTFT, 0.0)]}
     ttft = the(budgets.of_prometheus(prometheus(answers), PROMISED).budgets, "ttft")
-    assert (ttft.is_few, ttft.left_ratio is None, ttft.seen) == (is_few, is_few, Seen(bad=bad, events=events))
+    assert (ttft.is_few, ttft.left_ratio is None, ttft.seen) == (is_few, is_few, EventCounts(bad=bad, events=events))
 
 
 def test_few_events_of_a_window_are_no_forecast() -> None:
@@ -184,7 +184,7 @@ def test_rollouts_heed_the_prometheus_that_the_controller_has(monkeypatch: pytes
 )
 def test_the_screen_says_what_is_left_in_words(monkeypatch: pytest.MonkeyPatch, left: float | None, says: str) -> None:
     """Nobody reads a share of -4200 %, nor that something is spent in spent."""
-    count = Seen(bad=3, events=40)
+    count = EventCounts(bad=3, events=40)
     budget = Budget(
         tier="chat",
         objective="ttft",

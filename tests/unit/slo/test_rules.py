@@ -10,7 +10,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.slo import Indicator, Objective
 from penstock.slo import rules
 from penstock.slo.indicators import Unmeasurable, measure
-from penstock.telemetry.definitions import Kind
+from penstock.telemetry.definitions import MetricKind
 from penstock.telemetry.names import CATALOGUE
 
 WINDOWS = slos.windows()
@@ -35,7 +35,7 @@ def test_what_a_caller_is_at_fault_for_is_no_event(outcome: Outcome) -> None:
 
 def test_what_is_selected_is_in_the_catalogue() -> None:
     """A renamed metric or label breaks this test and not the alarm."""
-    ends = {Kind.COUNTER: ("_total",), Kind.HISTOGRAM: ("_count", "_bucket"), Kind.GAUGE: ("",)}
+    ends = {MetricKind.COUNTER: ("_total",), MetricKind.HISTOGRAM: ("_count", "_bucket"), MetricKind.GAUGE: ("",)}
     known = {f"{one.name}{end}": {*one.labels, "le"} for one in CATALOGUE for end in ends[one.kind]}
     for tier in slos.load().values():
         for one in tier.objectives:

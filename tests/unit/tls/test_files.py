@@ -9,7 +9,7 @@ import pytest
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.tls import authority
-from penstock.tls.authority import Pair
+from penstock.tls.authority import KeyPair
 from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual
 from tests.support.tls.certificates import Issuer, replace
@@ -95,7 +95,7 @@ FAULTS: dict[str, tuple[Spoil, str, str, str]] = {
 }
 
 
-def mount(issuer: Issuer, pair: Pair) -> None:
+def mount(issuer: Issuer, pair: KeyPair) -> None:
     issuer.mounted(Role.GATEWAY, pair)
 
 

@@ -7,7 +7,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.wanted import PostgresWantedTeller
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId
-from penstock.gateway.holding import Demand, Holding, HoldSettings
+from penstock.gateway.holding import Holding, HoldSettings, WakeDemand
 from penstock.gateway.routing import CurrentTable
 
 
@@ -27,7 +27,7 @@ class _Versions:
 class Telling:
     """Tells what is wanted until cancelled, over a connection of its own."""
 
-    demand: Demand
+    demand: WakeDemand
     dsn: str
 
     async def run(self) -> None:

@@ -14,7 +14,7 @@ from penstock.apps.gateway import reading, telling
 from penstock.apps.gateway.accounting import accounting_parts
 from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.holding import Telling, holding
-from penstock.apps.gateway.records import Recording, recording
+from penstock.apps.gateway.records import RecordParts, recording
 from penstock.apps.gateway.shadowing import Copying, copying
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
@@ -32,7 +32,7 @@ from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
-from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
+from penstock.gateway.billing import Closing, LiveCounts, Orphans, UsageClient
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch import (
@@ -45,7 +45,7 @@ from penstock.gateway.dispatch import (
 )
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.evidence import Arms
-from penstock.gateway.holding import Demand
+from penstock.gateway.holding import WakeDemand
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.connection import Drain
 from penstock.gateway.listener.errors import render
@@ -91,7 +91,7 @@ class Gateway:
     offload: OffloadPool
     accounting: Accounting
     health_watch: HealthWatch
-    recording: Recording
+    recording: RecordParts
     evidence: Evidence
     telling: Telling
     traces: RequestTraces | None
@@ -140,7 +140,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),
-        demand=Demand(),
+        demand=WakeDemand(),
     )
     keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
@@ -261,7 +261,7 @@ def _pipeline(
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=shared.metrics,
     )
-    asking = Asking(shared.client, shared.ticket_keys, shared.clock)
+    asking = UsageClient(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), _degrader(router, shared)
     resolver = TableResolver(shared.table, lambda version: breakers.is_shut(version) or router.refuses(version))
     copies = copying(shared, router, resolver, told.arms)
@@ -296,7 +296,7 @@ def _pipeline(
     return pipeline, watch, accounting
 
 
-def _closing(shared: Shared, asking: Asking, ledger: RequestLedger) -> Closing:
+def _closing(shared: Shared, asking: UsageClient, ledger: RequestLedger) -> Closing:
     return Closing(
         asks=asking,
         ledger=ledger,

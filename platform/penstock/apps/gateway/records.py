@@ -8,7 +8,7 @@ from penstock.connectors.records import Bounds, RecordFolder
 from penstock.domain.clock import Clock
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
-from penstock.gateway.records import Asking, Records
+from penstock.gateway.records import RecordLookup, Records
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -16,20 +16,20 @@ DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class RecordParts:
     """The records of ended requests: their making, their folder, and their readers."""
 
     records: Records
     folder: RecordFolder
-    asking: Asking
+    asking: RecordLookup
 
     async def explain(self, who: Principal, request_id: str) -> object:
         """Return a request's record with its story, or raise like ``Asking.find``."""
         return shown(await self.asking.find(who, request_id))
 
 
-def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> Recording:
+def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> RecordParts:
     bounds = Bounds(most_bytes=settings.records_bytes, keep_s=settings.records_days * DAY_S)
     folder = RecordFolder(settings.paths.records, bounds, clock, metrics.counter(names.RECORDS_LOST).inc)
     records = Records(folder.keep, slos.load(), clock)
-    return Recording(records=records, folder=folder, asking=Asking(folder))
+    return RecordParts(records=records, folder=folder, asking=RecordLookup(folder))

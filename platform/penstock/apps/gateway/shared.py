@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from penstock.apps.gateway.records import Recording
+from penstock.apps.gateway.records import RecordParts
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.connectors.http.client import HttpClient
@@ -11,7 +11,7 @@ from penstock.connectors.offload import OffloadPool
 from penstock.domain.clock import SystemClock
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
-from penstock.gateway.holding import Demand
+from penstock.gateway.holding import WakeDemand
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry.metrics import Metrics
@@ -30,7 +30,7 @@ class Shared:
     table: CurrentTable
     client: HttpClient
     accounting: AccountingParts
-    recording: Recording
+    recording: RecordParts
     spawn: Spawn
     offload: OffloadPool
-    demand: Demand
+    demand: WakeDemand

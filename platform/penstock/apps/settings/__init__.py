@@ -31,7 +31,7 @@ from penstock.apps.settings.stores import (
     MetricsSettings,
     PeerSettings,
 )
-from penstock.apps.settings.told import PREFIX, Kind, Tls, Told, named
+from penstock.apps.settings.told import PREFIX, SettingKind, Tls, Told, named
 from penstock.domain.command_error import CommandError
 from penstock.mounted.secret_file import HIDDEN, is_path
 
@@ -47,10 +47,10 @@ __all__ = [
     "Home",
     "InitSettings",
     "KeySettings",
-    "Kind",
     "LimitsSettings",
     "MetricsSettings",
     "PeerSettings",
+    "SettingKind",
     "Settings",
     "Tls",
     "Told",
@@ -106,9 +106,9 @@ CALLERS_OWN = {"key", "url", "prometheus_url"}
 _CALLERS_NAMES = frozenset(f"{PREFIX}{name.upper()}" for name in CALLERS_OWN)
 CONTROLLER_PORT = 8079
 """The controller's port without a setting."""
-SECRET = named(Kind.SECRET, Settings)
+SECRET = named(SettingKind.SECRET, Settings)
 """Settings that may hold a password."""
-_KEY_FILES = named(Kind.KEY_FILE, Settings)
+_KEY_FILES = named(SettingKind.KEY_FILE, Settings)
 
 
 _caller: dict[str, str] = {}
@@ -155,7 +155,7 @@ def environment_of_workers(settings: Told) -> dict[str, str]:
 
     A certificate is one process's own: workers have theirs in the home, if the platform uses any.
     """
-    kept = {name for kind in (Kind.SECRET, Kind.KEY_FILE) for name in named(kind, type(settings))}
+    kept = {name for kind in (SettingKind.SECRET, SettingKind.KEY_FILE) for name in named(kind, type(settings))}
     others = {name for name in OWN if name in type(settings).model_fields}
     told = environment(settings.model_copy(update=dict.fromkeys(kept | others, "")))
     return {**told, "PENSTOCK_TLS": Tls.ON} if getattr(settings, "tls_cert_file", "") else told

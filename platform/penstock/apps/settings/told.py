@@ -1,8 +1,8 @@
 """The settings of every process, and the kinds of settings.
 
-A setting is a field: name, type, default and bounds are the code, its docstring is its meaning, and a ``Kind`` says
-whether it may hold a password, or is the path of a file that must exist or of a folder that must be writable.
-`penstock contract` prints all of it.
+A setting is a field: its name, type, default and bounds are the code, and its docstring is its one line of meaning.
+A ``SettingKind`` adds that it may hold a password, or is the path of a file that must be there, or of a folder that
+must be writable. `penstock contract` prints all of it.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ from penstock.apps.settings.home import Home
 PREFIX = "PENSTOCK_"
 
 
-class Kind(StrEnum):
+class SettingKind(StrEnum):
     """The kind of a setting, beside its type."""
 
     SECRET = "secret"
@@ -31,10 +31,10 @@ class Kind(StrEnum):
     """The path of a folder that is written to."""
 
 
-Secret = Annotated[str, Kind.SECRET]
-KeyFile = Annotated[str, Kind.KEY_FILE]
-File = Annotated[str, Kind.FILE]
-Folder = Annotated[str, Kind.FOLDER]
+Secret = Annotated[str, SettingKind.SECRET]
+KeyFile = Annotated[str, SettingKind.KEY_FILE]
+File = Annotated[str, SettingKind.FILE]
+Folder = Annotated[str, SettingKind.FOLDER]
 
 
 class Tls(StrEnum):
@@ -52,7 +52,7 @@ class Told(BaseSettings):
         env_prefix=PREFIX, frozen=True, extra="ignore", use_attribute_docstrings=True, protected_namespaces=()
     )
 
-    home: Annotated[Path, Kind.FOLDER] = Path(".penstock")
+    home: Annotated[Path, SettingKind.FOLDER] = Path(".penstock")
     """The data folder of the platform on this machine."""
     log_level: Annotated[str, AfterValidator(forms.level)] = "info"
     """The least level that is logged: ``debug``, ``info``, ``warning`` or ``error``."""
@@ -85,5 +85,5 @@ class Told(BaseSettings):
         return Home(self.home.resolve())
 
 
-def named(kind: Kind, settings: type[Told]) -> tuple[str, ...]:
+def named(kind: SettingKind, settings: type[Told]) -> tuple[str, ...]:
     return tuple(name for name, field in settings.model_fields.items() if kind in field.metadata)

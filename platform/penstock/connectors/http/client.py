@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from penstock.connectors.http.connection import Connection, Exchange
+from penstock.connectors.http.connection import Connection, WorkerExchange
 from penstock.domain.serving.transport import Receiver, always
 
 
@@ -64,13 +64,13 @@ class HttpClient:
         receiver: Receiver,
         *,
         is_wanted: Callable[[], bool] = always,
-    ) -> Exchange:
+    ) -> WorkerExchange:
         """POST ``body``; return when it is on its way.
 
         Raises ``OSError`` (``TimeoutError`` among them) where no connection can be had, or where it is not wanted any
         more once there is one: nothing was sent. What happens later comes to ``receiver``.
         """
-        exchange = Exchange(receiver, self._head(url, path, headers, len(body)) + body)
+        exchange = WorkerExchange(receiver, self._head(url, path, headers, len(body)) + body)
         connection = self._take(url)
         exchange.reused = connection is not None
         if connection is None:
@@ -143,12 +143,12 @@ class HttpClient:
         connection.opened_at = self._clock()
         return connection
 
-    def _resend(self, url: str, exchange: Exchange) -> None:
+    def _resend(self, url: str, exchange: WorkerExchange) -> None:
         task = asyncio.get_running_loop().create_task(self._send_again(url, exchange))
         self._resends.add(task)
         task.add_done_callback(self._resends.discard)
 
-    async def _send_again(self, url: str, exchange: Exchange) -> None:
+    async def _send_again(self, url: str, exchange: WorkerExchange) -> None:
         exchange.reused = False
         try:
             connection = await self._connect(url)

@@ -17,7 +17,7 @@ _FIRST_FINAL_STATUS = 200
 """Statuses below it are interim (RFC 9110, section 15.2): the real answer follows."""
 
 
-class Exchange:
+class WorkerExchange:
     """One request and its answer. Stays valid, and harmless, after the connection has gone on to the next."""
 
     __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
@@ -70,19 +70,19 @@ class Connection(asyncio.Protocol):
         "opened_at",
     )
 
-    def __init__(self, on_free: Callable[["Connection"], None], on_stale: Callable[[Exchange], None]) -> None:
+    def __init__(self, on_free: Callable[["Connection"], None], on_stale: Callable[[WorkerExchange], None]) -> None:
         """``on_free``: it may be used again, or has closed. ``on_stale``: it died unused; send this again."""
         self._on_free = on_free
         self._on_stale = on_stale
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
-        self._complete: Exchange | None = None
+        self._complete: WorkerExchange | None = None
         self._pieces: list[bytes] = []
         self._has_head = False
         self._keep_alive = True
         self._paused = False
-        self.exchange: Exchange | None = None
+        self.exchange: WorkerExchange | None = None
         self.opened_at = 0.0
         self.idle_since = 0.0
 
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
         """True where another exchange may run on it."""
         return self._keep_alive and self._transport is not None and not self._transport.is_closing()
 
-    def run(self, exchange: Exchange) -> None:
+    def run(self, exchange: WorkerExchange) -> None:
         """Send the request; the answer goes to the exchange's receiver."""
         self.exchange = exchange
         exchange.connection = self
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         if self._complete is not None:
             self._finish(self._complete)
 
-    def _pass_on(self, exchange: Exchange) -> None:
+    def _pass_on(self, exchange: WorkerExchange) -> None:
         """Hand over what this read brought in one piece: under load one read holds many tokens."""
         pieces = self._pieces
         if not pieces:
@@ -225,13 +225,13 @@ class Connection(asyncio.Protocol):
 
     # -- ends --------------------------------------------------------------------------
 
-    def _detach(self) -> Exchange | None:
+    def _detach(self) -> WorkerExchange | None:
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             exchange.connection = None
         return exchange
 
-    def _finish(self, exchange: Exchange) -> None:
+    def _finish(self, exchange: WorkerExchange) -> None:
         self.resume()
         self._complete = None
         self._headers = []

@@ -16,7 +16,7 @@ BOOKMARK = "BOOKMARK"
 Json = dict[str, Any]
 
 
-class Refused(Exception):
+class ApiRefused(Exception):
     """The API server did not do it: status 0 without an answer, or with an unreadable one."""
 
     def __init__(self, status: int, message: str, retry_after_s: float = 0.0) -> None:
@@ -109,19 +109,19 @@ def event(line: bytes) -> tuple[str, Json]:
     kind = _shaped(found, _Event).type
     if kind == "ERROR":
         failure = _shaped(found["object"], _Failure)
-        raise Refused(failure.code, failure.message)
+        raise ApiRefused(failure.code, failure.message)
     _shaped(found["object"], _Mark if kind == BOOKMARK else _Object)
     return kind, found["object"]
 
 
-def refusal(status: int, body: bytes, retry_after: str) -> Refused:
+def refusal(status: int, body: bytes, retry_after: str) -> ApiRefused:
     """Return an error answer's reason and retry time, within our own bound."""
     try:
         message = _shaped(_decoded(body), _Failure).message
-    except Refused:
+    except ApiRefused:
         message = f"status {status}"
     is_number = retry_after.isascii() and retry_after.isdigit()
-    return Refused(status, message, min(float(retry_after), LONGEST_S) if is_number else 0.0)
+    return ApiRefused(status, message, min(float(retry_after), LONGEST_S) if is_number else 0.0)
 
 
 def _decoded(raw: bytes) -> Json:
@@ -139,8 +139,8 @@ def _shaped(found: object, shape: type[_Shape]) -> _Shape:
         raise _unreadable(error) from error
 
 
-def _unreadable(error: Exception) -> Refused:
-    return Refused(NO_ANSWER, f"an answer that can't be read: {error}")
+def _unreadable(error: Exception) -> ApiRefused:
+    return ApiRefused(NO_ANSWER, f"an answer that can't be read: {error}")
 
 
 def _without_nulls(found: object) -> object:

@@ -16,8 +16,8 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from penstock.connectors.kubernetes import answers, names
-from penstock.connectors.kubernetes.answers import NO_ANSWER, Json, Refused
-from penstock.connectors.kubernetes.kinds import Kind
+from penstock.connectors.kubernetes.answers import NO_ANSWER, ApiRefused, Json
+from penstock.connectors.kubernetes.kinds import ObjectKind
 from penstock.connectors.kubernetes.manifests import Written
 from penstock.domain.command_error import CommandError
 
@@ -32,7 +32,7 @@ _APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class ClientTimeouts:
     """Seconds: connect, whole answer, duration of a watch and its tolerated delay."""
 
     connect_s: float = 3.0
@@ -41,13 +41,13 @@ class Patience:
     late_s: float = 15.0
 
 
-class Api:
+class NamespaceApi:
     """Calls to one namespace."""
 
-    def __init__(self, client: ApiClient, namespace: str, patience: Patience = Patience()) -> None:
+    def __init__(self, client: ApiClient, namespace: str, patience: ClientTimeouts = ClientTimeouts()) -> None:
         self._client, self._namespace, self._patience = client, namespace, patience
 
-    async def listed(self, kind: Kind, selector: str) -> tuple[list[Json], str]:
+    async def listed(self, kind: ObjectKind, selector: str) -> tuple[list[Json], str]:
         """Return all selected objects, and the list's version, from which a watch continues."""
         found: list[Json] = []
         following = ""
@@ -59,7 +59,7 @@ class Api:
             if not following:
                 return found, version
 
-    async def watch(self, kind: Kind, selector: str, since: str) -> AsyncIterator[tuple[str, Json]]:
+    async def watch(self, kind: ObjectKind, selector: str, since: str) -> AsyncIterator[tuple[str, Json]]:
         """Yield ``OPENED``, then changes after ``since``, until the server ends it; 410 means: list again."""
         asked = self._patience.watch_s
         query = [
@@ -83,18 +83,18 @@ class Api:
         path = written.kind.path(self._namespace, written.name)
         return answers.written(await self._call("PATCH", path, query, written.body, _APPLY))
 
-    async def patch(self, kind: Kind, name: str, body: Mapping[str, object]) -> None:
+    async def patch(self, kind: ObjectKind, name: str, body: Mapping[str, object]) -> None:
         query, path = [("fieldManager", names.OWNER)], kind.path(self._namespace, name)
         answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
-    async def delete(self, kind: Kind, name: str, uid: str = "") -> None:
+    async def delete(self, kind: ObjectKind, name: str, uid: str = "") -> None:
         """Delete an object, with ``uid`` only that very one; an absent object is no error."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
         try:
             answers.done(await self._call("DELETE", kind.path(self._namespace, name), [], options))
-        except Refused as refusal:
+        except ApiRefused as refusal:
             if refusal.status != NOT_FOUND:
                 raise
 
@@ -121,7 +121,7 @@ class Api:
         body: Mapping[str, object] | None = None,
         content: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yield a successful answer's head; everything else is ``Refused``."""
+        """Yield a successful answer's head; everything else is ``ApiRefused``."""
         headers = {"Accept": "application/json", "Content-Type": content}
         try:
             asked = await self._client.param_serialize(
@@ -137,9 +137,9 @@ class Api:
             finally:
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError, ConfigException) as error:
-            raise Refused(NO_ANSWER, f"no answer ({type(error).__name__})") from error
+            raise ApiRefused(NO_ANSWER, f"no answer ({type(error).__name__})") from error
         except ValueError as error:  # a line that is longer than any object
-            raise Refused(NO_ANSWER, "an answer that can't be read") from error
+            raise ApiRefused(NO_ANSWER, "an answer that can't be read") from error
 
 
 async def _refuse_redirects(
@@ -149,18 +149,20 @@ async def _refuse_redirects(
     response = await handler(request)
     if response.status in _ELSEWHERE:
         response.close()
-        raise Refused(response.status, "a redirect, which is not followed")
+        raise ApiRefused(response.status, "a redirect, which is not followed")
     return response
 
 
 @asynccontextmanager
-async def connected(kubeconfig: str, namespace: str, patience: Patience = Patience()) -> AsyncIterator[Api]:
+async def connected(
+    kubeconfig: str, namespace: str, patience: ClientTimeouts = ClientTimeouts()
+) -> AsyncIterator[NamespaceApi]:
     """Yield calls to this file's cluster, or the pod's own; ``CommandError`` without one.
 
     The pod's token is read again as it changes.
     """
     async with await _client(kubeconfig) as client:
-        yield Api(client, namespace, patience)
+        yield NamespaceApi(client, namespace, patience)
 
 
 async def _client(kubeconfig: str) -> ApiClient:

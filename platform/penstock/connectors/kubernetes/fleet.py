@@ -10,24 +10,26 @@ from contextlib import asynccontextmanager
 
 from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.backoff import Backoff
-from penstock.connectors.kubernetes.client import Api
+from penstock.connectors.kubernetes.client import NamespaceApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
 from penstock.connectors.kubernetes.mirror import Mirror
 from penstock.connectors.kubernetes.pods import Deaths, running, version_of
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.connectors.kubernetes.steps import not_placed, steps, stuck
-from penstock.connectors.kubernetes.writer import Pace, Writer
+from penstock.connectors.kubernetes.writer import WriteIntervals, Writer
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView
 from penstock.telemetry.logs import logger
 
-PACE = Pace()
+PACE = WriteIntervals()
 
 
 class KubernetesFleet:
     """Observes pods and workloads under our label, and writes the objects of fresh plans."""
 
-    def __init__(self, api: Api, pools: Pools, clock: Clock, pace: Pace = PACE, first_wait_s: float = 1.0) -> None:
+    def __init__(
+        self, api: NamespaceApi, pools: Pools, clock: Clock, pace: WriteIntervals = PACE, first_wait_s: float = 1.0
+    ) -> None:
         self._pools, self._clock, self._pace = pools, clock, pace
         self._deaths = Deaths(clock)
         self._pods = Mirror(api, POD, names.OURS, self._deaths.note, Backoff(first_s=first_wait_s))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ObjectKind:
     """One kind of object in one API version."""
 
     group: str
@@ -25,18 +25,18 @@ class Kind:
         return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
 
 
-POD = Kind(group="", version="v1", name="Pod", plural="pods")
-DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments")
-BUDGET = Kind(group="policy", version="v1", name="PodDisruptionBudget", plural="poddisruptionbudgets")
-SCALER = Kind(group="keda.sh", version="v1alpha1", name="ScaledObject", plural="scaledobjects")
+POD = ObjectKind(group="", version="v1", name="Pod", plural="pods")
+DEPLOYMENT = ObjectKind(group="apps", version="v1", name="Deployment", plural="deployments")
+BUDGET = ObjectKind(group="policy", version="v1", name="PodDisruptionBudget", plural="poddisruptionbudgets")
+SCALER = ObjectKind(group="keda.sh", version="v1alpha1", name="ScaledObject", plural="scaledobjects")
 
 WRITTEN = (SCALER, BUDGET, DEPLOYMENT)
 """What a version has in each pool, in the order of taking it away: the Deployment, by which we know it, goes last."""
 
-RIGHTS: dict[Kind, tuple[str, ...]] = {
+RIGHTS: dict[ObjectKind, tuple[str, ...]] = {
     POD: ("list", "watch", "patch", "delete"),
     DEPLOYMENT: ("list", "watch", "create", "patch", "delete"),
     BUDGET: ("create", "patch", "delete"),
     SCALER: ("create", "patch", "delete"),
 }
-"""Verbs by kind. Server-side apply is a patch, and a create where there is nothing yet."""
+"""Verbs by kind. Server-side apply is a patch, and a create if nothing exists yet."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from penstock.connectors.kubernetes import names, scaling
-from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, SCALER, Kind
+from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, SCALER, ObjectKind
 from penstock.connectors.kubernetes.placing import Placed, place
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.domain.fleet.versions import Served
@@ -24,7 +24,7 @@ ROLLOUT_SLACK_S = 600
 class Written:
     """One rendered object."""
 
-    kind: Kind
+    kind: ObjectKind
     name: str
     body: Mapping[str, object]
 
@@ -41,7 +41,7 @@ def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
     select = {names.WORKLOAD: name}
     target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.name, "name": name}
     deployment = _deployment(placed, select, filling)
-    specs: tuple[tuple[Kind, dict[str, object]], ...] = (
+    specs: tuple[tuple[ObjectKind, dict[str, object]], ...] = (
         (DEPLOYMENT, deployment),
         (
             BUDGET,

@@ -7,22 +7,24 @@ removes an object; a failed list removes none.
 import asyncio
 from collections.abc import Callable
 
-from penstock.connectors.kubernetes.answers import BOOKMARK, GONE, Json, Refused
+from penstock.connectors.kubernetes.answers import BOOKMARK, GONE, ApiRefused, Json
 from penstock.connectors.kubernetes.backoff import Backoff
-from penstock.connectors.kubernetes.client import OPENED, Api
-from penstock.connectors.kubernetes.kinds import Kind
+from penstock.connectors.kubernetes.client import OPENED, NamespaceApi
+from penstock.connectors.kubernetes.kinds import ObjectKind
 from penstock.telemetry.logs import logger
 
 REST_S = 0.1
 """Between the end of a watch and the next: a server that ends each at once is not asked without a pause."""
 OnChange = Callable[[Json | None, Json | None], None]
-"""Takes an object before and after: None where it was not there, or is no more."""
+"""Takes an object before and after; None if it did not exist, or no longer does."""
 
 
 class Mirror:
     """Follows one kind, selected by label."""
 
-    def __init__(self, api: Api, kind: Kind, selector: str, on_change: OnChange, backoff: Backoff) -> None:
+    def __init__(
+        self, api: NamespaceApi, kind: ObjectKind, selector: str, on_change: OnChange, backoff: Backoff
+    ) -> None:
         self._api, self._kind, self._selector, self._on_change = api, kind, selector, on_change
         self._backoff = backoff
         self._since = ""
@@ -35,7 +37,7 @@ class Mirror:
             try:
                 await self._once()
                 await asyncio.sleep(REST_S)
-            except Refused as refusal:
+            except ApiRefused as refusal:
                 self._lost(refusal)
                 await asyncio.sleep(self._backoff.failed(refusal.retry_after_s))
 
@@ -54,7 +56,7 @@ class Mirror:
             self._since = one["metadata"]["resourceVersion"]
         self._backoff.worked()
 
-    def _lost(self, refusal: Refused) -> None:
+    def _lost(self, refusal: ApiRefused) -> None:
         """List again if the server has dropped our resource version; else continue from it."""
         if refusal.status == GONE:
             self._since = ""

@@ -1,10 +1,10 @@
 """Pools that the infrastructure ships as a mounted file: devices, and a pod template each.
 
 Pods are complete but for placeholders (`FILLED`), which the controller fills; no version is known here.
+Unknown fields are refused: a misspelt one would leave its default in force.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,8 +17,7 @@ FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{POOL}")
 Json = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A worker's resources for a number of GPUs, and the pool's maximum of such workers."""
 
     gpus: int
@@ -26,8 +25,7 @@ class Size:
     resources: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One pool. ``device_bytes`` is the memory of a GPU or slice, ``start_s`` a worker's longest start."""
 
     name: str
@@ -39,8 +37,7 @@ class Pool:
     start_s: int = 1800
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pools:
+class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All pools in filling order; the scaler's Prometheus, and the namespace of all objects."""
 
     edition: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.kubernetes import names
-from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, POD, SCALER, Kind
+from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, POD, SCALER, ObjectKind
 from penstock.connectors.kubernetes.manifests import Written, written
 from penstock.connectors.kubernetes.placing import why_nowhere
 from penstock.connectors.kubernetes.pods import is_told_to_go, version_of
@@ -36,7 +36,7 @@ class Drain:
 class Delete:
     """Delete an object, with ``uid`` that very one."""
 
-    kind: Kind
+    kind: ObjectKind
     name: str
     uid: str = ""
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from penstock.connectors.kubernetes import names
-from penstock.connectors.kubernetes.answers import NO_ANSWER, Refused
+from penstock.connectors.kubernetes.answers import NO_ANSWER, ApiRefused
 from penstock.connectors.kubernetes.backoff import Backoff
-from penstock.connectors.kubernetes.client import CONFLICT, MANY, Api
-from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD, SCALER, Kind
+from penstock.connectors.kubernetes.client import CONFLICT, MANY, NamespaceApi
+from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD, SCALER, ObjectKind
 from penstock.connectors.kubernetes.manifests import Written
 from penstock.connectors.kubernetes.steps import Apply, Delete, Drain, Step
 from penstock.domain.clock import Clock
@@ -30,7 +30,7 @@ _REMEDY = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class WriteIntervals:
     """Seconds: validity of a plan, rewrite interval of applied objects, retry of refused ones."""
 
     fresh_s: float = 3.0
@@ -51,10 +51,10 @@ class _Stand:
 class Writer:
     """Executes steps; ``held`` describes those that failed."""
 
-    api: Api
+    api: NamespaceApi
     clock: Clock
     workloads: Mapping[str, Mapping[str, Any]]
-    pace: Pace = field(default_factory=Pace)
+    pace: WriteIntervals = field(default_factory=WriteIntervals)
     backoff: Backoff = field(default_factory=Backoff)
     held: dict[str, str] = field(default_factory=dict)
     _stands: dict[str, _Stand] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Writer:
             if self._is_due(step):
                 await self._do(step)
 
-    def held_names(self, kind: Kind) -> frozenset[str]:
+    def held_names(self, kind: ObjectKind) -> frozenset[str]:
         """Return the names of this kind's objects that could not be written."""
         return frozenset(key.partition(" ")[2] for key in self.held if key.startswith(f"{kind.name} "))
 
@@ -79,7 +79,7 @@ class Writer:
         key = _key(step)
         try:
             await self._call(step)
-        except Refused as refusal:
+        except ApiRefused as refusal:
             self._refused(key, refusal)
         else:
             self.backoff.worked()
@@ -134,7 +134,7 @@ class Writer:
         missing = written.kind is DEPLOYMENT and written.name not in self.workloads and now - stand.at >= 1.0
         return changed or missing or stand.text != msgspec.json.encode(written.body)
 
-    def _refused(self, key: str, refusal: Refused) -> None:
+    def _refused(self, key: str, refusal: ApiRefused) -> None:
         now, status = self.clock.monotonic(), refusal.status
         if status in (NO_ANSWER, MANY) or status >= _BROKEN:
             key, wait_s = SERVER, self.backoff.failed(refusal.retry_after_s)

@@ -1,4 +1,4 @@
-"""``domain.idempotency.AnswerStore`` in this process: the default with one gateway."""
+"""``AnswerStore`` in this process: the default with one gateway."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,9 +13,7 @@ SWEEP_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
-class _Record:
-    """One answer as it grows."""
-
+class _AnswerRecord:
     fingerprint: str
     expires_at: float
     pieces: list[Piece] = field(default_factory=list)
@@ -34,9 +32,9 @@ class _Record:
 
 @dataclass(slots=True)
 class _Room:
-    """One tenant's records, oldest first."""
+    """A tenant's records, oldest first."""
 
-    records: dict[str, _Record] = field(default_factory=dict)
+    records: dict[str, _AnswerRecord] = field(default_factory=dict)
     size_bytes: int = 0
 
     def oldest(self) -> str | None:
@@ -44,9 +42,9 @@ class _Room:
 
 
 class MemoryAnswers:
-    """Answers of one process. A tenant that has no room left loses its own oldest ones.
+    """Answers of one process. A tenant over its bound loses its own oldest ones.
 
-    Where all together take more than ``max_bytes``, whoever has most loses its oldest.
+    If all exceed ``max_bytes``, the tenant with the most loses its oldest.
     """
 
     def __init__(self, clock: Clock, quota: AnswerQuota = USUAL_QUOTA, *, max_bytes: int = 256 << 20) -> None:
@@ -58,7 +56,6 @@ class MemoryAnswers:
         self._rooms: dict[TenantId, _Room] = {}
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
-        """Open a record for this body, or tell what is there."""
         now = self._clock.now()
         self._sweep(now)
         room = self._rooms.setdefault(key.tenant, _Room())
@@ -66,19 +63,17 @@ class MemoryAnswers:
         if record is None:
             if not self._has_room(room, records=1):
                 return Claim.FULL
-            room.records[key.name] = _Record(fingerprint, now + KEEP_S)
+            room.records[key.name] = _AnswerRecord(fingerprint, now + KEEP_S)
             return Claim.MINE
         if record.fingerprint != fingerprint:
             return Claim.OTHER
         return Claim.SAME if record.is_complete else Claim.GROWING
 
     async def has(self, key: RecordKey) -> bool:
-        """Tell whether there is a record."""
         self._sweep(self._clock.now())
         return self._find(key)[1] is not None
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Add to the record."""
         room, record = self._find(key)
         if record is None:
             raise Conflict("there is no record under this idempotency key")
@@ -96,7 +91,6 @@ class MemoryAnswers:
         self._shrink()
 
     async def release(self, key: RecordKey) -> None:
-        """Forget the record and tell who follows it."""
         room, record = self._find(key)
         if record is not None:
             self._drop(room, key.name)
@@ -104,7 +98,6 @@ class MemoryAnswers:
             record.wake()
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the record's pieces as they come."""
         (_, record), at = self._find(key), 0
         while record is not None and not record.broken:
             while at < len(record.pieces):
@@ -115,12 +108,12 @@ class MemoryAnswers:
             await record.changed.wait()
         raise Conflict("the first request with this idempotency key broke off; send it again")
 
-    def _find(self, key: RecordKey) -> tuple[_Room, _Record | None]:
+    def _find(self, key: RecordKey) -> tuple[_Room, _AnswerRecord | None]:
         room = self._rooms.get(key.tenant) or _Room()
         return room, room.records.get(key.name)
 
     def _has_room(self, room: _Room, *, more_bytes: int = 0, records: int = 0) -> bool:
-        """Make room for so much; False where what still comes takes it all."""
+        """Drop old records until ``more_bytes`` and ``records`` fit; False if what is being written takes it all."""
         quota = self._quota
         while room.size_bytes + more_bytes > quota.max_bytes or len(room.records) + records > quota.max_records:
             oldest = room.oldest()
@@ -130,7 +123,7 @@ class MemoryAnswers:
         return True
 
     def _shrink(self) -> None:
-        """Keep the sum within its bound: who has most gives first."""
+        """Keep the sum within its bound, at the largest tenant's expense."""
         while self._size_bytes > self._max_bytes:
             giving = ((room, name) for room in self._rooms.values() if (name := room.oldest()) is not None)
             given = max(giving, key=lambda found: found[0].size_bytes, default=None)
@@ -139,7 +132,7 @@ class MemoryAnswers:
             self._drop(*given)
 
     def _sweep(self, now: float) -> None:
-        """Drop now and then what is too old, and tenants without any."""
+        """Drop expired records periodically, and tenants without any."""
         if now < self._sweep_at:
             return
         self._sweep_at = now + SWEEP_EVERY_S

@@ -1,6 +1,6 @@
-"""``domain.limits.LimitStore`` and ``SpentStore`` in this process: with one gateway; twin of the Redis scripts.
+"""``LimitStore`` and ``SpentStore`` in this process, for one gateway; twin of the Redis scripts.
 
-Time is the process's monotonic one: a wall clock that is set back freezes nothing.
+Time is monotonic: a wall clock set back freezes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from math import floor
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind
+from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDecision, MeterKind
 
 
 @dataclass(slots=True)
 class _Meter:
-    """One meter's state: a bucket's level, or holds with their due times and what was spent."""
+    """One meter's state: a bucket's level, or holds with due times and spend."""
 
     level: float = 0.0
     at: float = 0.0
@@ -24,29 +24,27 @@ class _Meter:
     holds: dict[RequestId, tuple[int, float]] = field(default_factory=dict)
 
     def forget_expired(self, now: float) -> None:
-        """Free what nobody renewed."""
+        """Free holds that were not renewed."""
         for lease in [x for x, (_, due) in self.holds.items() if due <= now]:
             self.held -= self.holds.pop(lease)[0]
 
     def release(self, lease: RequestId) -> None:
-        """Free one hold, if it is still there."""
         self.held -= self.holds.pop(lease, (0, 0.0))[0]
 
 
 class MemoryLimits:
-    """Meters of one process; every call runs without a pause, so it is atomic."""
+    """Meters of one process; no call awaits, so each is atomic."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._meters: dict[str, _Meter] = {}
         self._leases: dict[RequestId, tuple[Draw, ...]] = {}
 
-    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
-        """Take all draws or none."""
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         return self.reserve_now(lease, draws, hold_s)
 
-    def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
-        """Do the same without an event loop: the hot path with one gateway."""
+    def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
+        """``reserve`` without an event loop: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
@@ -55,12 +53,10 @@ class MemoryLimits:
             self._take(lease, draws, now + hold_s)
         return decision
 
-    async def look(self, draws: Sequence[Draw]) -> Decision:
-        """Tell what ``reserve`` would decide now, and take nothing."""
+    async def look(self, draws: Sequence[Draw]) -> MeterDecision:
         return self._decide(draws, self._clock.monotonic())
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws, also where they don't fit."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
@@ -78,11 +74,9 @@ class MemoryLimits:
                     meter.holds[lease] = (draw.amount, due)
 
     async def free(self, lease: RequestId) -> None:
-        """Give back the slots; what else it drew stays."""
         self.free_now(lease)
 
     def free_now(self, lease: RequestId) -> None:
-        """Do the same without an event loop."""
         draws = self._leases.get(lease, ())
         for draw in draws:
             if draw.kind is MeterKind.SLOTS:
@@ -91,11 +85,9 @@ class MemoryLimits:
             self._leases[lease] = tuple(draw for draw in draws if draw.kind is not MeterKind.SLOTS)
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace what was reserved by what was used, once."""
         return self.settle_now(lease, actual)
 
     def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Do the same without an event loop."""
         draws = self._leases.pop(lease, None)
         for draw in draws or ():
             meter, used = self._meters[draw.key], actual.get(draw.measure, draw.amount)
@@ -108,32 +100,29 @@ class MemoryLimits:
         return draws is not None
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        """Return what each of these meters has counted."""
         return {key: self._meters[key].spent if key in self._meters else 0 for key in meters}
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
-        """Count at least so much."""
         for key, amount in at_least.items():
             meter = self._meters.setdefault(key, _Meter())
             meter.spent = max(meter.spent, amount)
 
     async def put_spent(self, exactly: Mapping[str, int]) -> None:
-        """Count exactly so much."""
         for key, amount in exactly.items():
             self._meters.setdefault(key, _Meter()).spent = amount
 
-    def _decide(self, draws: Sequence[Draw], now: float) -> Decision:
+    def _decide(self, draws: Sequence[Draw], now: float) -> MeterDecision:
         free = [self._free(draw, now) for draw in draws]
         for draw, has in zip(draws, free, strict=True):
             if has < draw.amount:
                 return self._refused(draw, _wait_s(draw, has), tuple(map(floor, free)))
-        return Decision(
+        return MeterDecision(
             granted=True, remaining=tuple([floor(has - draw.amount) for draw, has in zip(draws, free, strict=True)])
         )
 
-    def _refused(self, draw: Draw, wait_s: float, untouched: tuple[int, ...]) -> Decision:
+    def _refused(self, draw: Draw, wait_s: float, untouched: tuple[int, ...]) -> MeterDecision:
         is_budget, meter = draw.kind is MeterKind.BUDGET, self._meters[draw.key]
-        return Decision(
+        return MeterDecision(
             granted=False,
             refused_by=draw,
             retry_after_s=wait_s,
@@ -143,7 +132,7 @@ class MemoryLimits:
         )
 
     def _free(self, draw: Draw, now: float) -> float:
-        """Return what the draw's meter has left."""
+        """Return the rest of the draw's meter."""
         meter = self._meters.get(draw.key)
         if meter is None:
             meter = self._meters[draw.key] = _Meter(level=draw.capacity, at=now)
@@ -166,7 +155,7 @@ class MemoryLimits:
 
 
 def _wait_s(draw: Draw, has: float) -> float:
-    """Return the seconds until the draw may fit; 0 where it never will."""
+    """Return the seconds until the draw may fit; 0 if it never will."""
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

@@ -8,7 +8,7 @@ import msgspec
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.queries import load
 from penstock.domain.ids import Alias
-from penstock.domain.rollout.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, Asked, Told, asked_since
+from penstock.domain.rollout.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, RecentRequests, Told, asked_since
 from penstock.domain.serving.agreement import Agreement, Counts, Pair, Reported, reported
 
 _SQL = load("arms")
@@ -43,7 +43,7 @@ class PostgresArms:
         await self._database.rows(_SQL["forget_asked"], ASKED_KEPT_S / MINUTE_S)
         await self._database.rows(_SQL["forget_agreements"], ASKED_KEPT_S / MINUTE_S)
 
-    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
+    async def asked(self, alias: Alias, now: float, over_s: float) -> RecentRequests:
         """Return an alias's number of requests in the last seconds, by whole minutes."""
         since = int((now - over_s) // MINUTE_S)
         (row,) = await self._database.rows(_SQL["asked"], alias, since)

@@ -5,6 +5,7 @@ before use. The last good one stays on disk and serves while the database is awa
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Generic, TypeVar
 import asyncpg
 import msgspec
 
-from penstock.connectors.postgres import snapshot, table_slices
+from penstock.connectors.postgres import table_slices
 from penstock.connectors.postgres.database import CONNECT_WITHIN_S, QUERY_WITHIN_S, translated, way
 from penstock.connectors.postgres.queries import load
 from penstock.domain.clock import Clock, SystemClock
@@ -115,13 +116,13 @@ class _Source(Generic[T]):
         """Use and store a valid value, or keep the last good one."""
         if await self._use(data, on_change):
             try:
-                await asyncio.to_thread(snapshot.write, self._path, data)
+                await asyncio.to_thread(_keep, self._path, data)
             except OSError as error:
                 logger().warning("source_copy_not_written", table=self._name, reason=error.strerror)
 
     async def _restore(self, on_change: Callable[[T], Awaitable[None]]) -> None:
         try:
-            data = snapshot.read(self._path)
+            data = _kept(self._path)
         except OSError as error:
             logger().warning("source_copy_not_read", table=self._name, reason=error.strerror)
             return
@@ -166,3 +167,25 @@ async def _table(data: bytes) -> RoutingTable:
 
 async def _keys(data: bytes) -> KeyRing:
     return msgspec.json.decode(data, type=KeyRing)
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Write the last good copy atomically, readable by its owner alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _kept(path: Path) -> bytes | None:
+    """Return the last good copy, None without one."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

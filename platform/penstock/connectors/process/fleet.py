@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.connectors.process import identity
-from penstock.connectors.process.records import Record, Records
+from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import Death, FleetPlan, FleetView, Running
 from penstock.domain.ids import VersionId, WorkerId
@@ -89,7 +89,7 @@ class LocalFleet:
                 start_new_session=True,
             )
         self._children[worker] = child
-        record = Record(
+        record = ProcessRecord(
             worker=worker,
             version=version,
             pid=child.pid,
@@ -99,7 +99,7 @@ class LocalFleet:
         self._records.write(record)
         logger().info("worker_started", worker=worker, version=version, pid=child.pid)
 
-    def _drain(self, record: Record) -> None:
+    def _drain(self, record: ProcessRecord) -> None:
         if record.draining_at:
             return
         self._records.write(replace(record, draining_at=self._clock.now()))
@@ -107,7 +107,7 @@ class LocalFleet:
         identity.send(record.pid, record.start, signal.SIGCONT)  # who is stopped hears nothing until it goes on
         logger().info("worker_told_to_drain", worker=record.worker, version=record.version, pid=record.pid)
 
-    def _kill_overdue(self, record: Record, now: float) -> None:
+    def _kill_overdue(self, record: ProcessRecord, now: float) -> None:
         """Kill a worker after its drain grace."""
         if record.draining_at and now - record.draining_at > self._config.grace_s:
             logger().warning("worker_killed", worker=record.worker, version=record.version, pid=record.pid)
@@ -120,7 +120,7 @@ class LocalFleet:
                 logger().info("worker_ended", worker=worker, pid=child.pid, exit_code=child.returncode)
                 del self._children[worker]
 
-    def _is_alive(self, record: Record, now: float) -> bool:
+    def _is_alive(self, record: ProcessRecord, now: float) -> bool:
         if record.start and identity.started(record.pid) == record.start:
             return True
         if not record.draining_at and self._has_looked:  # who died before we came tells nothing about the version

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.connectors.process import identity
-from penstock.connectors.process.records import Record, Records
+from penstock.connectors.process.records import ProcessRecord, Records
 
 FOLDER = "workers"
 POLL_S = 0.1
 
 
-def living(run: Path) -> list[Record]:
+def living(run: Path) -> list[ProcessRecord]:
     """Return this home's workers with a running process."""
     return [record for record in Records(run / FOLDER).all() if _lives(record)]
 
@@ -32,7 +32,7 @@ async def drain(run: Path, grace_s: float) -> int:
     return len(alive)
 
 
-def kill(records: Sequence[Record]) -> None:
+def kill(records: Sequence[ProcessRecord]) -> None:
     """Kill workers at once; their engines end with them."""
     for record in records:
         identity.kill_group(record.pid, record.start)
@@ -46,5 +46,5 @@ def _forget_ended(run: Path) -> None:
             records.remove(record.worker)
 
 
-def _lives(record: Record) -> bool:
+def _lives(record: ProcessRecord) -> bool:
     return bool(record.start) and identity.started(record.pid) == record.start

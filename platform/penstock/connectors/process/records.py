@@ -11,7 +11,7 @@ from penstock.telemetry.logs import logger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class ProcessRecord:
     """A worker's process. ``start`` is from `identity.started`; times are Unix seconds, ``draining_at`` 0 if not
     draining.
     """
@@ -30,18 +30,18 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def all(self) -> Iterator[Record]:
+    def all(self) -> Iterator[ProcessRecord]:
         """Yield every record; a damaged one is removed."""
         for path in sorted(self._folder.glob("*.json")):
             try:
-                yield Record(**json.loads(path.read_text()))
+                yield ProcessRecord(**json.loads(path.read_text()))
             except FileNotFoundError:
                 continue
             except (ValueError, TypeError):
                 logger().warning("worker_record_damaged", path=path.name)
                 path.unlink(missing_ok=True)
 
-    def write(self, record: Record) -> None:
+    def write(self, record: ProcessRecord) -> None:
         """Write a record atomically."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._path(record.worker)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from penstock.connectors.redis.wire import RETRY_S, Argument, ReplyError, Script, Value, Wire
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind, Presence
+from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDecision, MeterKind, Presence
 
 KEEP_MS = 24 * 3600 * 1000
 """How long a lease that nobody settles is remembered, so that a late settlement still counts."""
@@ -38,10 +38,10 @@ class RedisLimits:
         self._count = Script(wire, _script("count.lua"))
         self._present = Script(wire, _script("present.lua"))
 
-    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         return _decision(draws, await self._draw(lease, draws, hold_s, "ask"))
 
-    async def look(self, draws: Sequence[Draw]) -> Decision:
+    async def look(self, draws: Sequence[Draw]) -> MeterDecision:
         """Tell what ``reserve`` would decide now, and take nothing."""
         return _decision(draws, await self._draw(NO_LEASE, draws, 0.0, "look"))
 
@@ -125,12 +125,12 @@ def _retry_after_s(draw: Draw, wait_ms: int) -> float:
     return wait_ms / 1000 if wait_ms >= 0 else 0.0
 
 
-def _decision(draws: Sequence[Draw], answer: Value) -> Decision:
+def _decision(draws: Sequence[Draw], answer: Value) -> MeterDecision:
     refused, wait_ms, spent, held, *left = _ints(answer)
     if not refused:
-        return Decision(granted=True, remaining=tuple(left))
+        return MeterDecision(granted=True, remaining=tuple(left))
     draw = draws[refused - 1]
-    return Decision(
+    return MeterDecision(
         granted=False,
         refused_by=draw,
         retry_after_s=_retry_after_s(draw, wait_ms),

@@ -15,7 +15,7 @@ from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tokens import Usage
 
 
-class Progress(msgspec.Struct, tag="progress", frozen=True):
+class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
     """Tokens delivered so far, by request; only those that changed."""
 
     at: float
@@ -34,7 +34,7 @@ class Closed(msgspec.Struct, tag="closed", frozen=True):
     row: LedgerRow
 
 
-Line = Opened | Progress | Closed
+Line = Opened | DeliveredTokens | Closed
 _decoder = msgspec.json.Decoder(Line)
 encode = msgspec.json.Encoder().encode
 
@@ -53,7 +53,7 @@ class History:
             case Opened(opening=opening):
                 self.open[opening.request] = opening
                 self.last_seen = max(self.last_seen, opening.opened_at)
-            case Progress(at=at, tokens=tokens):
+            case DeliveredTokens(at=at, tokens=tokens):
                 self.tokens.update(tokens)
                 self.last_seen = max(self.last_seen, at)
             case Closed(row=row):

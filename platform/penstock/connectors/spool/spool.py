@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from penstock.connectors.spool.segment import Closed, History, Line, Opened, Progress, encode, lines
+from penstock.connectors.spool.segment import Closed, DeliveredTokens, History, Line, Opened, encode, lines
 from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, StoreUnavailable
 from penstock.domain.ids import RequestId
@@ -191,7 +191,7 @@ class Spool:
 
     def _note_progress(self) -> None:
         if self._tokens:
-            self._is_behind = not self._write(Progress(self._clock.now(), self._tokens))
+            self._is_behind = not self._write(DeliveredTokens(self._clock.now(), self._tokens))
 
     def _wait_s(self) -> float:
         """Return the wait before the next try, in proportion to the length of the outage so far."""

@@ -1,1 +1,1 @@
-"""The controller's HTTP side: heartbeats of workers, and the operators' API. It decides nothing itself."""
+"""The controller's HTTP side: workers' heartbeats and the operators' API. It decides nothing itself."""

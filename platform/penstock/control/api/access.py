@@ -1,8 +1,10 @@
-"""What a key may see and change: a role holds in the key's own tenant, and over the platform in the operators' alone.
+"""A key's permissions: a role holds in the key's own tenant; the operators' keys reach the platform and all
+tenants. Pure.
 
-Pure. An answer about another tenant is the same whether that tenant exists or not.
+An answer about another tenant is the same whether that tenant exists or not.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.domain.errors import Forbidden
@@ -11,14 +13,14 @@ from penstock.domain.tenancy.tenant import OPERATORS, ApiKey, KeyRing, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Who calls the operators' API: a key that is valid now."""
+class AdminCaller:
+    """A caller of the operators' API, by its valid key."""
 
     key: ApiKey
 
     @property
     def is_operator(self) -> bool:
-        """True where the key's role holds for all tenants and for the platform itself."""
+        """True if the key's role holds for all tenants and the platform."""
         return self.key.tenant == OPERATORS
 
     @property
@@ -27,11 +29,10 @@ class Caller:
         return None if self.is_operator else self.key.tenant
 
     def sees(self, tenant: TenantId) -> bool:
-        """Return whether this tenant's things are the key's to see."""
         return self.is_operator or tenant == self.key.tenant
 
     def visible(self, ring: KeyRing) -> KeyRing:
-        """Return what the key may see of these; an organisation's bounds are of several tenants."""
+        """Return the part of the ring that the key may see, without organisations for other than operators."""
         if self.is_operator:
             return ring
         return KeyRing(
@@ -39,23 +40,20 @@ class Caller:
             tenants=tuple(one for one in ring.tenants if self.sees(one.id)),
         )
 
-    def check_role(self, *roles: Role) -> None:
-        """Raise ``Forbidden`` where the key has none of these roles."""
+    def check_role(self, roles: Collection[Role]) -> None:
         if self.key.role not in roles:
-            raise Forbidden(f"this needs a key with one of the roles: {', '.join(roles)}")
+            raise Forbidden(f"this needs a key with one of the roles: {', '.join(sorted(roles))}")
 
     def check_operator(self) -> None:
-        """Raise ``Forbidden`` where the key is not the operators'."""
         if not self.is_operator:
             raise Forbidden(f"this needs a key of the tenant {OPERATORS}")
 
     def check_tenant(self, tenant: TenantId) -> None:
-        """Raise ``Forbidden`` where this tenant is not the key's to see."""
         if not self.sees(tenant):
             raise Forbidden("this key is of another tenant")
 
     def check_models(self, models: tuple[Alias, ...]) -> None:
-        """Raise ``Forbidden`` where a new key would reach models that this one doesn't."""
+        """Raise ``Forbidden`` if a new key would reach models that this one doesn't."""
         mine = set(self.key.models)
         if mine and not (models and mine.issuperset(models)):
             raise Forbidden(f"this key gives keys for some of {', '.join(sorted(mine))} only")

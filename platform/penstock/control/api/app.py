@@ -1,66 +1,80 @@
 """The controller's HTTP application, put together."""
 
+from dataclasses import dataclass
+
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from penstock.control.api.autos import Autos
-from penstock.control.api.comparisons import Compared
-from penstock.control.api.deps import Control
-from penstock.control.api.errors import fields_of, status_of
-from penstock.control.api.fleet import FleetAndTable
-from penstock.control.api.internal import Internal
-from penstock.control.api.keys import Keys
-from penstock.control.api.models import Models
-from penstock.control.api.money import Money
-from penstock.control.api.orgs import Orgs
-from penstock.control.api.rollouts import RolloutsShown
-from penstock.control.api.tenants import Tenants
-from penstock.control.api.wire import answer
-from penstock.domain.errors import InvalidField, MethodNotAllowed, PenstockError, UnknownRoute
+from penstock.control.api import aliases, autos, fleet, internal, keys, models, money, rollouts, tenants
+from penstock.control.api.deps import Control, Controlled
+from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
+from penstock.control.api.wire import JsonRoute, answer, refusal_of
+from penstock.domain.errors import MethodNotAllowed, PenstockError, UnknownRoute
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import LIVE, READY
 
 ADMIN = "/admin/v1"
+_ROUTERS = (
+    models.router,
+    aliases.router,
+    autos.router,
+    rollouts.router,
+    tenants.orgs,
+    tenants.router,
+    keys.router,
+    money.router,
+    fleet.router,
+)
+health = APIRouter(tags=["health"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alive:
+    """This process lives."""
+
+    status: str = "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether this controller leads and its ticks succeed, or stands by."""
+
+    ready: bool
+    leader: bool
 
 
 def make_app(control: Control) -> FastAPI:
-    """Return the application."""
     app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None)
-    admin = APIRouter(prefix=ADMIN)
-    rooms = (Models, Autos, Compared, RolloutsShown, Orgs, Tenants, Keys, Money, FleetAndTable)
-    for part in [room(control) for room in rooms]:
-        admin.include_router(part.router())
-    app.include_router(admin)
-    app.include_router(Internal(control).router())
-    app.include_router(_health(control))
+    app.state.control = control
+    for router in _ROUTERS:
+        app.include_router(router, prefix=ADMIN, responses=REFUSALS)
+    app.include_router(internal.router, responses=REFUSALS)
+    app.include_router(health)
     app.add_exception_handler(PenstockError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_route)
-    app.add_exception_handler(RequestValidationError, _refuse_parameter)
+    app.add_exception_handler(RequestValidationError, _refuse_field)
     app.add_exception_handler(Exception, _refuse_unexpected)
     return app
 
 
-def _health(control: Control) -> APIRouter:
-    router = APIRouter(tags=["health"])
+@health.get(LIVE)
+async def healthz() -> Alive:
+    """Answer that this process lives."""
+    return Alive()
 
-    async def healthz() -> Response:
-        """Answer that this process lives."""
-        return answer({"status": "ok"})
 
-    async def readyz() -> Response:
-        """Answer whether it leads and its ticks succeed, or stands by."""
-        is_ready = control.runtime.is_ready
-        return answer({"ready": is_ready, "leader": control.runtime.leads}, 200 if is_ready else 503)
-
-    router.add_api_route(LIVE, healthz, methods=["GET"])
-    router.add_api_route(READY, readyz, methods=["GET"])
-    return router
+@health.get(READY, responses={503: {"model": Readiness}})
+async def readyz(control: Controlled, response: Response) -> Readiness:
+    """Answer whether it leads and its ticks succeed, or stands by."""
+    is_ready = control.runtime.is_ready
+    response.status_code = 200 if is_ready else 503
+    return Readiness(ready=is_ready, leader=control.runtime.leads)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
     known = error if isinstance(error, PenstockError) else PenstockError()
-    return answer({"error": fields_of(known)}, status_of(known))
+    return answer(ErrorAnswer(error=fields_of(known)), status_of(known))
 
 
 async def _refuse_route(request: Request, error: Exception) -> Response:
@@ -68,9 +82,9 @@ async def _refuse_route(request: Request, error: Exception) -> Response:
     return await _refuse(request, MethodNotAllowed() if is_method else UnknownRoute())
 
 
-async def _refuse_parameter(request: Request, error: Exception) -> Response:
-    first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": ("",), "msg": ""}
-    return await _refuse(request, InvalidField(str(first["msg"]), param=str(first["loc"][-1])))
+async def _refuse_field(request: Request, error: Exception) -> Response:
+    known = refusal_of(error) if isinstance(error, RequestValidationError) else PenstockError()
+    return await _refuse(request, known)
 
 
 async def _refuse_unexpected(request: Request, error: Exception) -> Response:

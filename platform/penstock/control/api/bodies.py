@@ -1,79 +1,56 @@
-"""What comes in and goes out, where it is not a noun of the domain itself. Unknown fields are refused."""
+"""Bodies of the operators' API. Unknown fields of a body, or of an object inside it, are refused by name.
+
+Pydantic passes ``Strict``'s settings on to the domain's dataclasses, so bodies use them as they are.
+"""
 
 from typing import Any
 
-import msgspec
+from pydantic import BaseModel, ConfigDict, Field
 
-from penstock.domain.fleet.table import Override, Route, Share
-from penstock.domain.fleet.versions import Wanted
-from penstock.domain.fleet.worker import PhaseTiming, WorkerState
-from penstock.domain.ids import NO_VERSION, Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
-from penstock.domain.models.model import Manifest, Task, Tier
-from penstock.domain.money import FREE, MicroUsd, Price
+from penstock.domain.fleet.table import Override, Share
+from penstock.domain.ids import Alias, OrgId, TenantId, VersionId
+from penstock.domain.models.model import Manifest
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
-from penstock.domain.serving.auto import COMPARED_PER_S, Caller, Rule
-from penstock.domain.serving.load import Load
-from penstock.domain.serving.request import Api
+from penstock.domain.serving.auto import Rule
 from penstock.domain.serving.shadow import ShadowCaps
-from penstock.domain.tenancy.ledger import LedgerRow, UsageLine
-from penstock.domain.tenancy.tenant import DEFAULT_ORG, ApiKey, OverQuota, Plan, Priority, Role
+from penstock.domain.tenancy.tenant import DEFAULT_ORG, OverQuota, Plan, Priority, Role
 
 
-class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body that has exactly these fields."""
+class Strict(BaseModel):
+    """A body that has exactly these fields, each of its own JSON type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class NewModel(Strict, frozen=True):
+class NewModel(Strict):
     """A version to register. ``signature`` names the signature in the artifact store, ``signatures/<digest>``."""
 
     manifest: Manifest
     signature: str
     tenants: tuple[TenantId, ...] | None = None
-    """For whom alone it is; null is everybody."""
+    """The only tenants that have it; null is every tenant."""
 
 
-class NewOwners(Strict, frozen=True):
-    """The tenants that a version is for; null is everybody."""
+class NewOwners(Strict):
+    """The only tenants that have a version; null is every tenant."""
 
     tenants: tuple[TenantId, ...] | None
 
 
-class NewShares(Strict, frozen=True):
-    """Where an alias leads. Silence about overrides keeps those that are in force."""
+class NewShares(Strict):
+    """An alias's versions and their weights. Without ``overrides`` those in force stay."""
 
     shares: tuple[Share, ...]
     overrides: tuple[Override, ...] | None = None
 
 
-class NewRule(Strict, frozen=True):
-    """A rule of an auto alias; a condition with a wrong name must not become none."""
+class NewRules(Strict):
+    """The rules of an auto alias: the first one that fits decides."""
 
-    name: str
-    to: Alias
-    prompt_tokens: int = 0
-    apis: tuple[Api, ...] = ()
-    tools: bool | None = None
-    json: bool | None = None
-    images: bool = False
-    callers: tuple[Caller, ...] = ()
-    price: MicroUsd = FREE
-    deadline_s: float = 0.0
-    compare: str = ""
-    compare_per_s: float = COMPARED_PER_S
-
-    @property
-    def rule(self) -> Rule:
-        """The same as a noun."""
-        return Rule(**msgspec.structs.asdict(self))
+    rules: tuple[Rule, ...]
 
 
-class NewRules(Strict, frozen=True):
-    """What an auto alias stands for: the first rule that fits decides."""
-
-    rules: tuple[NewRule, ...]
-
-
-class NewRollout(Strict, frozen=True):
+class NewRollout(Strict):
     """A candidate that is to take an alias over from the version that has all of it."""
 
     alias: Alias
@@ -89,10 +66,10 @@ class NewRollout(Strict, frozen=True):
     override_budget: bool = False
 
 
-class RolloutMove(Strict, frozen=True):
+class RolloutMove(Strict):
     """Why a person does this, and whether a spent error budget is overridden.
 
-    ``stage`` is the index of the stage that is promoted; where it is at another one by now, nothing is done.
+    ``stage`` is the index of the stage that is promoted; if the rollout is at another one by now, nothing is done.
     """
 
     reason: str
@@ -100,14 +77,14 @@ class RolloutMove(Strict, frozen=True):
     stage: int | None = None
 
 
-class NewReplicas(Strict, frozen=True):
+class NewReplicas(Strict):
     """How many workers of a version there should be."""
 
     replicas: int
 
 
-class NewTenant(Strict, frozen=True):
-    """A tenant to be."""
+class NewTenant(Strict):
+    """A tenant to create."""
 
     id: str
     name: str = ""
@@ -115,50 +92,66 @@ class NewTenant(Strict, frozen=True):
     org: OrgId = DEFAULT_ORG
 
 
-class Membership(Strict, frozen=True):
-    """Which organisation a tenant shall belong to."""
+class Membership(Strict):
+    """The organisation that a tenant moves to."""
 
     org: OrgId
 
 
-class NewOrg(Strict, frozen=True):
-    """An organisation to be; its plan's bounds hold for all of its tenants together."""
+class NewOrg(Strict):
+    """An organisation to create; its plan's bounds hold for all of its tenants together."""
 
     id: str
     name: str = ""
     plan: Plan = Plan()
 
 
-class PlanChange(Strict, frozen=True, omit_defaults=True):
-    """The fields of a plan that shall change; what is not named stays. Zero takes a bound away."""
-
-    priority: Priority | msgspec.UnsetType = msgspec.UNSET
-    weight: int | msgspec.UnsetType = msgspec.UNSET
-    max_output_tokens: int | msgspec.UnsetType = msgspec.UNSET
-    max_concurrent: int | msgspec.UnsetType = msgspec.UNSET
-    max_streams: int | msgspec.UnsetType = msgspec.UNSET
-    requests_per_min: int | msgspec.UnsetType = msgspec.UNSET
-    tokens_per_min: int | msgspec.UnsetType = msgspec.UNSET
-    spend_per_day: int | msgspec.UnsetType = msgspec.UNSET
-    spend_per_month: int | msgspec.UnsetType = msgspec.UNSET
-    degrade_output_tokens: int | msgspec.UnsetType = msgspec.UNSET
-    degrade_model: Alias | msgspec.UnsetType = msgspec.UNSET
-    deadline_s: float | msgspec.UnsetType = msgspec.UNSET
-    paid: bool | msgspec.UnsetType = msgspec.UNSET
-    over_quota: OverQuota | msgspec.UnsetType = msgspec.UNSET
-    copied: bool | msgspec.UnsetType = msgspec.UNSET
-    reserved: float | msgspec.UnsetType = msgspec.UNSET
+def _no_default(schema: dict[str, Any]) -> None:
+    del schema["default"]
 
 
-class Caps(Strict, frozen=True, omit_defaults=True):
-    """What may be spent, in micro-dollars; what is not named stays, zero takes the cap away."""
-
-    spend_per_day: int | msgspec.UnsetType = msgspec.UNSET
-    spend_per_month: int | msgspec.UnsetType = msgspec.UNSET
+_UNCHANGED: Any = Field(default=None, json_schema_extra=_no_default)
 
 
-class NewKey(Strict, frozen=True):
-    """A key to be; ``expires_in_s`` 0 means never."""
+class Changes(Strict):
+    """The fields that shall change; a field that is not named stays."""
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Return the new values by field."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+class PlanChange(Changes):
+    """Changes of a plan. A field that is not named stays; zero removes a bound."""
+
+    priority: Priority = _UNCHANGED
+    weight: int = _UNCHANGED
+    max_output_tokens: int = _UNCHANGED
+    max_concurrent: int = _UNCHANGED
+    max_streams: int = _UNCHANGED
+    requests_per_min: int = _UNCHANGED
+    tokens_per_min: int = _UNCHANGED
+    spend_per_day: int = _UNCHANGED
+    spend_per_month: int = _UNCHANGED
+    degrade_output_tokens: int = _UNCHANGED
+    degrade_model: Alias = _UNCHANGED
+    deadline_s: float = _UNCHANGED
+    paid: bool = _UNCHANGED
+    over_quota: OverQuota = _UNCHANGED
+    copied: bool = _UNCHANGED
+    reserved: float = _UNCHANGED
+
+
+class Caps(Changes):
+    """Spending caps in micro-dollars. A cap that is not named stays; zero removes it."""
+
+    spend_per_day: int = _UNCHANGED
+    spend_per_month: int = _UNCHANGED
+
+
+class NewKey(Strict):
+    """A key to create; ``expires_in_s`` 0 means never."""
 
     tenant: TenantId
     role: Role = Role.INFER
@@ -167,177 +160,13 @@ class NewKey(Strict, frozen=True):
     plan: Plan = Plan()
 
 
-class Rotation(Strict, frozen=True):
+class Rotation(Strict):
     """For how long the old key works on."""
 
     overlap_s: float = 3600.0
 
 
-class RollBack(Strict, frozen=True):
-    """Which table to go back to."""
+class RollBack(Strict):
+    """The number of the table to return to."""
 
     number: int
-
-
-class KeyShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A key without its hash."""
-
-    id: str
-    tenant: str
-    role: Role
-    models: tuple[Alias, ...]
-    created_at: float
-    expires_at: float
-    revoked_at: float
-    plan: Plan
-
-
-class KeyMade(KeyShown, frozen=True, kw_only=True):
-    """A new key with its secret, this one time."""
-
-    secret: str
-
-
-class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A version in a list."""
-
-    id: VersionId
-    name: ModelName
-    task: Task
-    tier: Tier
-    price: Price
-    licence: str
-    size_bytes: int
-    created_at: float
-    replicas: int
-    pinned: bool
-    states: dict[str, int]
-    """How many of its workers are in which state, by the table in force."""
-    aliases: tuple[Alias, ...]
-    base: VersionId = NO_VERSION
-    """Of an adapter: the version whose workers serve it."""
-    resident: tuple[WorkerId, ...] = ()
-    """Of an adapter: the workers whose engines hold it now."""
-    refused: tuple[str, ...] = ()
-    """Of an adapter: who refused it when it was last asked for, and why."""
-    tenants: tuple[TenantId, ...] | None = None
-    """For whom alone it is, an adapter for the tenants of its base as well; null is everybody."""
-    engine: dict[str, str] = {}
-    """Its engine's settings that are not the usual ones."""
-
-
-class WorkerShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as its last heartbeat reported; ``age_s`` is how long ago that was."""
-
-    id: WorkerId
-    version: VersionId
-    state: WorkerState
-    url: str
-    zone: str
-    pid: int
-    load: Load
-    phases: tuple[PhaseTiming, ...]
-    detail: str
-    ready_in_s: float
-    restarts: int
-    age_s: float
-    draining: bool
-
-
-class TableShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A table in the history."""
-
-    number: int
-    made_at: float
-    routes: tuple[Route, ...]
-    workers: int
-    ready: int
-
-
-class PoolShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What the workers' machine has for engines, what those hold that are awake, and which versions are waited for."""
-
-    limit_bytes: int
-    held_bytes: int
-    waited_for: tuple[Wanted, ...]
-    unfit: tuple[str, ...] = ()
-    """Deployed versions that are larger than all of it, in words."""
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """This controller at a glance."""
-
-    leader: bool
-    ready: bool
-    table: int
-    table_made_at: float
-    failed_ticks: int
-    workers: dict[str, int]
-    held: tuple[str, ...] = ()
-    """What the host of the workers could not bring about, and the remedy."""
-    certificate_ends_at: float | None = None
-    """Until when its certificate is valid, in Unix seconds; None where it has none."""
-    limits_shared: bool = False
-    """Whether limits and budgets are counted in a store that all gateways share."""
-    pool: PoolShown | None = None
-    """None where everything that is deployed is awake."""
-
-
-class BudgetShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget: money in micro-dollars, ``used_ratio`` 1.0 and more means used up; ``ends_at`` is Unix seconds."""
-
-    scope: str
-    period: str
-    window: str
-    cap: MicroUsd
-    spent: MicroUsd
-    used_ratio: float
-    ends_at: float
-
-
-class ComparedShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget's meter beside the ledger, in micro-dollars."""
-
-    scope: str
-    window: str
-    ledger: MicroUsd
-    counted: MicroUsd
-    difference: int
-
-
-class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparison; ``shared`` is false where the meters are inside the gateways and can't be seen from here."""
-
-    shared: bool
-    budgets: tuple[ComparedShown, ...]
-    corrected: int
-
-
-class UsageShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant's sums from ``begin`` to ``end`` (Unix seconds, the end left out), by version and outcome."""
-
-    tenant: TenantId
-    begin: float
-    end: float
-    lines: tuple[UsageLine, ...]
-
-
-class RowsShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the ledger; ``next`` goes into ``after`` of the next page and is empty after the last one."""
-
-    rows: tuple[LedgerRow, ...]
-    next: str
-
-
-def key_fields(key: ApiKey) -> dict[str, Any]:
-    """Return what may be shown of a key."""
-    return {
-        "id": key.id,
-        "tenant": key.tenant,
-        "role": key.role,
-        "models": key.models,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "plan": key.plan,
-    }

@@ -1,9 +1,10 @@
-"""What an error looks like to operators and workers: the platform's error shape over HTTP.
+"""Errors over HTTP, for operators and workers: the platform's error shape.
 
-The gateways have a table of their own for callers; here fewer things can go wrong.
+Gateways have a table of their own for callers; fewer errors occur here.
 """
 
-from typing import TypedDict
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.domain import errors
 from penstock.domain.errors import PenstockError
@@ -26,8 +27,9 @@ STATUS: dict[type[PenstockError], int] = {
 }
 
 
-class ErrorFields(TypedDict):
-    """What an error says."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorFields:
+    """An error: for people, for programs, the field at fault, and whether the same call may succeed later."""
 
     message: str
     code: str
@@ -35,12 +37,24 @@ class ErrorFields(TypedDict):
     retryable: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorAnswer:
+    """The body of every status from 400 on."""
+
+    error: ErrorFields
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorAnswer, "description": "Refused: nothing was changed."},
+    "5XX": {"model": ErrorAnswer, "description": "Failed, or a store is away: retryable says which."},
+}
+"""The errors of each route, for the OpenAPI document."""
+
+
 def status_of(error: PenstockError) -> int:
-    """Return the HTTP status; a class without a line of its own takes its parent's."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def fields_of(error: PenstockError) -> ErrorFields:
-    """Return the body's ``error`` object."""
     status = status_of(error)
     return ErrorFields(message=error.message, code=error.code, param=error.param, retryable=status == 503)  # noqa: PLR2004

@@ -2,156 +2,241 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends
 
-from penstock.control.api.bodies import PoolShown, RollBack, Status, TableShown, WorkerShown
-from penstock.control.api.deps import Control
-from penstock.control.api.wire import answer, read
+from penstock.control.api.bodies import RollBack
+from penstock.control.api.deps import Control, Controlled, Operator, Reader
+from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import InvalidField
-from penstock.domain.fleet.table import RoutingTable, validate
-from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.decision import Decided
+from penstock.domain.fleet.table import Route, RoutingTable, validate
+from penstock.domain.fleet.versions import Seen, Wanted
+from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.tenancy.audit import Selection
+from penstock.domain.serving.load import Load
+from penstock.domain.tenancy.audit import Act, Selection
 from penstock.domain.tenancy.owners import Owners
 
 _MAX_LISTED = 1000
+router = APIRouter(tags=["fleet"], route_class=JsonRoute)
 
 
-class FleetAndTable:
-    """What runs, and what is published to the gateways."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerShown:
+    """A worker as its last heartbeat reported; ``age_s`` is how long ago that was."""
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
+    id: WorkerId
+    version: VersionId
+    state: WorkerState
+    url: str
+    zone: str
+    pid: int
+    load: Load
+    phases: tuple[PhaseTiming, ...]
+    detail: str
+    ready_in_s: float
+    restarts: int
+    age_s: float
+    draining: bool
 
-    def router(self) -> APIRouter:
-        """Return its routes."""
-        router = APIRouter(tags=["fleet"])
-        router.add_api_route("/workers", self.workers, methods=["GET"])
-        router.add_api_route("/workers/{worker}/restart", self.restart, methods=["POST"], status_code=202)
-        router.add_api_route("/table", self.table, methods=["GET"])
-        router.add_api_route("/table/history", self.history, methods=["GET"])
-        router.add_api_route("/table/rollback", self.roll_back, methods=["POST"])
-        router.add_api_route("/audit", self.audit, methods=["GET"])
-        router.add_api_route("/decisions", self.decisions, methods=["GET"])
-        router.add_api_route("/status", self.status, methods=["GET"])
-        return router
 
-    async def workers(self, request: Request) -> Response:
-        """List workers, silent and failed ones too."""
-        await self._control.operator(request)
-        return answer({"workers": [self._shown(one) for one in await self._control.heartbeats.seen()]})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerList:
+    """Workers, silent and failed ones too."""
 
-    async def restart(self, request: Request, worker: WorkerId) -> Response:
-        """Replace one worker: its successor is ready before it drains."""
-        act = await self._control.act(request, "worker.restart", worker)
-        version = next(
-            (one.report.version for one in await self._control.heartbeats.seen() if one.report.worker == worker), None
-        )
-        if version is None:
-            raise InvalidField(f"there is no worker {worker}", param="worker")
-        await self._control.registry.renew_worker(version, worker, act)
-        self._control.runtime.wake()
-        return answer({"worker": worker, "version": version}, 202)
+    workers: tuple[WorkerShown, ...]
 
-    async def table(self, request: Request) -> Response:
-        """Show the table in force."""
-        await self._control.operator(request)
-        return answer(await self._control.tables.latest())
 
-    async def history(self, request: Request, limit: int = 50) -> Response:
-        """List tables, newest first."""
-        await self._control.operator(request)
-        tables = await self._control.tables.history(_bounded(limit))
-        return answer({"tables": [_shown(table) for table in tables]})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRenewed:
+    """A worker that will be replaced."""
 
-    async def roll_back(self, request: Request) -> Response:
-        """Publish an older table's routes and versions under a new number, with the workers that live now.
+    worker: WorkerId
+    version: VersionId
 
-        The aliases go back too, so that the next tick agrees with what was published.
-        """
-        act = await self._control.act(request, "table.rollback")
-        body = await read(request, RollBack)
-        old = await self._control.tables.numbered(body.number)
-        if old is None:
-            raise InvalidField(f"there is no table {body.number}", param="number")
-        latest = await self._control.tables.latest()
-        await self._control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
-        owners = await self._control.registry.owners()
-        table = validate(_revived(old, latest, owners, self._control.clock.now()))
-        await self._control.registry.restore_routes(old.routes, old.autos, replace(act, target=str(old.number)))
-        await self._control.tables.publish(table)
-        self._control.runtime.wake()
-        return answer(_shown(table))
 
-    async def audit(
-        self, request: Request, limit: int = 50, since: float = 0, until: float = 0, who: str = "", what: str = ""
-    ) -> Response:
-        """List administrative acts, newest first: all to operators, those about its own tenant to any other key."""
-        caller = await self._control.reader(request)
-        of = Selection(since=since, until=until, who=who, what=what)
-        return answer({"acts": await self._control.audit.newest(_bounded(limit), tenant=caller.reach, of=of)})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShown:
+    """A table in the history."""
 
-    async def decisions(self, request: Request, limit: int = 50) -> Response:
-        """List what the controller decided by itself, newest first, each with its signal and its objective."""
-        await self._control.operator(request)
-        return answer({"decisions": self._control.decisions.newest(_bounded(limit))})
+    number: int
+    made_at: float
+    routes: tuple[Route, ...]
+    workers: int
+    ready: int
 
-    async def status(self, request: Request) -> Response:
-        """Show this controller at a glance."""
-        await self._control.operator(request)
-        runtime = self._control.runtime
-        latest = await self._control.tables.latest()
-        states = Counter(str(one.report.state) for one in await self._control.heartbeats.seen())
-        return answer(
-            Status(
-                leader=runtime.leads,
-                ready=runtime.is_ready,
-                table=latest.number,
-                table_made_at=latest.made_at,
-                failed_ticks=runtime.failed_ticks,
-                workers=dict(states),
-                held=self._control.orders.held,
-                certificate_ends_at=self._control.certificate_ends_at(),
-                limits_shared=self._control.meters is not None,
-                pool=self._pool(),
-            )
-        )
 
-    def _pool(self) -> PoolShown | None:
-        """Show the pool, as of the last tick of the controller that leads."""
-        if not self._control.pool_bytes:
-            return None
-        runtime = self._control.runtime
-        return PoolShown(
-            limit_bytes=self._control.pool_bytes,
-            held_bytes=runtime.held_bytes,
-            waited_for=runtime.waited_for,
-            unfit=runtime.unfit,
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableList:
+    """Published tables, newest first."""
 
-    def _shown(self, one: Seen) -> WorkerShown:
-        report = one.report
-        return WorkerShown(
-            id=report.worker,
-            version=report.version,
-            state=report.state,
-            url=report.url,
-            zone=report.zone,
-            pid=report.pid,
-            load=report.load,
-            phases=report.phases,
-            detail=report.detail,
-            ready_in_s=report.ready_in_s,
-            restarts=report.restarts,
-            age_s=round(max(0.0, self._control.clock.now() - one.at), 3),
-            draining=self._control.orders.wants_drained(report.worker),
-        )
+    tables: tuple[TableShown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActList:
+    """Administrative acts, newest first."""
+
+    acts: tuple[Act, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionList:
+    """The controller's own decisions, newest first."""
+
+    decisions: tuple[Decided, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShown:
+    """Memory for engines on the workers' machine: its limit, what awake workers hold, the versions waited for."""
+
+    limit_bytes: int
+    held_bytes: int
+    waited_for: tuple[Wanted, ...]
+    unfit: tuple[str, ...] = ()
+    """Deployed versions that are larger than the limit, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """This controller at a glance."""
+
+    leader: bool
+    ready: bool
+    table: int
+    table_made_at: float
+    failed_ticks: int
+    workers: Mapping[str, int]
+    """Workers by state."""
+    held: tuple[str, ...] = ()
+    """What the host of the workers could not do, and the remedy."""
+    certificate_ends_at: float | None = None
+    """The end of its certificate's validity in Unix seconds; null without a certificate."""
+    limits_shared: bool = False
+    """Whether all gateways share one store of limits and budgets."""
+    pool: PoolShown | None = None
+    """Null if the pool has no limit, so that every deployed version is awake."""
+
+
+@router.get("/workers")
+async def workers(control: Controlled, _: Operator) -> WorkerList:
+    """List workers, silent and failed ones too."""
+    return WorkerList(workers=tuple(_worker(control, one) for one in await control.heartbeats.seen()))
+
+
+@router.post("/workers/{worker}/restart", status_code=202)
+async def restart(control: Controlled, caller: Operator, worker: WorkerId) -> WorkerRenewed:
+    """Replace one worker: its successor is ready before it drains."""
+    act = control.act(caller, "worker.restart", worker)
+    seen = await control.heartbeats.seen()
+    version = next((one.report.version for one in seen if one.report.worker == worker), None)
+    if version is None:
+        raise InvalidField(f"there is no worker {worker}", param="worker")
+    await control.registry.renew_worker(version, worker, act)
+    control.runtime.wake()
+    return WorkerRenewed(worker=worker, version=version)
+
+
+@router.get("/table")
+async def table(control: Controlled, _: Operator) -> RoutingTable:
+    """Show the table in force."""
+    return await control.tables.latest()
+
+
+@router.get("/table/history")
+async def history(control: Controlled, _: Operator, limit: int = 50) -> TableList:
+    """List tables, newest first."""
+    return TableList(tables=tuple(_table(one) for one in await control.tables.history(_bounded(limit))))
+
+
+@router.post("/table/rollback")
+async def roll_back(control: Controlled, caller: Operator, body: Sent[RollBack]) -> TableShown:
+    """Publish an older table's routes and versions under a new number, with the workers that live now.
+
+    The aliases go back too, so that the next tick agrees with what was published.
+    """
+    act = control.act(caller, "table.rollback")
+    old = await control.tables.numbered(body.number)
+    if old is None:
+        raise InvalidField(f"there is no table {body.number}", param="number")
+    latest = await control.tables.latest()
+    await control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
+    table = validate(_revived(old, latest, await control.registry.owners(), control.clock.now()))
+    await control.registry.restore_routes(old.routes, old.autos, replace(act, target=str(old.number)))
+    await control.tables.publish(table)
+    control.runtime.wake()
+    return _table(table)
+
+
+@router.get("/audit")
+async def audit(control: Controlled, caller: Reader, of: Annotated[Selection, Depends()], limit: int = 50) -> ActList:
+    """List administrative acts, newest first: all to operators, those about its own tenant to any other key."""
+    return ActList(acts=await control.audit.newest(_bounded(limit), tenant=caller.reach, of=of))
+
+
+@router.get("/decisions")
+async def decisions(control: Controlled, _: Operator, limit: int = 50) -> DecisionList:
+    """List the controller's own decisions, newest first, each with its signal and its objective."""
+    return DecisionList(decisions=control.decisions.newest(_bounded(limit)))
+
+
+@router.get("/status")
+async def status(control: Controlled, _: Operator) -> Status:
+    """Show this controller at a glance."""
+    runtime, latest = control.runtime, await control.tables.latest()
+    states = Counter(str(one.report.state) for one in await control.heartbeats.seen())
+    return Status(
+        leader=runtime.leads,
+        ready=runtime.is_ready,
+        table=latest.number,
+        table_made_at=latest.made_at,
+        failed_ticks=runtime.failed_ticks,
+        workers=dict(states),
+        held=control.orders.held,
+        certificate_ends_at=control.certificate_ends_at(),
+        limits_shared=control.meters is not None,
+        pool=_pool(control),
+    )
+
+
+def _pool(control: Control) -> PoolShown | None:
+    """Return the pool as of the leading controller's last tick."""
+    if not control.pool_bytes:
+        return None
+    runtime = control.runtime
+    return PoolShown(
+        limit_bytes=control.pool_bytes,
+        held_bytes=runtime.held_bytes,
+        waited_for=runtime.waited_for,
+        unfit=runtime.unfit,
+    )
+
+
+def _worker(control: Control, one: Seen) -> WorkerShown:
+    report = one.report
+    return WorkerShown(
+        id=report.worker,
+        version=report.version,
+        state=report.state,
+        url=report.url,
+        zone=report.zone,
+        pid=report.pid,
+        load=report.load,
+        phases=report.phases,
+        detail=report.detail,
+        ready_in_s=report.ready_in_s,
+        restarts=report.restarts,
+        age_s=round(max(0.0, control.clock.now() - one.at), 3),
+        draining=control.orders.wants_drained(report.worker),
+    )
 
 
 def _revived(old: RoutingTable, latest: RoutingTable, owners: Mapping[VersionId, Owners], now: float) -> RoutingTable:
-    """Return the old one's routes with what lives now; whose a version is does not go back with them."""
+    """Return the old table with the workers of now; the tenants of versions do not go back with it."""
     workers = {version.id: version.workers for version in latest.versions}
     versions = tuple(
         replace(version, workers=workers.get(version.id, ()), tenants=owners.get(version.id))
@@ -160,7 +245,7 @@ def _revived(old: RoutingTable, latest: RoutingTable, owners: Mapping[VersionId,
     return RoutingTable(number=latest.number + 1, made_at=now, routes=old.routes, versions=versions, autos=old.autos)
 
 
-def _shown(table: RoutingTable) -> TableShown:
+def _table(table: RoutingTable) -> TableShown:
     workers = [worker for version in table.versions for worker in version.workers]
     return TableShown(
         number=table.number,

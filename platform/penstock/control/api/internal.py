@@ -1,57 +1,65 @@
-"""Workers report here; the answer says whether to go on, to sleep, or to go."""
+"""The address for workers: a heartbeat's answer orders its worker to serve, to sleep or to drain.
 
-from dataclasses import replace
-from typing import NotRequired, TypedDict
+Reports tolerate unknown fields: workers may be newer than their controller during an upgrade.
+"""
 
-from fastapi import APIRouter, Request, Response
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from penstock.control.api.deps import Control
-from penstock.control.api.wire import answer, body, decode
+from fastapi import APIRouter, Request
+from pydantic import BeforeValidator, ConfigDict, RootModel
+
+from penstock.control.api.deps import Controlled, Reporting
+from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import Forbidden
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
 from penstock.domain.ids import VersionId
+from penstock.domain.models.model import ModelVersion
 
+router = APIRouter(prefix="/internal", tags=["internal"], route_class=JsonRoute)
 _NUL = b"\\u0000"
 """The engine's last words may hold one, and the database holds none."""
 
 
-class Desired(TypedDict):
-    """What a worker should do."""
+class Report(RootModel[WorkerReport]):
+    """A worker's report."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """The order to a worker, and the adapters that it loads first and keeps; no adapters if they are not known, as
+    on standby.
+    """
 
     desired: WorkerOrder
-    pinned: NotRequired[tuple[VersionId, ...]]
-    """Adapters that it is to load first and hold for good; left out where it is not known, as on standby."""
+    pinned: tuple[VersionId, ...] | None = None
 
 
-class Internal:
-    """``/internal``: for processes of the platform, with the workers' credential."""
+def _without_nul(raw: object) -> object:
+    return raw.replace(_NUL, b" ") if isinstance(raw, bytes) else raw
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
 
-    def router(self) -> APIRouter:
-        """Return its routes."""
-        router = APIRouter(prefix="/internal", tags=["internal"])
-        router.add_api_route("/workers/heartbeat", self.heartbeat, methods=["POST"])
-        router.add_api_route("/versions/{version}", self.version, methods=["GET"])
-        return router
+@router.get("/versions/{version}")
+async def version(control: Controlled, reporting: Reporting, version: VersionId) -> ModelVersion:
+    """Show a worker the version that it was started for, or an adapter of it, with its full digest."""
+    if not await control.registry.may_ask(reporting[1], version):
+        raise Forbidden("a worker asks for the version that it was started for, or for adapters of that one")
+    return await control.registry.version(version)
 
-    async def version(self, request: Request, version: VersionId) -> Response:
-        """Show a worker the version that it is ordered to serve, or an adapter of it: its full digest above all."""
-        _, served = self._control.worker(request)
-        if not await self._control.registry.may_ask(served, version):
-            raise Forbidden("a worker asks for the version that it was started for, or for adapters of that one")
-        return answer(await self._control.registry.version(version))
 
-    async def heartbeat(self, request: Request) -> Response:
-        """Take a worker's report: memory only, so it is answered at once with the database away, too."""
-        who = self._control.worker(request)
-        raw = await body(request)
-        report = decode(raw.replace(_NUL, b" "), WorkerReport)
-        if (report.worker, report.version) != who:
-            raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
-        url = self._control.addresses.reached_at(report.url, request.client.host if request.client else "")
-        self._control.heartbeats.take(replace(report, url=url))
-        orders = self._control.orders
-        told, pinned = Desired(desired=orders.desired(report.worker, report.state)), orders.pinned(report.version)
-        return answer(told if pinned is None else {**told, "pinned": pinned})
+@router.post("/workers/heartbeat", response_model_exclude_none=True)
+async def heartbeat(
+    control: Controlled,
+    reporting: Reporting,
+    request: Request,
+    body: Annotated[Sent[Report], BeforeValidator(_without_nul)],
+) -> Desired:
+    """Take a worker's report in memory: answered even if the database is unavailable."""
+    report, orders = body.root, control.orders
+    if (report.worker, report.version) != reporting:
+        raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
+    url = control.addresses.reached_at(report.url, request.client.host if request.client else "")
+    control.heartbeats.take(replace(report, url=url))
+    return Desired(desired=orders.desired(report.worker, report.state), pinned=orders.pinned(report.version))

@@ -1,210 +1,202 @@
-"""Operators: versions, aliases, deployments."""
+"""Operators: versions and their deployments."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from penstock.control.api.bodies import ModelShown, NewModel, NewOwners, NewReplicas, NewShares
-from penstock.control.api.deps import Control
-from penstock.control.api.wire import answer, read
+from penstock.control.api.bodies import NewModel, NewOwners, NewReplicas
+from penstock.control.api.deps import Control, Controlled, Operator
+from penstock.control.api.wire import JsonRoute, Sent
 from penstock.control.registry import adapters
 from penstock.domain.errors import InvalidField
-from penstock.domain.fleet.table import Override, Route
-from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId
+from penstock.domain.fleet.table import Route
+from penstock.domain.fleet.versions import Deployment
+from penstock.domain.ids import NO_VERSION, Alias, ModelName, TenantId, VersionId, WorkerId
 from penstock.domain.models.adapter import bases_of
-from penstock.domain.models.model import EngineSettings
+from penstock.domain.models.model import EngineSettings, ModelVersion, Task, Tier
+from penstock.domain.money import Price
 from penstock.domain.tenancy.owners import Owners
-from penstock.domain.tenancy.tenant import KeyRing, Role
+
+router = APIRouter(tags=["models"], route_class=JsonRoute)
 
 
-class Models:
-    """What exists, and what of it should run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShown:
+    """A version in a list."""
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self._registry = control.registry
+    id: VersionId
+    name: ModelName
+    task: Task
+    tier: Tier
+    price: Price
+    licence: str
+    size_bytes: int
+    created_at: float
+    replicas: int
+    pinned: bool
+    states: Mapping[str, int]
+    """Its workers by state, in the table in force."""
+    aliases: tuple[Alias, ...]
+    base: VersionId = NO_VERSION
+    """Of an adapter: the version whose workers serve it."""
+    resident: tuple[WorkerId, ...] = ()
+    """Of an adapter: the workers whose engines hold it now."""
+    refused: tuple[str, ...] = ()
+    """Of an adapter: the workers that refused it when it was last asked for, and why."""
+    tenants: Owners = None
+    """The only tenants that have it, an adapter's also its base's; null is every tenant."""
+    engine: Mapping[str, str] = field(default_factory=dict)
+    """Engine settings that are not the defaults."""
 
-    def router(self) -> APIRouter:
-        """Return its routes."""
-        router = APIRouter(tags=["models"])
-        router.add_api_route("/models", self.register, methods=["POST"], status_code=201)
-        router.add_api_route("/models", self.models, methods=["GET"])
-        router.add_api_route("/models/{version}", self.model, methods=["GET"])
-        router.add_api_route("/models/{version}/tenants", self.put_owners, methods=["PUT"])
-        router.add_api_route("/aliases", self.aliases, methods=["GET"])
-        router.add_api_route("/aliases/{alias}", self.alias, methods=["GET"])
-        router.add_api_route("/aliases/{alias}", self.put_alias, methods=["PUT"])
-        router.add_api_route("/aliases/{alias}", self.remove_alias, methods=["DELETE"])
-        router.add_api_route("/deployments", self.deployments, methods=["GET"])
-        router.add_api_route("/deployments/{version}", self.put_deployment, methods=["PUT"])
-        router.add_api_route("/deployments/{version}/pin", self.pin, methods=["PUT"])
-        router.add_api_route("/deployments/{version}/pin", self.unpin, methods=["DELETE"])
-        router.add_api_route("/deployments/{version}/restart", self.restart, methods=["POST"], status_code=202)
-        return router
 
-    async def register(self, request: Request) -> Response:
-        """Register a version; the same bytes again are the same version (200 instead of 201), for the same tenants."""
-        act = await self._control.act(request, "model.register")
-        body = await read(request, NewModel)
-        await self._check_known(body.tenants)
-        version = await self._registry.register(body.manifest, body.signature, act, body.tenants)
-        return answer(version, 201 if version.created_at == act.at else 200)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelList:
+    """Versions, and how they are used."""
 
-    async def put_owners(self, request: Request, version: VersionId) -> Response:
-        """Say for which tenants a version is; everybody else finds none of that name, nor behind an alias."""
-        act = await self._control.act(request, "model.tenants", version)
-        body = await read(request, NewOwners)
-        await self._check_known(body.tenants)
-        for one in await self._registry.of_base(version):
-            await self._control.rollouts.check_idle(one)
-        tenants = await self._registry.put_owners(version, body.tenants, act)
-        self._control.runtime.wake()
-        aliases = [route.alias for route in await self._registry.routes() if _leads_to(route, version)]
-        return answer({"version": version, "tenants": tenants, "aliases": aliases})
+    models: tuple[ModelShown, ...]
 
-    async def _check_known(self, tenants: Owners) -> None:
-        """Raise ``InvalidField`` where one of these is no tenant."""
-        known = {tenant.id for tenant in (await self._control.ring()).tenants} if tenants else set[TenantId]()
-        for one in tenants or ():
-            if one not in known:
-                raise InvalidField(f"there is no tenant {one[:80]} (penstock tenants list)", param="tenants")
 
-    async def models(self, request: Request) -> Response:
-        """List versions with where they are used."""
-        await self._control.operator(request)
-        deployed = {one.version: one for one in await self._registry.deployments()}
-        routes, versions = await self._registry.routes(), await self._registry.versions()
-        bases, owners = bases_of(versions), await self._registry.owners()
-        seen, now = await self._control.heartbeats.seen(), self._control.clock.now()
-        holders, refusals = adapters.holders(seen, now), adapters.refusals(seen, now)
-        table = await self._control.tables.latest()
-        states = {one.id: Counter(str(worker.state) for worker in one.workers) for one in table.versions}
-        return answer(
-            {
-                "models": [
-                    ModelShown(
-                        id=version.id,
-                        name=version.manifest.name,
-                        task=version.manifest.task,
-                        tier=version.manifest.tier,
-                        price=version.manifest.price,
-                        licence=version.manifest.provenance.licence,
-                        size_bytes=version.manifest.size_bytes,
-                        created_at=version.created_at,
-                        replicas=deployed[version.id].replicas if version.id in deployed else 0,
-                        pinned=version.id in deployed and deployed[version.id].pinned,
-                        states=dict(states.get(version.id, {})),
-                        aliases=tuple(route.alias for route in routes if _leads_to(route, version.id)),
-                        base=bases.get(version.id, NO_VERSION),
-                        resident=holders.get(version.id, ()),
-                        refused=refusals.get(version.id, ()),
-                        tenants=owners.get(version.id),
-                        engine=_unusual(version.manifest.engine),
-                    )
-                    for version in versions
-                ]
-            }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnersShown:
+    """The only tenants of a version, and the aliases that lead to it."""
+
+    version: VersionId
+    tenants: Owners
+    aliases: tuple[Alias, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentList:
+    """What should run."""
+
+    deployments: tuple[Deployment, ...]
+
+
+@router.post("/models", status_code=201)
+async def register(control: Controlled, caller: Operator, body: Sent[NewModel], response: Response) -> ModelVersion:
+    """Register a version; the same bytes again are the same version (200 instead of 201), for the same tenants."""
+    act = control.act(caller, "model.register")
+    await _check_known(control, body.tenants)
+    version = await control.registry.register(body.manifest, body.signature, act, body.tenants)
+    response.status_code = 201 if version.created_at == act.at else 200
+    return version
+
+
+@router.get("/models")
+async def models(control: Controlled, _: Operator) -> ModelList:
+    """List versions and how they are used."""
+    registry = control.registry
+    deployed = {one.version: one for one in await registry.deployments()}
+    routes, versions = await registry.routes(), await registry.versions()
+    bases, owners = bases_of(versions), await registry.owners()
+    seen, now = await control.heartbeats.seen(), control.clock.now()
+    holders, refusals = adapters.holders(seen, now), adapters.refusals(seen, now)
+    table = await control.tables.latest()
+    states = {one.id: Counter(str(worker.state) for worker in one.workers) for one in table.versions}
+    return ModelList(
+        models=tuple(
+            ModelShown(
+                id=version.id,
+                name=version.manifest.name,
+                task=version.manifest.task,
+                tier=version.manifest.tier,
+                price=version.manifest.price,
+                licence=version.manifest.provenance.licence,
+                size_bytes=version.manifest.size_bytes,
+                created_at=version.created_at,
+                replicas=deployed[version.id].replicas if version.id in deployed else 0,
+                pinned=version.id in deployed and deployed[version.id].pinned,
+                states=dict(states.get(version.id, {})),
+                aliases=tuple(route.alias for route in routes if _leads_to(route, version.id)),
+                base=bases.get(version.id, NO_VERSION),
+                resident=holders.get(version.id, ()),
+                refused=refusals.get(version.id, ()),
+                tenants=owners.get(version.id),
+                engine=_unusual(version.manifest.engine),
+            )
+            for version in versions
         )
+    )
 
-    async def model(self, request: Request, version: VersionId) -> Response:
-        """Show a version whole."""
-        await self._control.operator(request)
-        return answer(await self._registry.version(version))
 
-    async def aliases(self, request: Request) -> Response:
-        """List the aliases in force."""
-        await self._control.operator(request)
-        return answer({"aliases": await self._registry.routes()})
+@router.get("/models/{version}")
+async def model(control: Controlled, _: Operator, version: VersionId) -> ModelVersion:
+    """Show a version with its manifest."""
+    return await control.registry.version(version)
 
-    async def alias(self, request: Request, alias: Alias) -> Response:
-        """Show what an alias was set to, newest first."""
-        await self._control.operator(request)
-        return answer({"alias": alias, "history": await self._registry.alias_history(alias)})
 
-    async def put_alias(self, request: Request, alias: Alias) -> Response:
-        """Set where an alias leads."""
-        act = await self._control.act(request, "alias.put", alias)
-        body = await read(request, NewShares)
-        await self._control.rollouts.check_free((alias,))
-        overrides = await self._overrides(alias, body)
-        route = await self._registry.put_alias(Route(alias=alias, shares=body.shares, overrides=overrides), act)
-        self._control.runtime.wake()
-        return answer(route)
+@router.put("/models/{version}/tenants")
+async def put_owners(control: Controlled, caller: Operator, version: VersionId, body: Sent[NewOwners]) -> OwnersShown:
+    """Set the only tenants that have a version; to all others its name and its aliases do not exist."""
+    act = control.act(caller, "model.tenants", version)
+    await _check_known(control, body.tenants)
+    for one in await control.registry.of_base(version):
+        await control.rollouts.check_idle(one)
+    tenants = await control.registry.put_owners(version, body.tenants, act)
+    control.runtime.wake()
+    aliases = tuple(route.alias for route in await control.registry.routes() if _leads_to(route, version))
+    return OwnersShown(version=version, tenants=tenants, aliases=aliases)
 
-    async def _overrides(self, alias: Alias, body: NewShares) -> tuple[Override, ...]:
-        """Return the alias's overrides to be, or raise ``InvalidField`` for a tenant that they would do nothing for."""
-        if body.overrides is None:
-            return next((route.overrides for route in await self._registry.routes() if route.alias == alias), ())
-        if body.overrides:
-            tenants = (one.tenant for one in body.overrides)
-            check_tenants(alias, tenants, await self._control.ring(), self._control.clock.now(), param="overrides")
-        return body.overrides
 
-    async def remove_alias(self, request: Request, alias: Alias) -> Response:
-        """Take an alias away."""
-        act = await self._control.act(request, "alias.remove", alias)
-        await self._control.rollouts.check_free((alias,))
-        await self._registry.remove_alias(alias, act)
-        self._control.runtime.wake()
-        return answer({"alias": alias, "removed": True})
+@router.get("/deployments")
+async def deployments(control: Controlled, _: Operator) -> DeploymentList:
+    """List what should run."""
+    return DeploymentList(deployments=await control.registry.deployments())
 
-    async def deployments(self, request: Request) -> Response:
-        """List what should run."""
-        await self._control.operator(request)
-        return answer({"deployments": [asdict(one) for one in await self._registry.deployments()]})
 
-    async def put_deployment(self, request: Request, version: VersionId) -> Response:
-        """Set how many workers a version has."""
-        act = await self._control.act(request, "deployment.put", version)
-        body = await read(request, NewReplicas)
-        if not body.replicas:
-            await self._control.rollouts.check_idle(version)
-        deployment = await self._registry.put_replicas(version, body.replicas, act)
-        self._control.runtime.wake()
-        return answer(deployment)
+@router.put("/deployments/{version}")
+async def put_deployment(
+    control: Controlled, caller: Operator, version: VersionId, body: Sent[NewReplicas]
+) -> Deployment:
+    """Set how many workers a version has."""
+    act = control.act(caller, "deployment.put", version)
+    if not body.replicas:
+        await control.rollouts.check_idle(version)
+    deployment = await control.registry.put_replicas(version, body.replicas, act)
+    control.runtime.wake()
+    return deployment
 
-    async def pin(self, request: Request, version: VersionId) -> Response:
-        """Have a version's workers never sleep, and wake those that do."""
-        return await self._pin(request, version, pinned=True)
 
-    async def unpin(self, request: Request, version: VersionId) -> Response:
-        """Let a version's workers sleep when others need their memory."""
-        return await self._pin(request, version, pinned=False)
+@router.put("/deployments/{version}/pin")
+async def pin(control: Controlled, caller: Operator, version: VersionId) -> Deployment:
+    """Keep a version's workers awake, and wake those that sleep."""
+    return await _pin(control, caller, version, pinned=True)
 
-    async def _pin(self, request: Request, version: VersionId, *, pinned: bool) -> Response:
-        act = await self._control.act(request, "deployment.pin" if pinned else "deployment.unpin", version)
-        deployment = await self._registry.pin(version, act, pinned=pinned)
-        self._control.runtime.wake()
-        return answer(deployment)
 
-    async def restart(self, request: Request, version: VersionId) -> Response:
-        """Replace every worker of a version, one at a time, each new one ready before an old one drains."""
-        act = await self._control.act(request, "deployment.restart", version)
-        deployment = await self._registry.renew_all(version, act)
-        self._control.runtime.wake()
-        return answer(deployment, 202)
+@router.delete("/deployments/{version}/pin")
+async def unpin(control: Controlled, caller: Operator, version: VersionId) -> Deployment:
+    """Let a version's workers sleep when others need their memory."""
+    return await _pin(control, caller, version, pinned=False)
+
+
+@router.post("/deployments/{version}/restart", status_code=202)
+async def restart(control: Controlled, caller: Operator, version: VersionId) -> Deployment:
+    """Replace every worker of a version, one at a time, each new one ready before an old one drains."""
+    deployment = await control.registry.renew_all(version, control.act(caller, "deployment.restart", version))
+    control.runtime.wake()
+    return deployment
+
+
+async def _pin(control: Control, caller: Operator, version: VersionId, *, pinned: bool) -> Deployment:
+    act = control.act(caller, "deployment.pin" if pinned else "deployment.unpin", version)
+    deployment = await control.registry.pin(version, act, pinned=pinned)
+    control.runtime.wake()
+    return deployment
+
+
+async def _check_known(control: Control, tenants: Owners) -> None:
+    known = {tenant.id for tenant in (await control.ring()).tenants} if tenants else set[TenantId]()
+    for one in tenants or ():
+        if one not in known:
+            raise InvalidField(f"there is no tenant {one[:80]} (penstock tenants list)", param="tenants")
 
 
 def _unusual(engine: EngineSettings) -> dict[str, str]:
-    """Return an engine's settings that are not the usual ones: what tells versions of the same weights apart."""
+    """Return an engine's settings that are not the defaults: what tells versions of the same weights apart."""
     usual = asdict(EngineSettings())
     return {name: str(value) for name, value in asdict(engine).items() if value != usual[name]}
-
-
-def check_tenants(alias: Alias, named: Iterable[TenantId], ring: KeyRing, now: float, *, param: str) -> None:
-    """Return where each of these tenants is one and may use the alias; else raise ``InvalidField``."""
-    tenants = {tenant.id for tenant in ring.tenants}
-    keys: dict[TenantId, list[bool]] = {}
-    for key in ring.keys:
-        if key.role is Role.INFER and key.valid_at(now):
-            keys.setdefault(key.tenant, []).append(not key.models or alias in key.models)
-    for one in named:
-        if one not in tenants:
-            raise InvalidField(f"there is no tenant {one[:80]}", param=param)
-        if not any(keys.get(one, [True])):
-            raise InvalidField(f"no key of {one} may use {alias}", param=param)
 
 
 def _leads_to(route: Route, version: VersionId) -> bool:

@@ -1,129 +1,200 @@
-"""Budgets and what is spent of them, usage, the ledger itself, and whether counters agree; tenants see their own."""
+"""Budgets and spend, usage, the ledger, and the reconciliation of meters; tenants see their own."""
 
 import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Response
 
 from penstock.control.api import plans
-from penstock.control.api.bodies import BudgetShown, Caps, ComparedShown, Reconciled, RowsShown, UsageShown
-from penstock.control.api.deps import Control
-from penstock.control.api.wire import answer, read
-from penstock.control.budgets.reconcile import Compared, compare, correct
+from penstock.control.api.bodies import Caps
+from penstock.control.api.deps import Control, Controlled, Operator, Reader
+from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.budgets.reconcile import BudgetComparison, compare, correct
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
+from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.budget import BudgetLine
-from penstock.domain.tenancy.ledger import Cursor, LedgerRow, Span
-from penstock.domain.tenancy.tenant import SHADOWS, ScopeId, ScopeKind
+from penstock.domain.tenancy.ledger import Cursor, LedgerRow, Span, UsageLine
+from penstock.domain.tenancy.tenant import SHADOWS, Plan, ScopeId, ScopeKind
 
 MAX_ROWS = 5000
 CSV = "text/csv; charset=utf-8"
 NEXT = "x-penstock-next"
 """The header that carries a CSV page's cursor."""
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
+_OR_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+router = APIRouter(tags=["money"], route_class=JsonRoute)
 
 
-class Money:
-    """What was spent, and what may be."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetShown:
+    """A budget: money in micro-dollars, ``used_ratio`` 1.0 and more means used up; ``ends_at`` is Unix seconds."""
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
+    scope: str
+    period: str
+    window: str
+    cap: MicroUsd
+    spent: MicroUsd
+    used_ratio: float
+    ends_at: float
 
-    def router(self) -> APIRouter:
-        """Return its routes."""
-        router = APIRouter(tags=["money"])
-        router.add_api_route("/budgets", self.budgets, methods=["GET"])
-        router.add_api_route("/budgets/reconcile", self.reconcile, methods=["GET"])
-        router.add_api_route("/budgets/reconcile", self.rebuild, methods=["POST"])
-        router.add_api_route("/budgets/{kind}/{name}", self.cap, methods=["PATCH"])
-        router.add_api_route("/usage/rows", self.rows, methods=["GET"])
-        router.add_api_route("/usage/{tenant}", self.usage, methods=["GET"])
-        return router
 
-    async def budgets(self, request: Request) -> Response:
-        """List the budgets in force with what the ledger says was spent of them, the fullest first."""
-        ring = (await self._control.reader(request)).visible(await self._control.ring())
-        lines = await budget.read(self._control.ledger, ring, self._control.clock.now())
-        return answer({"budgets": [_shown(line) for line in sorted(lines, key=lambda line: -line.used_ratio)]})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetList:
+    """Budgets in force, the fullest first."""
 
-    async def cap(self, request: Request, kind: str, name: str) -> Response:
-        """Set what a key, a tenant or an organisation may spend a day or a month; what is not named stays.
+    budgets: tuple[BudgetShown, ...]
 
-        What was already spent in the present window counts: shared meters are brought up to the ledger at once.
-        """
-        act = await self._control.act(request, f"{kind}.budget")
-        if kind not in set(ScopeKind):
-            raise InvalidField(f"budgets belong to one of {', '.join(ScopeKind)}", param="kind")
-        caps, whose = await read(request, Caps), ScopeId(kind=ScopeKind(kind), id=name)
-        noted = replace(act, tenant=(await self._control.ring()).tenant_of(str(whose)))
-        plan = await plans.change(self._control.tenancy, whose, caps, noted)
-        if self._control.meters is not None:
-            lines = await budget.read(self._control.ledger, await self._control.ring(), act.at)
-            await self._control.meters.raise_spent({line.budget.meter: line.spent for line in lines})
-        return answer(plan)
 
-    async def reconcile(self, request: Request) -> Response:
-        """Compare what the shared meters count with the ledger; at rest there is no difference."""
-        await self._control.operator(request)
-        compared = await self._compared()
-        return answer(Reconciled(shared=compared is not None, budgets=_compared(compared or ()), corrected=0))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedShown:
+    """A budget's meter beside the ledger, in micro-dollars."""
 
-    async def rebuild(self, request: Request) -> Response:
-        """Make the shared meters count what the ledger holds. For a platform at rest."""
-        act = await self._control.act(request, "budgets.rebuild", "budgets")
-        compared, meters = await self._compared(), self._control.meters
-        if compared is None or meters is None:
-            raise Conflict("the meters are inside the gateways; they are rebuilt from the ledger at each start")
-        await self._control.audit.note(act)
-        corrected = await correct(compared, meters)
-        return answer(Reconciled(shared=True, budgets=_compared(await self._compared() or ()), corrected=corrected))
+    scope: str
+    window: str
+    ledger: MicroUsd
+    counted: MicroUsd
+    difference: int
 
-    async def usage(self, request: Request, tenant: TenantId, begin: float = 0.0, end: float = 0.0) -> Response:
-        """Sum up a tenant's requests by version and outcome, or those of copies; silent is this month. Unix seconds."""
-        (await self._control.reader(request)).check_tenant(tenant)
-        span = self._span(begin, end)
-        if tenant != SHADOWS and tenant not in {one.id for one in await self._control.tenancy.tenants()}:
-            raise InvalidField(f"there is no tenant {tenant}", param="tenant")
-        lines = await self._control.ledger.usage(tenant, span)
-        return answer(UsageShown(tenant=tenant, begin=span.begin, end=span.end, lines=lines))
 
-    async def rows(self, request: Request) -> Response:
-        """Export the ledger in the order of the requests' ends, page by page, as JSON or CSV.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    """Meters beside the ledger; ``shared`` is false if each gateway has meters of its own, which can't be read here."""
 
-        Query: ``tenant``, ``begin`` and ``end`` (Unix seconds), ``after`` (the page before's ``next``), ``limit``,
-        ``format`` (json or csv; a CSV page's cursor is in the header ``x-penstock-next``).
-        """
-        caller, query = await self._control.reader(request), request.query_params
-        span = self._span(_number(query.get("begin", "0"), "begin"), _number(query.get("end", "0"), "end"))
-        limit = int(max(1, min(MAX_ROWS, _number(query.get("limit", "1000"), "limit"))))
-        tenant = TenantId(query["tenant"]) if query.get("tenant") else caller.reach
-        if tenant is not None:
-            caller.check_tenant(tenant)
-        rows = await self._control.ledger.page(span, tenant=tenant, after=_cursor(query.get("after", "")), limit=limit)
-        following = f"{rows[-1].closed_at!r},{rows[-1].request}" if len(rows) == limit else ""
-        if query.get("format", "json") == "csv":
-            return Response(as_csv(rows), media_type=CSV, headers={NEXT: following})
-        return answer(RowsShown(rows=rows, next=following))
+    shared: bool
+    budgets: tuple[ComparedShown, ...]
+    corrected: int
 
-    async def _compared(self) -> tuple[Compared, ...] | None:
-        if self._control.meters is None:
-            return None
-        ring, now = await self._control.ring(), self._control.clock.now()
-        return await compare(self._control.ledger, self._control.meters, ring, now)
 
-    def _span(self, begin: float, end: float) -> Span:
-        now = self._control.clock.now()
-        if not (math.isfinite(begin) and math.isfinite(end)):
-            raise InvalidField("times are Unix seconds", param="begin")
-        return Span(begin=begin or budget.month(now).span.begin, end=end or now)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageShown:
+    """A tenant's sums from ``begin`` to ``end`` (Unix seconds, the end left out), by version and outcome."""
+
+    tenant: TenantId
+    begin: float
+    end: float
+    lines: tuple[UsageLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPage:
+    """A page of the ledger; ``next`` goes into ``after`` of the next page and is empty after the last one."""
+
+    rows: tuple[LedgerRow, ...]
+    next: str
+
+
+@router.get("/budgets")
+async def budgets(control: Controlled, caller: Reader) -> BudgetList:
+    """List the budgets in force with their spend by the ledger, the fullest first."""
+    lines = await budget.read(control.ledger, caller.visible(await control.ring()), control.clock.now())
+    return BudgetList(budgets=tuple(_shown(line) for line in sorted(lines, key=lambda line: -line.used_ratio)))
+
+
+@router.get("/budgets/reconcile")
+async def reconcile(control: Controlled, _: Operator) -> Reconciled:
+    """Compare the shared meters with the ledger; at rest there is no difference."""
+    compared = await _compare(control)
+    return Reconciled(shared=compared is not None, budgets=_compared(compared or ()), corrected=0)
+
+
+@router.post("/budgets/reconcile")
+async def rebuild(control: Controlled, caller: Operator) -> Reconciled:
+    """Set the shared meters to what the ledger holds. For a platform at rest."""
+    act = control.act(caller, "budgets.rebuild", "budgets")
+    compared, meters = await _compare(control), control.meters
+    if compared is None or meters is None:
+        raise Conflict("the meters are inside the gateways; they are rebuilt from the ledger at each start")
+    await control.audit.note(act)
+    corrected = await correct(compared, meters)
+    return Reconciled(shared=True, budgets=_compared(await _compare(control) or ()), corrected=corrected)
+
+
+@router.patch("/budgets/{kind}/{name}")
+async def cap(control: Controlled, caller: Operator, kind: str, name: str, body: Sent[Caps]) -> Plan:
+    """Set what a key, a tenant or an organisation may spend a day or a month; a cap that is not named stays.
+
+    Spend in the present window counts: shared meters are raised to the ledger at once.
+    """
+    act = control.act(caller, f"{kind}.budget")
+    if kind not in set(ScopeKind):
+        raise InvalidField(f"budgets belong to one of {', '.join(ScopeKind)}", param="kind")
+    whose = ScopeId(kind=ScopeKind(kind), id=name)
+    noted = replace(act, tenant=(await control.ring()).tenant_of(str(whose)))
+    plan = await plans.change(control.tenancy, whose, body, noted)
+    if control.meters is not None:
+        lines = await budget.read(control.ledger, await control.ring(), act.at)
+        await control.meters.raise_spent({line.budget.meter: line.spent for line in lines})
+    return plan
+
+
+async def _span(control: Controlled, begin: float = 0.0, end: float = 0.0) -> Span:
+    """Return the span between two Unix seconds; 0 stands for the month's begin, and for now."""
+    now = control.clock.now()
+    for value, param in ((begin, "begin"), (end, "end")):
+        if not math.isfinite(value):
+            raise InvalidField("times are Unix seconds", param=param)
+    return Span(begin=begin or budget.month(now).span.begin, end=end or now)
+
+
+Asked = Annotated[Span, Depends(_span)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of the ledger: the page before's ``next``, how many rows at most, and how they are written."""
+
+    after: str = ""
+    limit: int = 1000
+    format: str = "json"
+
+
+@router.get("/usage/rows", response_model=LedgerPage, responses=_OR_CSV)
+async def rows(
+    control: Controlled,
+    caller: Reader,
+    span: Asked,
+    page: Annotated[Page, Depends()],
+    tenant: str = "",
+) -> LedgerPage | Response:
+    """Export the ledger in the order of the requests' ends, page by page, as JSON or CSV.
+
+    ``begin`` and ``end`` are Unix seconds, ``after`` is the page before's ``next``; a CSV page's cursor is in the
+    header ``x-penstock-next``.
+    """
+    asked = TenantId(tenant) if tenant else caller.reach
+    if asked is not None:
+        caller.check_tenant(asked)
+    limit = max(1, min(MAX_ROWS, page.limit))
+    found = await control.ledger.page(span, tenant=asked, after=_cursor(page.after), limit=limit)
+    following = f"{found[-1].closed_at!r},{found[-1].request}" if len(found) == limit else ""
+    if page.format == "csv":
+        return Response(as_csv(found), media_type=CSV, headers={NEXT: following})
+    return LedgerPage(rows=found, next=following)
+
+
+@router.get("/usage/{tenant}")
+async def usage(control: Controlled, caller: Reader, span: Asked, tenant: TenantId) -> UsageShown:
+    """Sum up a tenant's requests by version and outcome, or those of copies; by default of this month."""
+    caller.check_tenant(tenant)
+    if tenant != SHADOWS and tenant not in {one.id for one in await control.tenancy.tenants()}:
+        raise InvalidField(f"there is no tenant {tenant}", param="tenant")
+    lines = await control.ledger.usage(tenant, span)
+    return UsageShown(tenant=tenant, begin=span.begin, end=span.end, lines=lines)
+
+
+async def _compare(control: Control) -> tuple[BudgetComparison, ...] | None:
+    if control.meters is None:
+        return None
+    return await compare(control.ledger, control.meters, await control.ring(), control.clock.now())
 
 
 def as_csv(rows: Sequence[LedgerRow]) -> str:
-    """Return rows as CSV with a line of names (RFC 4180)."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
@@ -131,19 +202,17 @@ def as_csv(rows: Sequence[LedgerRow]) -> str:
     return text.getvalue()
 
 
-def _number(text: str, param: str) -> float:
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise InvalidField("this is no number", param=param) from error
-    if not math.isfinite(value):
-        raise InvalidField("this is no number", param=param)
-    return value
-
-
 def _cursor(text: str) -> Cursor | None:
+    if not text:
+        return None
     at, _, request = text.partition(",")
-    return Cursor(_number(at, "after"), request) if text else None
+    try:
+        closed_at = float(at)
+    except ValueError:
+        closed_at = math.nan
+    if not math.isfinite(closed_at):
+        raise InvalidField("this is no cursor of a page", param="after")
+    return Cursor(closed_at, request)
 
 
 def _shown(line: BudgetLine) -> BudgetShown:
@@ -159,7 +228,7 @@ def _shown(line: BudgetLine) -> BudgetShown:
     )
 
 
-def _compared(found: Sequence[Compared]) -> tuple[ComparedShown, ...]:
+def _compared(found: Sequence[BudgetComparison]) -> tuple[ComparedShown, ...]:
     return tuple(
         ComparedShown(
             scope=one.line.budget.scope,

@@ -1,11 +1,9 @@
-"""Plans as they come in: what may stand in one, and how one is changed."""
+"""Plans from bodies: which bounds are valid, and changes of them."""
 
 import math
 from dataclasses import replace
 
-import msgspec
-
-from penstock.control.api.bodies import Caps, PlanChange
+from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import InvalidField
 from penstock.domain.tenancy.audit import Act
@@ -39,7 +37,7 @@ _TENANTS_OWN = (
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
-    """Return the plan, or raise ``InvalidField``; ``param`` stands before the field's name."""
+    """Return the plan, or raise ``InvalidField``; ``param`` is put before the field's name."""
     if not 1 <= plan.weight <= MOST:
         raise InvalidField("a weight is at least 1", param=f"{param}weight")
     for name in _BOUNDS:
@@ -56,12 +54,10 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
     return plan
 
 
-async def change(store: TenancyStore, whose: ScopeId, wanted: PlanChange | Caps, act: Act) -> Plan:
-    """Change the named fields of somebody's plan and note what it was about; raise ``InvalidField``."""
-    fields = msgspec.structs.asdict(wanted)
-    named = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+async def change(store: TenancyStore, whose: ScopeId, wanted: Changes, act: Act) -> Plan:
+    named = wanted.named
     if not named:
-        raise InvalidField(f"nothing to change: name at least one of {', '.join(fields)}")
+        raise InvalidField(f"nothing to change: name at least one of {', '.join(type(wanted).model_fields)}")
     detail = ", ".join(f"{name}={value}" for name, value in named.items())
     noted = replace(act, target=str(whose), detail=detail)
     plan = await store.change_plan(whose, lambda old: checked(replace(old, **named), whose.kind, ""), noted)

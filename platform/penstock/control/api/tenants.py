@@ -1,97 +1,136 @@
-"""Tenants and their plans: operators change them, a tenant sees its own."""
+"""Organisations, tenants and their plans: operators change them, a tenant sees its own."""
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 
-from fastapi import APIRouter, Request, Response
-from msgspec import UNSET
+from fastapi import APIRouter
 
 from penstock.control.api import plans
-from penstock.control.api.bodies import Membership, NewTenant, PlanChange
-from penstock.control.api.deps import Control
-from penstock.control.api.orgs import checked_id
-from penstock.control.api.wire import answer, read
+from penstock.control.api.bodies import Membership, NewOrg, NewTenant, PlanChange
+from penstock.control.api.deps import Control, Controlled, Operator, Reader
+from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import InvalidField
-from penstock.domain.ids import Alias, TenantId
-from penstock.domain.tenancy.tenant import ScopeId, ScopeKind, Tenant
+from penstock.domain.ids import Alias, OrgId, TenantId
+from penstock.domain.tenancy.tenant import Org, Plan, ScopeId, ScopeKind, Tenant
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+orgs = APIRouter(prefix="/orgs", tags=["orgs"], route_class=JsonRoute)
+router = APIRouter(prefix="/tenants", tags=["tenants"], route_class=JsonRoute)
 
 
-class Tenants:
-    """Whose keys, limits and prefix caches there are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrgList:
+    """Organisations."""
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self._store = control.tenancy
+    orgs: tuple[Org, ...]
 
-    def router(self) -> APIRouter:
-        """Return its routes."""
-        router = APIRouter(tags=["tenants"])
-        router.add_api_route("/tenants", self.create, methods=["POST"], status_code=201)
-        router.add_api_route("/tenants", self.tenants, methods=["GET"])
-        router.add_api_route("/tenants/{tenant}", self.tenant, methods=["GET"])
-        router.add_api_route("/tenants/{tenant}/plan", self.change, methods=["PATCH"])
-        router.add_api_route("/tenants/{tenant}/org", self.move, methods=["PUT"])
-        return router
 
-    async def create(self, request: Request) -> Response:
-        """Make a tenant."""
-        act = await self._control.act(request, "tenant.create")
-        body = await read(request, NewTenant)
-        tenant = Tenant(
-            id=TenantId(checked_id(body.id, "a tenant's")),
-            name=body.name or body.id,
-            plan=plans.checked(body.plan, ScopeKind.TENANT),
-            org=body.org,
-        )
-        await self._check_smaller(tenant.plan.degrade_model, "plan.degrade_model")
-        if tenant.org not in {org.id for org in await self._store.orgs()}:
-            raise InvalidField(f"there is no organisation {tenant.org}", param="org")
-        await self._store.add_tenant(
-            tenant, replace(act, target=tenant.id, detail=f"of {tenant.org}", tenant=tenant.id)
-        )
-        return answer(tenant, 201)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantList:
+    """The tenants that the key may see."""
 
-    async def tenants(self, request: Request) -> Response:
-        """List tenants: all to operators, its own to any other key."""
-        caller = await self._control.reader(request)
-        return answer({"tenants": [one for one in await self._store.tenants() if caller.sees(one.id)]})
+    tenants: tuple[Tenant, ...]
 
-    async def tenant(self, request: Request, tenant: TenantId) -> Response:
-        """Show one tenant."""
-        (await self._control.reader(request)).check_tenant(tenant)
-        return answer(await self._known(tenant))
 
-    async def change(self, request: Request, tenant: TenantId) -> Response:
-        """Change a tenant's plan; what is not named stays. Gateways have it within a second."""
-        act = await self._control.act(request, "tenant.plan", tenant=tenant)
-        change = await read(request, PlanChange)
-        if change.degrade_model is not UNSET:
-            await self._check_smaller(change.degrade_model, "degrade_model")
-        return answer(await plans.change(self._store, ScopeId(kind=ScopeKind.TENANT, id=tenant), change, act))
+@orgs.post("", status_code=201)
+async def create_org(control: Controlled, caller: Operator, body: Sent[NewOrg]) -> Org:
+    """Create an organisation."""
+    act = control.act(caller, "org.create")
+    org_id = OrgId(_checked_id(body.id, "an organisation's"))
+    org = Org(id=org_id, name=body.name or body.id, plan=plans.checked(body.plan, ScopeKind.ORG))
+    await control.tenancy.add_org(org, replace(act, target=org.id))
+    return org
 
-    async def move(self, request: Request, tenant: TenantId) -> Response:
-        """Let a tenant belong to another organisation.
 
-        From then on the new one's bounds hold, and what the tenant has spent in the present day and month counts for
-        the new one's budgets. What the old one's meters have counted stays counted until their windows end.
-        """
-        act = await self._control.act(request, "tenant.move", tenant=tenant)
-        org = (await read(request, Membership)).org
-        known = await self._known(tenant)
-        if org not in {one.id for one in await self._store.orgs()}:
-            raise InvalidField(f"there is no organisation {org}", param="org")
-        noted = replace(act, target=tenant, detail=f"from {known.org} to {org}")
-        return answer(await self._store.move_tenant(tenant, org, noted) or known)
+@orgs.get("")
+async def org_list(control: Controlled, _: Operator) -> OrgList:
+    """List organisations."""
+    return OrgList(orgs=await control.tenancy.orgs())
 
-    async def _check_smaller(self, alias: Alias, param: str) -> None:
-        """Raise ``InvalidField`` where there is no such alias: it would be found out under pressure only."""
-        if not alias:
-            return
-        aliases = sorted(route.alias for route in await self._control.registry.routes())
-        if alias not in aliases:
-            raise InvalidField(f"there is no alias {alias}; there are: {', '.join(aliases) or 'none'}", param=param)
 
-    async def _known(self, tenant: TenantId) -> Tenant:
-        found = next((one for one in await self._store.tenants() if one.id == tenant), None)
-        if found is None:
-            raise InvalidField(f"there is no tenant {tenant}", param="tenant")
-        return found
+@orgs.patch("/{org}/plan")
+async def change_org(control: Controlled, caller: Operator, org: OrgId, body: Sent[PlanChange]) -> Plan:
+    """Change an organisation's bounds; a bound that is not named stays."""
+    act = control.act(caller, "org.plan")
+    return await plans.change(control.tenancy, ScopeId(kind=ScopeKind.ORG, id=org), body, act)
+
+
+@router.post("", status_code=201)
+async def create(control: Controlled, caller: Operator, body: Sent[NewTenant]) -> Tenant:
+    """Create a tenant."""
+    act = control.act(caller, "tenant.create")
+    tenant = Tenant(
+        id=TenantId(_checked_id(body.id, "a tenant's")),
+        name=body.name or body.id,
+        plan=plans.checked(body.plan, ScopeKind.TENANT),
+        org=body.org,
+    )
+    await _check_smaller(control, tenant.plan.degrade_model, "plan.degrade_model")
+    await _check_org(control, tenant.org)
+    noted = replace(act, target=tenant.id, detail=f"of {tenant.org}", tenant=tenant.id)
+    await control.tenancy.add_tenant(tenant, noted)
+    return tenant
+
+
+@router.get("")
+async def tenants(control: Controlled, caller: Reader) -> TenantList:
+    """List tenants: all to operators, its own to any other key."""
+    return TenantList(tenants=tuple(one for one in await control.tenancy.tenants() if caller.sees(one.id)))
+
+
+@router.get("/{tenant}")
+async def tenant(control: Controlled, caller: Reader, tenant: TenantId) -> Tenant:
+    """Show a tenant."""
+    caller.check_tenant(tenant)
+    return await _known(control, tenant)
+
+
+@router.patch("/{tenant}/plan")
+async def change(control: Controlled, caller: Operator, tenant: TenantId, body: Sent[PlanChange]) -> Plan:
+    """Change a tenant's plan; what is not named stays. Gateways apply it within a second."""
+    act = control.act(caller, "tenant.plan", tenant=tenant)
+    if "degrade_model" in body.named:
+        await _check_smaller(control, body.degrade_model, "degrade_model")
+    return await plans.change(control.tenancy, ScopeId(kind=ScopeKind.TENANT, id=tenant), body, act)
+
+
+@router.put("/{tenant}/org")
+async def move(control: Controlled, caller: Operator, tenant: TenantId, body: Sent[Membership]) -> Tenant:
+    """Move a tenant to another organisation.
+
+    Its bounds hold at once, and the tenant's spend of the present day and month counts for its budgets. The former
+    organisation's meters keep their counts until their windows end.
+    """
+    act, org = control.act(caller, "tenant.move", tenant=tenant), body.org
+    known = await _known(control, tenant)
+    await _check_org(control, org)
+    noted = replace(act, target=tenant, detail=f"from {known.org} to {org}")
+    return await control.tenancy.move_tenant(tenant, org, noted) or known
+
+
+def _checked_id(text: str, whose: str) -> str:
+    """Return an id that fits into meters' names and addresses, or raise ``InvalidField``."""
+    if not _ID.fullmatch(text):
+        raise InvalidField(f"{whose} id has 1 to 63 of a-z, 0-9, '_' and '-'", param="id")
+    return text
+
+
+async def _check_org(control: Control, org: OrgId) -> None:
+    if org not in {one.id for one in await control.tenancy.orgs()}:
+        raise InvalidField(f"there is no organisation {org}", param="org")
+
+
+async def _check_smaller(control: Control, alias: Alias, param: str) -> None:
+    """Raise ``InvalidField`` if there is no such alias: under pressure is too late to learn it."""
+    if not alias:
+        return
+    aliases = sorted(route.alias for route in await control.registry.routes())
+    if alias not in aliases:
+        raise InvalidField(f"there is no alias {alias}; there are: {', '.join(aliases) or 'none'}", param=param)
+
+
+async def _known(control: Control, tenant: TenantId) -> Tenant:
+    found = next((one for one in await control.tenancy.tenants() if one.id == tenant), None)
+    if found is None:
+        raise InvalidField(f"there is no tenant {tenant}", param="tenant")
+    return found

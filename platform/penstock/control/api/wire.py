@@ -1,46 +1,89 @@
-"""JSON in and out of the domain's own types: strict where it comes in, bounded in size."""
+"""JSON bodies: bounded in size before they are read, parsed after the caller is known, strict in types and names.
 
-import re
-from typing import TypeVar
+FastAPI validates the result of ``json.loads``, in which a list is no tuple and a word no enum. So pydantic gets the
+bytes: its parser is strict, and bounds the depth.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from fastapi import Request, Response
+from fastapi import Body, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
-from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody
+from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError
 
 MAX_BODY_BYTES = 4 << 20
-_PATH = re.compile(r" - at `\$?\.?(?P<path>.*)`$")
+_UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 T = TypeVar("T")
 
 
-async def read(request: Request, kind: type[T]) -> T:
-    """Return the body as a value of this type, or raise a ``BadRequest`` that names the field at fault."""
-    return decode(await body(request), kind)
+class _FromJson:
+    """Parses bytes of JSON; the OpenAPI document shows the type itself."""
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.json_schema(handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(schema["schema"])
 
 
-async def body(request: Request) -> bytes:
-    """Return the body, or raise ``BodyTooLarge``."""
-    raw = bytearray()
-    async for piece in request.stream():
-        raw += piece
-        if len(raw) > MAX_BODY_BYTES:
-            raise BodyTooLarge
-    return bytes(raw)
+Sent = Annotated[T, Body(), _FromJson()]
+"""A body of this type."""
 
 
-def decode(raw: bytes, kind: type[T]) -> T:
-    """Return JSON as a value of this type, or raise a ``BadRequest``."""
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.ValidationError as error:
-        message = str(error)
-        at = _PATH.search(message)
-        raise InvalidField(_PATH.sub("", message), param=at["path"] if at else None) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedBody from error
+class _Bounded(Request):
+    """A request that reads at most ``MAX_BODY_BYTES`` and leaves them unparsed."""
+
+    async def body(self) -> bytes:
+        if not hasattr(self, "_read"):
+            raw = bytearray()
+            async for piece in self.stream():
+                raw += piece
+                if len(raw) > MAX_BODY_BYTES:
+                    raise BodyTooLarge
+            self._read = bytes(raw)
+        return self._read
+
+    async def json(self) -> bytes:
+        return await self.body()
+
+
+class JsonRoute(APIRoute):
+    """A route with a bounded body, as all of the controller's are."""
+
+    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+        handle = super().get_route_handler()
+
+        async def bounded(request: Request) -> Response:
+            sent = _Bounded(request.scope, request.receive)
+            if self.body_field is not None:
+                await sent.body()
+            return await handle(sent)
+
+        return bounded
+
+
+def refusal_of(error: RequestValidationError) -> PenstockError:
+    """Return the error that names the field at fault, an unknown field first."""
+    found: Sequence[dict[str, Any]] = error.errors()
+    first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
+    place, *path = first["loc"]
+    if first["type"] == "json_invalid" or (place == "body" and not path and first["type"] == "missing"):
+        return MalformedBody()
+    message = "there is no such field" if first["type"] in _UNKNOWN else str(first["msg"])
+    return InvalidField(message, param=_written(path) or None)
+
+
+def _written(path: Sequence[str | int]) -> str:
+    """Return the path of a field, ``rules[0].name``."""
+    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).removeprefix(".")
 
 
 def answer(value: object, status: int = 200) -> Response:
-    """Return a value as JSON."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")

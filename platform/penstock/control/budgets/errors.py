@@ -1,9 +1,8 @@
-"""What the error budgets allow rollouts: availability by the ledger, the rest by a Prometheus.
+"""Error budgets for rollouts: availability by the ledger, other objectives by a Prometheus.
 
-The controller has the ledger wherever it runs; the ledger knows the ends of requests, and no times. Failures that
-gateways reported as the caller's own are not counted; unreported ones are bad, so that the budget is underestimated
-rather than overestimated. While the Prometheus is away its last word stays for an hour: a frozen rollout must not go on
-because the source that froze it can't be asked.
+The ledger knows how requests ended, and no times. Failures reported as the caller's own are not counted; unreported
+ones are bad, so that the budget is underestimated rather than overestimated. An unavailable Prometheus's last answer
+holds for an hour: a rollout that it froze must not go on meanwhile.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from penstock.domain.tenancy.ledger import Ended, LedgerReader
 from penstock.slo import policy
 from penstock.slo.budget import Budget
 from penstock.slo.budgets import Promised, availability
-from penstock.slo.policy import Pace, Policy, Verdict
+from penstock.slo.policy import BudgetVerdict, Policy, RolloutPace
 from penstock.slo.windows import DAY_S
 from penstock.telemetry.logs import logger
 
@@ -32,7 +31,7 @@ KEPT_S = 3600.0
 
 @dataclass(slots=True, kw_only=True)
 class RecordedBudgets:
-    """Budgets as ``read`` finds them in a Prometheus, in a thread, every now and then; without one it returns none."""
+    """Budgets read from a Prometheus in a thread, periodically; none without one."""
 
     read: Callable[[], tuple[Budget, ...]]
     clock: Clock
@@ -64,7 +63,7 @@ async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class LedgerBudgets:
-    """The pace that each tier's budgets allow; a ledger that is away is no data, which the policy has an answer for."""
+    """The pace that each tier's budgets allow; an unavailable ledger is no data, for which the policy decides."""
 
     ledger: LedgerReader
     clock: Clock
@@ -76,11 +75,10 @@ class LedgerBudgets:
     _ended: dict[Tier, tuple[Ended, ...]] = field(default_factory=dict)
 
     async def is_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
-        """Tell whether rollouts in this tier are frozen."""
-        return (await self.verdict(tier, versions)).pace is Pace.FROZEN
+        return (await self.verdict(tier, versions)).pace is RolloutPace.FROZEN
 
-    async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> Verdict:
-        """Return what the tier's budgets allow, from the ends of its versions in the promise's own period."""
+    async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> BudgetVerdict:
+        """Return what the tier's budgets allow, by its versions' requests in the objective's period."""
         recorded = await self.recorded(tier)
         now, promise = self.clock.monotonic(), self.promised.tiers[tier]
         if self._read_at is None or now - self._read_at >= REREAD_S:

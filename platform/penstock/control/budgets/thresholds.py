@@ -1,7 +1,7 @@
-"""Which alarms a budget has earned: a pure question about what was spent and what may be.
+"""Alarm thresholds that a budget has reached. Pure.
 
-Trade-off: an alarm is raised once per scope, window, cap and threshold. A cap that is changed inside a window is a
-new budget, and its thresholds are raised again: once too often rather than once too seldom.
+Trade-off: an alarm is raised once per scope, window, cap and threshold. Changing a cap within a window makes a new
+budget, whose alarms are raised again: once too often rather than once too seldom.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,12 +21,11 @@ class Crossing:
 
     @property
     def name(self) -> str:
-        """Return what makes it one alarm, whoever notices it and however often."""
+        """The alarm's identity, by which repeated notes of it are one."""
         return f"{self.line.budget.meter}/{self.line.budget.cap}@{self.percent}"
 
 
 def crossed(lines: Iterable[BudgetLine]) -> Iterator[Crossing]:
-    """Yield every threshold that has been reached, the lower ones first."""
     for line in lines:
         for percent in PERCENTS:
             if line.spent * 100 >= line.budget.cap * percent:

@@ -1,9 +1,9 @@
-"""Checks all budgets now and then: an alarm per threshold, gauges of use, shared counters kept up to date.
+"""A periodic check of all budgets: an alarm per threshold, gauges of use, shared counters.
 
-Its pace is its own, not the corridor's: a quarter of a minute is soon enough, and a slow ledger must not hold up a
-tick. What it reads are sums that the ledger keeps, so that a look costs by keys and not by rows. The audit row is the
-alarm that lasts; the log event follows it, so a process that dies in between leaves the row alone. Counters are only
-raised: that heals what a killed gateway never settled.
+It has its own pace, so that a slow ledger does not hold up a tick. It reads sums that the ledger keeps, so a check
+costs
+by keys and not by rows. The audit row is the lasting alarm; the log event follows it, so a crash in between leaves the
+row alone. Counters are only raised, which heals what a killed gateway never settled.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ OTHER = "other"
 
 
 class ThresholdLog(Protocol):
-    """Where alarms are kept: each name once, for ever."""
+    """The log of alarms, each name once and for ever."""
 
     async def note_threshold(self, act: Act) -> bool:
-        """Write it unless its target has one; True where this call wrote it."""
+        """Write it unless its target has one; True if this call wrote it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWatch:
-    """One controller's watch; ``shared`` is the limits store that all gateways share, if there is one."""
+    """A controller's watch; ``shared`` is the limits store that all gateways share, if there is one."""
 
     clock: Clock
     ledger: LedgerReader
@@ -56,7 +56,6 @@ class BudgetWatch:
     """Alarms that are known to have been raised, so that the log is not asked again."""
 
     async def run(self, every_s: float = EVERY_S) -> None:
-        """Look until cancelled; a store that is away is asked again by the next round."""
         while True:
             if self.acts():
                 try:
@@ -68,7 +67,7 @@ class BudgetWatch:
             await asyncio.sleep(every_s)
 
     async def look(self) -> int:
-        """Look once, and return how many alarms were new."""
+        """Check once, and return the number of new alarms."""
         ring = await self.ring()
         lines = await budget.read(self.ledger, ring, self.clock.now())
         self._show(lines)

@@ -1,7 +1,8 @@
-"""What a worker of a version takes of a pool's bytes: weights, KV cache, adapters' slots.
+"""The memory of a version's worker in the pool: weights, KV cache, adapter slots.
 
-Trade-off: it is counted from the manifest, before anything runs, and not measured: a version's place must not depend on
-how a worker of it once fared. What its processes take beside that is not in the pool's bytes.
+Trade-off: it is computed from the manifest and not measured, so that packing does not depend on one run. Other memory
+of
+its processes is not in the pool's bytes.
 """
 
 import math
@@ -19,7 +20,9 @@ matrices, and they are as large as the roots of the faces. An upper end: SmolLM2
 
 
 def worker_bytes(manifest: Manifest) -> int:
-    """Return what one worker of this version holds while it is awake; an adapter has no worker of its own."""
+    """Return the bytes that an awake worker of this version holds; 0 for an adapter, which has no worker of its
+    own.
+    """
     if manifest.adapter is not None:
         return 0
     engine = manifest.engine
@@ -29,14 +32,13 @@ def worker_bytes(manifest: Manifest) -> int:
 
 
 def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
-    """Return what a worker of each version holds."""
     return {one.id: worker_bytes(one.manifest) for one in versions}
 
 
 def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
-    """Return the versions that can't get a place beside what is pinned, each with the bytes that one would need.
+    """Return the versions that do not fit beside the pinned ones, with the bytes that each needs.
 
-    ``limit_bytes`` 0: there is no pool. What is pinned has its place; what is larger than the pool is another matter.
+    ``limit_bytes`` 0: no pool. Pinned versions, and those larger than the pool, are left out.
     """
     if not limit_bytes or not known.kept:
         return {}
@@ -49,5 +51,4 @@ def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
 
 
 def megabytes(size: int) -> str:
-    """Return it in words."""
     return f"{size / 1_000_000:,.0f} MB"

@@ -1,11 +1,11 @@
-"""Since when a worker is in its state, and how much it is used, by its heartbeats. Pure.
+"""A worker's use by its heartbeats, and since when it is in its state. Pure.
 
 Each time that a worker is given work counts 1, and half as much after ``HALF_S`` (LRFU, ``fairness/fading.py``). A
-worker that was used a moment ago is in a conversation, and is worth more.
+recently used worker is in a conversation and is worth more.
 
-Trade-off: what is lately alone (LRU) is emptied by one visit of everybody, what is often alone (LFU) takes a model away
-in the middle of a conversation. ``tests/simulation/test_pool.py`` holds the sum of both against Belady's bound. Work
-that begins and ends between two heartbeats is not seen; that a worker was woken is.
+Trade-off: LRU alone is emptied by one scan, LFU alone takes a model away in the middle of a conversation.
+``tests/simulation/test_pool.py`` holds their sum against Belady's bound. Work between two heartbeats is not seen; a
+wake is.
 """
 
 import math
@@ -16,11 +16,10 @@ from penstock.fairness.fading import Fading
 
 HALF_S = 600.0
 SOON_PER_S, SOON_S = 0.02, 15.0
-"""How often a second who was just used is used again, beside that, and after how long half as often."""
+"""Additional uses a second of a worker just used, and the time after which they halve."""
 
 
 def follow(before: Seen | None, report: WorkerReport, now: float) -> Seen:
-    """Return what is known of a worker once this report has come (Unix seconds)."""
     if before is None:
         is_active = is_busy(report)
         return Seen(report=report, at=now, used_at=now if is_active else 0.0, uses=float(is_active))
@@ -35,12 +34,12 @@ def follow(before: Seen | None, report: WorkerReport, now: float) -> Seen:
 
 
 def is_busy(report: WorkerReport) -> bool:
-    """Tell whether it has work, or had when it last said so."""
+    """Tell whether it has work, by its last report."""
     return report.load.running + report.load.waiting > 0
 
 
-def worth(seen: Seen, now: float) -> float:
-    """Return how often a second a worker is likely to be used from now on; 0 where it never was."""
+def uses_per_s(seen: Seen, now: float) -> float:
+    """Return the expected uses a second from now on; 0 if it was never used."""
     if not seen.uses:
         return 0.0
     age_s = max(0.0, now - seen.used_at)
@@ -48,5 +47,4 @@ def worth(seen: Seen, now: float) -> float:
 
 
 def _count(seen: Seen, now: float) -> float:
-    """Return its uses, each for less the older it is."""
     return Fading(seen.uses, seen.used_at).now(now, HALF_S)

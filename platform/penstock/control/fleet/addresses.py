@@ -1,11 +1,12 @@
-"""Which address a worker may report as its own: gateways send it prompts, so it must lead to that worker alone. Pure.
+"""Worker addresses that the controller accepts: gateways send prompts there, so an address must lead to that
+worker. Pure.
 
-It is the address that its heartbeat comes from; on one machine, any loopback address. A worker that listens on all its
-addresses says ``0.0.0.0`` (or ``::``) and is found where it reports from. Where something between worker and controller
-changes the sender's address, operators name the networks and domains that workers have.
+A worker may report the address its heartbeat comes from; on one machine, any loopback address. One that listens on all
+addresses reports ``0.0.0.0`` or ``::``, which is replaced by the sender's. If a proxy changes the sender's address,
+operators name the workers' networks and domains.
 
-Trade-off: names are believed only inside a domain that operators named, since whoever resolves them later may be told
-something else. Link-local addresses, where clouds keep their metadata, are in no network.
+Trade-off: names are accepted only inside a named domain, since they may resolve to something else later. Link-local
+addresses, which hold cloud metadata, belong to no network.
 """
 
 import re
@@ -23,7 +24,7 @@ _REFUSAL = "a worker's address is the one that it reports from, or one of PENSTO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAddresses:
-    """What is believed beside the sender's own address."""
+    """Networks and domains accepted beside the sender's own address."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     domains: tuple[str, ...] = ()
@@ -32,14 +33,16 @@ class WorkerAddresses:
 
     @classmethod
     def of(cls, named: Iterable[str], *, secure: bool = False) -> "WorkerAddresses":
-        """Take networks (``10.0.0.0/8``) and domains (``svc.cluster.local``); ``ValueError`` for a damaged network."""
+        """Parse networks (``10.0.0.0/8``) and domains (``svc.cluster.local``); ``ValueError`` for a malformed
+        network.
+        """
         named = tuple(one.strip().strip(".").lower() for one in named if one.strip())
         domains = tuple(one for one in named if not _is_network(one))
         networks = tuple(ip_network(one) for one in named if _is_network(one))
         return cls(networks=networks, domains=domains, secure=secure)
 
     def reached_at(self, url: str, peer: str) -> str:
-        """Return where gateways reach a worker that reports ``url`` from ``peer``, or raise ``Forbidden``."""
+        """Return the URL for gateways of a worker that reports ``url`` from ``peer``, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
             raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")
@@ -70,7 +73,7 @@ def _is_network(named: str) -> bool:
 
 
 def _address(text: str) -> Address | None:
-    """Return the address, an IPv4 one where it stands inside an IPv6 one; None for a name."""
+    """Return the address, unwrapped if it is an IPv4-mapped IPv6 one; None for a name."""
     try:
         address = ip_address(text)
     except ValueError:

@@ -1,9 +1,8 @@
-"""Orders to workers: drains by the host's signals too, all of them in the answers to workers' heartbeats.
+"""Orders to workers, in the answers to their heartbeats; drains also by the host's signals.
 
-The answer is the only way to a worker that no host of ours started, and a second way to one that a signal missed.
-
-Who was told to drain is told so for ever. Who was told to sleep or to wake hears it from the controller that decided
-it, while that leads: one that knows nothing of it, a new one or one that stands by, leaves each worker as it is.
+A heartbeat's answer is the only way to a worker that another host started, and a second way to one that missed a
+signal. A drain holds for ever. Sleep and wake orders hold while the controller that decided them leads; any other
+controller lets each worker keep its state.
 """
 
 from collections.abc import Mapping
@@ -16,31 +15,25 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 class Host(Protocol):
-    """Starts and stops worker processes (local supervisor, Kubernetes)."""
-
     async def view(self) -> FleetView:
-        """Workers whose process exists, and those that died lately."""
+        """Return the workers with a process, and those that died recently."""
         ...
 
-    async def apply(self, plan: FleetPlan) -> None:
-        """Start and drain."""
-        ...
+    async def apply(self, plan: FleetPlan) -> None: ...
 
 
 class Warmth(Protocol):
-    """The one way to have a worker awake or asleep, for whoever decides it; told with its next heartbeat."""
+    """The one way to order a worker awake or asleep, with its next heartbeat."""
 
-    def promote(self, worker: WorkerId) -> None:
-        """Have it wake and serve."""
-        ...
+    def promote(self, worker: WorkerId) -> None: ...
 
     def park(self, worker: WorkerId) -> None:
-        """Have it give its engine's memory back once its streams have ended, and stay."""
+        """Order it to free its engine's memory once its streams have ended."""
         ...
 
 
 class Orders:
-    """A host that remembers what it has ordered its workers. Fits `control.loop.Fleet` and ``Warmth``."""
+    """A host that remembers its orders; implements `control.loop.Fleet` and ``Warmth``."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -53,34 +46,33 @@ class Orders:
         """What the host could not bring about when it was last asked, in words."""
 
     def listen_from(self, now: float) -> None:
-        """Hold silence before Unix second ``now`` against nobody: this controller was not listening."""
+        """Ignore silence before Unix second ``now``: this controller was not listening."""
         self._since = now
 
     def forget(self) -> None:
-        """Forget who is to sleep and who to wake, and what is pinned: another controller decides that now."""
+        """Forget sleep and wake orders and pins: another controller decides them now."""
         self._told, self._pinned = {}, None
 
     def pin(self, adapters: Mapping[VersionId, tuple[VersionId, ...]]) -> None:
-        """Have the workers of these versions load these adapters first and hold them for good, and no others."""
+        """Set the adapters that the workers of each version load first and never unload."""
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
-        """Return the adapters that this version's workers are to hold for good; None where it is not known here."""
+        """Return the pinned adapters of a version's workers; None if this controller does not know them."""
         return None if self._pinned is None else self._pinned.get(version, ())
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Return what this worker is to do, which says that it is in this state; unordered, to stay in it."""
+        """Return the worker's order; without one it keeps the state it reports."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE
         return self._told.get(worker, as_it_is)
 
     def wants_drained(self, worker: WorkerId) -> bool:
-        """Return whether this worker has been ordered to drain."""
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Return the host's view; orders of an earlier controller count too."""
+        """Return the host's view; an earlier controller's drains count too."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:
@@ -89,7 +81,6 @@ class Orders:
         return view
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Start and drain, and remember who is to go, to sleep and to wake."""
         for worker in plan.drain:
             self._note(worker)
         for worker in plan.sleep:

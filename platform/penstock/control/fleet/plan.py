@@ -1,8 +1,8 @@
-"""What to start and what to drain, so that what runs comes to what should run. Pure.
+"""Which workers to start and drain, so that what runs matches the deployments. Pure.
 
-Trade-off: replacing a lost worker at once is right for one accident and wrong for a version that can't start, where
-it burns the machine. So the first death is answered at once and each further one within the window waits twice as
-long. Replacing wants room for one worker more (the surge): the new one is ready before the old one drains.
+Trade-off: replacing a lost worker at once is right after one accident and wrong for a version that can't start. So the
+first death is answered at once and each further one within the window waits twice as long. A replacement needs room for
+one more worker (the surge): the new one is ready before the old one drains.
 """
 
 import math
@@ -28,10 +28,10 @@ _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPolicy:
-    """When silence and deaths count; all in seconds.
+    """Thresholds for silence and deaths, in seconds.
 
-    A process that never reported within ``start_timeout_s``, or has been silent for ``silence_s``, is replaced.
-    The ``n``-th accident within ``window_s`` makes the next start wait ``first_wait_s * 2 ** (n - 2)``.
+    A process that has not reported within ``start_timeout_s``, or is silent for ``silence_s``, is replaced.
+    The ``n``-th accident within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
@@ -43,7 +43,7 @@ class FleetPolicy:
 
 
 class _Replica(NamedTuple):
-    """A worker of a version: what its process and its last heartbeat say together."""
+    """A worker of a version, by its process and its last heartbeat."""
 
     worker: WorkerId
     started_at: float
@@ -58,12 +58,11 @@ class _Replica(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """True where it serves or will serve."""
         return not self.is_draining and not self.is_silent and self.state not in _GOING
 
     @property
     def must_end(self) -> bool:
-        """True where its process must end although nobody asked for that."""
+        """True if it is silent or failed, and was not told to drain."""
         return self.has_process and not self.is_draining and (self.is_silent or self.state is WorkerState.FAILED)
 
     @property
@@ -72,12 +71,11 @@ class _Replica(NamedTuple):
 
     @property
     def is_proven(self) -> bool:
-        """True where it serves, or sleeps and has served."""
         return self.state in _PROVEN
 
 
 class _Deaths(NamedTuple):
-    """When workers of a version died lately, and what that means now."""
+    """Recent deaths of a version's workers, and the policy for them."""
 
     at: list[float]
     now: float
@@ -85,7 +83,7 @@ class _Deaths(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return the next step: none where the host can't say what runs. ``now`` is Unix seconds."""
+    """Return the next step, an empty one if the host can't say what runs. ``now`` is Unix seconds."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
@@ -107,7 +105,7 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
 
 
 def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> list[Decision]:
-    """Return whom to drain and why: who must end, and who is superfluous."""
+    """Return the drains: of silent or failed workers, and of surplus ones."""
     ending = [
         why.silent(one.worker, one.patience_s) if one.is_silent else why.failed(one.worker, one.detail)
         for one in replicas
@@ -121,7 +119,7 @@ def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replic
 
 
 def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], deaths: _Deaths) -> list[Decision]:
-    """Return whom to start and why, or why that has to wait."""
+    """Return the starts, or why they have to wait."""
     is_draining = any(replica.is_draining for replica in replicas)
     missing = _missing(wanted, counted, is_draining=is_draining)
     if missing and deaths.now < _next_start_at(deaths.at, deaths.policy):
@@ -130,14 +128,18 @@ def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica
 
 
 def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
-    """How many to start: up to the wanted number, and one more while a replacement is due and nobody is leaving."""
+    """Return how many to start: up to the deployed number, and one more if one is to be replaced and none is
+    draining.
+    """
     is_renewing = not is_draining and any(_is_outdated(wanted, replica) for replica in counted)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
 
 
 def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
-    """Whom to drain: outdated workers once enough others are proven, else those that are not, sleep, or are idlest."""
+    """Return the surplus: outdated workers once enough others are proven, else the unproven, sleeping and idlest
+    first.
+    """
     if len(counted) <= wanted.replicas:
         return []
     counted = sorted(
@@ -166,7 +168,6 @@ def _is_outdated(wanted: Deployment, replica: _Replica) -> bool:
 
 
 def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
-    """Return the Unix second from which a worker may be started again."""
     bursts = _bursts(deaths)
     if bursts <= 1:
         return -math.inf
@@ -175,7 +176,7 @@ def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
 
 
 def _bursts(deaths: list[float]) -> int:
-    """Count deaths that come together once: one accident that takes eight workers is no crash loop."""
+    """Count deaths within ``BURST_S`` once: one accident that takes eight workers is no crash loop."""
     count, began = 0, -math.inf
     for at in sorted(deaths):
         if at - began >= BURST_S:
@@ -184,7 +185,7 @@ def _bursts(deaths: list[float]) -> int:
 
 
 def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:
-    """Return when workers of each version failed or died; one that failed and then died counts once."""
+    """Return the times at which each version's workers failed or died, once for each worker."""
     last: dict[tuple[VersionId, WorkerId], float] = {}
     for one in seen:
         if one.report.state is WorkerState.FAILED:
@@ -202,7 +203,7 @@ def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[Vers
 def _by_version(
     seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> Mapping[VersionId, list[_Replica]]:
-    """Return each version's workers: those with a process here, and those that only report (started elsewhere)."""
+    """Return each version's workers: those with a process here, and those that only report."""
     reports = {one.report.worker: one for one in seen}
     fleet: dict[VersionId, list[_Replica]] = defaultdict(list)
     for running in sorted(view.running, key=attrgetter("worker")):
@@ -231,7 +232,7 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
 
 
 def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
-    """Return a worker that no host of ours started; its age is unknown, so only its name can call for a replacement."""
+    """Return a worker without a process here; its age is unknown, so only its name can call for a replacement."""
     return _Replica(
         worker=worker,
         started_at=now,

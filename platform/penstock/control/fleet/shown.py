@@ -1,6 +1,6 @@
-"""The fleet as metrics: how many workers of each version are wanted, how many there are, and why others went.
+"""Metrics of the fleet: wanted and existing workers by version, and why workers ended.
 
-Only who leads knows: who leads no more shows nothing, which is not the same as 0.
+Only the leader knows them; after it stops leading the gauges are removed, which differs from 0.
 """
 
 from collections import Counter
@@ -16,8 +16,6 @@ _GONE = frozenset({WorkerState.FAILED, WorkerState.STOPPED})
 
 
 class FleetMetrics:
-    """One controller's view of the fleet."""
-
     def __init__(self, metrics: Metrics) -> None:
         self._workers, self._wanted = metrics.gauge(names.WORKERS), metrics.gauge(names.WORKERS_WANTED)
         self._ends = metrics.counter(names.WORKER_ENDS)
@@ -26,9 +24,9 @@ class FleetMetrics:
         self._alive: dict[WorkerId, str] = {}
 
     def show(self, deployments: Iterable[Deployment], known: Iterable[Seen], after: float) -> None:
-        """Show what should run and what does: 0 where there is none any more, nothing of a version that is gone.
+        """Set the gauges; versions that are gone are removed.
 
-        Who was heard of last before ``after`` (Unix seconds) may be anything by now, and counts as nothing but failed.
+        A worker not heard of since ``after`` (Unix seconds) counts only if it failed.
         """
         wanted = {str(one.version): one.replicas for one in deployments}
         there, seen = Counter[tuple[str, str]](), tuple(known)
@@ -55,7 +53,7 @@ class FleetMetrics:
             self._workers.remove(*key)
 
     def _count_lost(self, known: Iterable[Seen], after: float) -> None:
-        """Count who was there at the last look, has said nothing since and has not said that it goes."""
+        """Count workers that were alive at the last call and have been silent since without a word of leaving."""
         leaving = {one.report.worker for one in known if one.report.end or one.report.state in _GONE}
         alive = {one.report.worker: str(one.report.version) for one in known if one.at > after}
         for worker in self._alive.keys() - alive.keys() - leaving:
@@ -63,17 +61,15 @@ class FleetMetrics:
         self._alive = {worker: version for worker, version in alive.items() if worker not in leaving}
 
     def unknown(self) -> None:
-        """Show nothing of the fleet: another controller knows it now."""
         self._workers.clear()
         self._wanted.clear()
         self._states, self._versions, self._alive = set(), set(), {}
 
     def ended(self, report: WorkerReport) -> None:
-        """Count a worker that said why it goes."""
         if report.end is not None:
             self._ends.labels(report.version, report.end).inc()
 
     def _begin(self, version: str) -> None:
-        """Have all reasons there from the start: of a counter that appears at 1 nobody sees that it rose."""
+        """Create each reason's counter at 0: a rise from nothing to 1 is invisible to ``increase``."""
         for end in WorkerEnd:
             self._ends.labels(version, end)

@@ -1,11 +1,11 @@
-"""What a host serves that numbers its workers itself (Kubernetes): versions come, are renewed and go. Pure.
+"""Plans for a host that sets worker counts itself (Kubernetes): versions come, are renewed and go. Pure.
 
-A version that nobody wants any more leaves in three steps, each of which needs the one before: its workers are told to
-drain, by which they leave the routing table; their streams end; then the host drops the version. A worker that an
-operator wants replaced goes the same way, and the host puts another in its place.
+A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
+drops the version. A worker to be replaced goes the same way, and the host starts its successor.
 
-Trade-off: a worker whose streams can't be asked about is waited for as long as silence is held against a worker, and no
-longer: dropping it is no kill, the host gives each of its workers the time of a drain once more.
+Trade-off: a drained worker that can't be asked about its streams is given ``silence_s``, no longer; the host grants
+each
+worker the drain time once more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,9 @@ _ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 def plan_versions(
     catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> FleetPlan:
-    """Return what to serve and whom to let go; nothing while the host can't be asked. ``now`` is Unix seconds."""
+    """Return versions to serve and workers to let go; an empty plan if the host can't be asked. ``now`` is Unix
+    seconds.
+    """
     if not view.is_known:
         return FleetPlan()
     wanted = {one.version: one for one in catalogue.staffed if one.replicas}
@@ -67,12 +69,11 @@ def _must_drain(running: Running, wanted: Mapping[VersionId, Deployment]) -> boo
 
 
 def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
-    """Count the workers of the version that may still have a stream."""
     return sum(one.version == version and one.worker not in free for one in view.running)
 
 
 def _is_free(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> bool:
-    """Tell whether a drained worker has no stream left; silence tells it only after as long as silence is borne."""
+    """Tell whether a drained worker has no stream left; silence counts as none only after ``silence_s``."""
     if not running.draining:
         return False
     heard_at = max(running.started_at, since, last.at if last else 0.0)

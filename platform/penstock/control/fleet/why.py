@@ -1,4 +1,4 @@
-"""The reasons for starts and drains, in words: each names its signal and the objective it was held against. Pure."""
+"""Reasons for starts and drains, in words: each names its signal and its objective. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,6 @@ from penstock.domain.ids import WorkerId
 
 
 def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:
-    """Return why a worker of a version is started: too few count, or one is to be replaced."""
     return Decision(
         what="start",
         target=wanted.version,
@@ -19,7 +18,6 @@ def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:
 
 
 def wait(wanted: Deployment, deaths: Sequence[float], window_s: float) -> Decision:
-    """Return why a missing worker is not started yet: too many died lately."""
     return Decision(
         what="wait",
         target=wanted.version,
@@ -30,7 +28,6 @@ def wait(wanted: Deployment, deaths: Sequence[float], window_s: float) -> Decisi
 
 
 def silent(worker: WorkerId, patience_s: float) -> Decision:
-    """Return why a worker that says nothing is ended."""
     return Decision(
         what="drain",
         target=worker,
@@ -41,14 +38,12 @@ def silent(worker: WorkerId, patience_s: float) -> Decision:
 
 
 def failed(worker: WorkerId, detail: str) -> Decision:
-    """Return why a worker is ended that says itself that it failed."""
     return Decision(
         what="drain", target=worker, signal="worker_state", value=f"failed: {detail}", objective="a worker serves"
     )
 
 
 def surplus(worker: WorkerId, wanted: Deployment, counted: int, *, outdated: bool) -> Decision:
-    """Return why a worker that works is drained: there are too many, or its successor is ready."""
     return Decision(
         what="drain",
         target=worker,

@@ -1,19 +1,18 @@
-"""Who is awake: more versions are deployed than fit into the pool's bytes. Pure: claims and residents in, orders out.
+"""Which workers are awake if more versions are deployed than fit into the pool. Pure: claims and residents in,
+orders out.
 
-A claim is a worker that wants a place, because somebody waits for it, because it may not sleep, or because it is new.
-Claims are served in order: who may not sleep, then who is waited for longest, then new workers, then second ones. A
-claim that lacks bytes takes them from idle residents that were here long enough, at the least loss (``_victims``).
-Nobody is put to sleep for anything but a claim: who has a place keeps it.
+A claim is a worker that needs memory: it never sleeps, requests are held for it, it is new, or it is a further one of a
+busy version. Claims are served in that order, among held requests the longest wait first. A claim that lacks bytes
+takes them from idle residents past their residency, at the least loss of use (``_victims``). Only a claim puts a worker
+to sleep.
 
-A claim that could not be served for ``patience_s`` is passed by nobody any more: what it needs is gathered for it, and
-stays empty meanwhile. Who is waited for longer than ``turn_s`` takes its turn: residents that have work are told to
-sleep too, where those without it are not enough. Nothing is cut off: what runs ends first, and whoever comes meanwhile
-waits for a turn of its own. Who is pinned, moves in a rollout, is waited for or has just come never gives way.
+After ``patience_s`` no other claim passes an unserved one: freed bytes are kept for it. After ``turn_s`` busy residents
+are told to sleep as well, if idle ones are not enough; their streams end first, and new requests for them are held.
+Pinned versions, those in a rollout, those with held requests and recent arrivals are never victims.
 
-Trade-off: where more versions are always busy than there are places, each turn costs its place the time from the closed
-gate to the end of the longest stream, and a wake: a second or two of short answers, minutes of long ones. Without turns
-one tenant's steady use would keep another's model asleep for ever. A turn is bounded by residency, so with many more
-busy versions than places the last in the line waits for several, and may be refused by its deadline.
+Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake: seconds
+for short answers, minutes for long ones. Without turns one tenant's steady use would keep another's model asleep for
+ever. Residency bounds turns, so the last of many waiting versions may miss its requests' deadlines.
 """
 
 import math
@@ -27,7 +26,7 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 class Stay(StrEnum):
-    """How a worker stands to the memory."""
+    """A worker's use of the pool's memory."""
 
     AWAY = "away"
     """It sleeps and holds nothing."""
@@ -42,20 +41,18 @@ class Stay(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resident:
-    """A worker of the pool. Times are Unix seconds."""
-
     worker: WorkerId
     version: VersionId
     size_bytes: int
     stay: Stay
     is_busy: bool = False
     since: float = 0.0
-    """When it became ready; 0 where that is not known."""
+    """When it became ready; 0 if unknown."""
     used_at: float = 0.0
-    worth: float = 0.0
-    """How much it is used; 0 where it never was."""
+    uses_per_s: float = 0.0
+    """Expected uses a second; 0 if it was never used."""
     wake_s: float = 0.0
-    """What waking it takes, by its last start; 0 where that is not known."""
+    """Seconds of a wake, by its last start; 0 if unknown."""
 
 
 _GOING = frozenset({Stay.FALLING_ASLEEP, Stay.LEAVING})
@@ -63,13 +60,13 @@ _STAYING = frozenset({Stay.COMING, Stay.HERE})
 
 
 class Rank(IntEnum):
-    """Whose claim comes first."""
+    """Priority of a claim, highest first."""
 
     KEPT = 0
     WAITED_FOR = 1
     NEW = 2
     SECOND = 3
-    """Another worker of a version that serves: it takes what is free, and nobody's place."""
+    """Another worker of a version that serves: it takes free bytes and displaces no resident."""
 
 
 _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
@@ -77,8 +74,8 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A worker that wants a place: one that sleeps (``worker``), or one that is to be started (None)."""
+class PlaceClaim:
+    """A worker that needs memory: a sleeping one (``worker``), or one to start (None)."""
 
     version: VersionId
     size_bytes: int
@@ -88,7 +85,7 @@ class Claim:
     """Why, in words."""
     worker: WorkerId | None = None
     since: float = math.inf
-    """Its place among claims of its rank; of who is waited for, since when."""
+    """Order among claims of its rank; of held requests, the begin of the wait."""
     held_since: float = math.inf
     """Since when requests are held for it, whatever its rank."""
     holds_bytes: int = 0
@@ -97,11 +94,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPolicy:
-    """How large the pool is, and how patient. ``limit_bytes`` 0: there is none.
+    """The pool's size (``limit_bytes`` 0: no pool) and its patience.
 
-    A resident stays for ``residency_s`` at least, and for ``residency_wakes`` times what waking it took: so most of its
-    time is service. Whoever waits for a place longer than ``patience_s`` is passed no more, and longer than ``turn_s``
-    has the place of a busy one: well below the 60 s for which gateways hold a request.
+    A resident stays for ``residency_s`` and for ``residency_wakes`` times its wake, at least, so that most of its time
+    is
+    service. After ``patience_s`` a claim is passed no more; after ``turn_s`` it displaces a busy resident, well before
+    the
+    60 s for which gateways hold a request.
     """
 
     limit_bytes: int = 0
@@ -115,7 +114,7 @@ class PoolPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """What to do: versions to start a worker of, workers to wake and to put to sleep, and why."""
+    """Versions to start a worker of, workers to wake and to put to sleep, and why."""
 
     start: tuple[VersionId, ...] = ()
     wake: tuple[WorkerId, ...] = ()
@@ -125,15 +124,15 @@ class Packed:
 
 @dataclass(slots=True)
 class _Room:
-    """What is left while claims are served, one after the other."""
+    """Bytes and residents left while claims are served in order."""
 
     policy: PoolPolicy
     free: int
-    """Bytes that nobody holds."""
+    """Bytes that no resident holds."""
     leaving: int
-    """Bytes that residents hold who go."""
+    """Bytes of residents that fall asleep or leave."""
     most: int
-    """What a claim can have at all: the rest is held by who never sleeps."""
+    """The most that a claim can have: versions that never sleep hold the rest."""
     idle: dict[WorkerId, Resident]
     """Who may be put to sleep."""
     busy: dict[WorkerId, Resident]
@@ -143,10 +142,10 @@ class _Room:
     sleep: list[WorkerId] = field(default_factory=list)
     why: list[Decision] = field(default_factory=list)
     is_awaited: bool = False
-    """Whether a claim waits for who goes."""
+    """Whether a claim waits for a leaving resident."""
 
-    def serve(self, claim: Claim, now: float) -> None:
-        """Give it its place, see to it that it gets one, or let it wait."""
+    def serve(self, claim: PlaceClaim, now: float) -> None:
+        """Grant the claim its memory, gather memory for it, or let it wait."""
         if claim.holds_bytes:
             if not self.is_awaited:
                 self.leaving -= claim.holds_bytes
@@ -157,7 +156,7 @@ class _Room:
             self._gather(claim, now)
 
     def shrink(self, over: int) -> None:
-        """Put idle residents to sleep that the pool has no bytes for, as far as there are any: it was larger once."""
+        """Put idle residents to sleep until the rest fits a pool that became smaller."""
         chosen = _victims(self.idle.values(), over)
         for resident in list(self.idle.values()) if chosen is None else chosen:
             self._sleep(resident, why.too_many(resident.worker, over, self.policy.limit_bytes))
@@ -169,7 +168,7 @@ class _Room:
         self.leaving += resident.size_bytes
         self.why.append(reason)
 
-    def _place(self, claim: Claim, size_bytes: int) -> None:
+    def _place(self, claim: PlaceClaim, size_bytes: int) -> None:
         self.free -= size_bytes
         if claim.worker is None:
             self.start.append(claim.version)
@@ -177,8 +176,8 @@ class _Room:
             self.wake.append(claim.worker)
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
-    def _gather(self, claim: Claim, now: float) -> None:
-        """Put residents to sleep for it, unless who goes already is enough; keep what is there for it."""
+    def _gather(self, claim: PlaceClaim, now: float) -> None:
+        """Put residents to sleep for the claim unless those leaving are enough; reserve the free bytes for it."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
         if chosen is None:
@@ -202,8 +201,8 @@ class _Room:
         self.free -= taken
         self.leaving -= min(self.leaving, claim.size_bytes - taken)
 
-    def _turn(self, claim: Claim, short: int, now: float) -> list[Resident] | None:
-        """Return who gives way though it may be busy: as few of the busy as can be; None where nobody does."""
+    def _turn(self, claim: PlaceClaim, short: int, now: float) -> list[Resident] | None:
+        """Return the residents displaced by a turn, as few busy ones as possible; None if there are not enough."""
         if now - claim.held_since <= self.policy.turn_s or claim.size_bytes > self.most:
             return None
         busy = _victims(self.busy.values(), short - sum(one.size_bytes for one in self.idle.values()))
@@ -214,9 +213,13 @@ class _Room:
 
 
 def pack(
-    residents: Sequence[Resident], claims: Iterable[Claim], kept: Collection[VersionId], now: float, policy: PoolPolicy
+    residents: Sequence[Resident],
+    claims: Iterable[PlaceClaim],
+    kept: Collection[VersionId],
+    now: float,
+    policy: PoolPolicy,
 ) -> Packed:
-    """Return whom to wake, to start and to put to sleep now. Of ``kept`` versions nobody is put to sleep."""
+    """Return the workers to wake, start and put to sleep now. Workers of ``kept`` versions never sleep."""
     claims = sorted(claims, key=lambda one: (one.rank, one.since, one.version, one.worker or ""))
     spared = {*kept, *(one.version for one in claims if one.rank in _SPARED)}
     others = [one for one in residents if one.version not in spared and one.stay is Stay.HERE]
@@ -243,25 +246,24 @@ def pack(
 
 
 def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
-    """Tell whether it is idle and was here long enough; who was only proven, and never used, has no residency."""
-    return not resident.is_busy and (not resident.worth or _was_here(resident, now, policy))
+    """Tell whether it is idle and past its residency; a worker that was proven and never used has none."""
+    return not resident.is_busy and (not resident.uses_per_s or _was_here(resident, now, policy))
 
 
 def _was_here(resident: Resident, now: float, policy: PoolPolicy) -> bool:
-    """Tell whether it has had its residency."""
     return now - resident.since >= max(policy.residency_s, policy.residency_wakes * resident.wake_s)
 
 
 def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
-    """Return whose sleep frees so many bytes at the least loss of use; None where all of them are not enough.
+    """Return the residents that free ``short`` bytes at the least loss of use; None if all together are not enough.
 
-    This is knapsack cover: greedy by use for each byte, the needless dropped again, or the one resident that is enough,
-    whichever loses less; never more than twice the least (Csirik et al., Acta Cybernetica 10, 1991). Of one size and
-    one use each it is the least recently used.
+    Greedy knapsack cover by use per byte, without needless ones, or the one resident that is enough, whichever loses
+    less:
+    at most twice the optimum (Csirik et al., Acta Cybernetica 10, 1991). For equal sizes and uses it is LRU.
     """
     found: list[Resident] = []
     freed = 0
-    ordered = sorted(idle, key=lambda one: (one.worth / max(1, one.size_bytes), one.used_at, one.worker))
+    ordered = sorted(idle, key=lambda one: (one.uses_per_s / max(1, one.size_bytes), one.used_at, one.worker))
     for resident in ordered:
         if freed >= short:
             break
@@ -269,11 +271,11 @@ def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
         freed += resident.size_bytes
     if freed < short:
         return None
-    for resident in sorted(found, key=lambda one: (one.worth, one.used_at, one.worker), reverse=True):
+    for resident in sorted(found, key=lambda one: (one.uses_per_s, one.used_at, one.worker), reverse=True):
         if freed - resident.size_bytes >= short:
             found.remove(resident)
             freed -= resident.size_bytes
-    alone = min((one for one in ordered if one.size_bytes >= short > 0), key=lambda one: one.worth, default=None)
-    if alone is not None and alone.worth <= sum(one.worth for one in found):
+    alone = min((one for one in ordered if one.size_bytes >= short > 0), key=lambda one: one.uses_per_s, default=None)
+    if alone is not None and alone.uses_per_s <= sum(one.uses_per_s for one in found):
         return [alone]
     return found

@@ -1,11 +1,10 @@
-"""The fleet of one machine whose memory holds fewer versions than are deployed: its plan goes through the pool. Pure.
+"""The pool's part of a plan: starts as far as memory allows, wakes and sleeps. Pure.
 
-A new version is started, proven by its golden prompts and kept until somebody else wants its place: what was never
-proven must not be held in reserve, for the first caller would find out. Sleeping workers count as there: they are
-neither replaced nor started twice, and of too many they go first. Who sleeps and is larger than the whole pool ends:
-gateways hold no requests for a wake that can't be.
+A new version is started, proven by its golden prompts and kept until another claim needs its memory: an unproven worker
+must not be kept in reserve. Sleeping workers count as existing: they are neither replaced nor started twice, and a
+surplus drains them first. A sleeping worker larger than the whole pool ends, as it can never wake.
 
-Trade-off: only workers with a process here are in the pool; who only reports is on a machine that others look after.
+Trade-off: only workers with a process here are in the pool; one that only reports is on another machine.
 """
 
 import math
@@ -16,7 +15,7 @@ from dataclasses import dataclass, replace
 from penstock.control.capacity import uses
 from penstock.control.capacity.memory import crowded_out, sizes
 from penstock.control.pool import why
-from penstock.control.pool.packing import Claim, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -48,7 +47,7 @@ def plan_pool(
 
 
 def _unfit(catalogue: Catalogue, held: Mapping[VersionId, int], limit_bytes: int) -> tuple[str, ...]:
-    """Say which deployed versions can never be awake: larger than the pool, or than what pins leave of it."""
+    """Describe deployed versions that can never be awake: larger than the pool, or than its unpinned rest."""
     found = sorted((one.version, held.get(one.version, 0)) for one in catalogue.staffed if one.replicas)
     large = [(version, why.does_not_fit(needs, limit_bytes)) for version, needs in found if needs > limit_bytes]
     crowded = crowded_out(catalogue, limit_bytes)
@@ -58,7 +57,7 @@ def _unfit(catalogue: Catalogue, held: Mapping[VersionId, int], limit_bytes: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scene:
-    """What there is, as the pool sees it."""
+    """The pool's view of catalogue, heartbeats and host."""
 
     residents: tuple[Resident, ...]
     wanted: Mapping[VersionId, Wanted]
@@ -67,7 +66,6 @@ class _Scene:
 
     @classmethod
     def of(cls, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, lease_s: float) -> "_Scene":
-        """Read it."""
         held = sizes(catalogue.versions)
         last = {one.report.worker: one for one in seen}
         bases = _bases(catalogue)
@@ -83,8 +81,7 @@ class _Scene:
             held=held,
         )
 
-    def claims(self) -> Iterator[Claim]:
-        """Yield the claims of workers that sleep, or fall asleep."""
+    def claims(self) -> Iterator[PlaceClaim]:
         of: dict[VersionId, list[Resident]] = defaultdict(list)
         for resident in self.residents:
             of[resident.version].append(resident)
@@ -103,12 +100,11 @@ class _Scene:
             elif sleeping and awake and all(one.is_busy and one.stay is Stay.HERE for one in awake):
                 yield _claim(sleeping[0], Rank.SECOND, "workers_busy", f"all of {len(awake)}", math.inf)
 
-    def starts(self, versions: Iterable[VersionId]) -> Iterator[Claim]:
-        """Yield the claims of workers that are to be started."""
+    def starts(self, versions: Iterable[VersionId]) -> Iterator[PlaceClaim]:
         for version in versions:
             wanted = self.wanted.get(version)
             rank = Rank.KEPT if version in self.kept else Rank.WAITED_FOR if wanted else Rank.NEW
-            yield Claim(
+            yield PlaceClaim(
                 version=version,
                 size_bytes=self.held.get(version, 0),
                 rank=rank,
@@ -128,12 +124,12 @@ _AWAKE = frozenset({Stay.COMING, Stay.HERE})
 
 
 def _lightest(resident: Resident) -> tuple[bool, float, WorkerId]:
-    """Order sleeping workers: who still holds its memory, then who wakes soonest."""
+    """Sort key of sleeping workers: memory still held first, then the shortest wake."""
     return resident.stay is Stay.AWAY, resident.wake_s, resident.worker
 
 
-def _claim(resident: Resident, rank: Rank, signal: str, value: str, since: float) -> Claim:
-    return Claim(
+def _claim(resident: Resident, rank: Rank, signal: str, value: str, since: float) -> PlaceClaim:
+    return PlaceClaim(
         version=resident.version,
         size_bytes=resident.size_bytes,
         rank=rank,
@@ -146,14 +142,14 @@ def _claim(resident: Resident, rank: Rank, signal: str, value: str, since: float
 
 
 def _bases(catalogue: Catalogue) -> Mapping[VersionId, VersionId]:
-    """Return the base of each adapter: its workers are the ones that matter."""
+    """Return the base of each adapter, whose workers serve it."""
     by_digest = {one.digest: one.id for one in catalogue.versions}
     adapters = [(one.id, one.manifest.adapter.base) for one in catalogue.versions if one.manifest.adapter is not None]
     return {version: by_digest[base] for version, base in adapters if base in by_digest}
 
 
 def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) -> Mapping[VersionId, Wanted]:
-    """Return what is waited for by whose workers serve it; of a base and its adapters, who waits longest."""
+    """Return held requests by serving version; of a base and its adapters the longest wait."""
     found: dict[VersionId, Wanted] = {}
     for one in wanted:
         version = bases.get(one.version, one.version)
@@ -174,13 +170,13 @@ def _resident(
         is_busy=report is not None and uses.is_busy(report),
         since=last.since if last else 0.0,
         used_at=last.used_at if last else 0.0,
-        worth=uses.worth(last, now) if last else 0.0,
+        uses_per_s=uses.uses_per_s(last, now) if last else 0.0,
         wake_s=report.restart_s if report else 0.0,
     )
 
 
 def stay_of(report: WorkerReport | None, order: WorkerOrder | None) -> Stay:
-    """Return how a worker stands to the memory that says this, or says nothing, and was told this last."""
+    """Return a worker's use of memory by its last report and its last order."""
     if report is None:
         return Stay.COMING
     if report.state in _ENDING:

@@ -1,6 +1,6 @@
-"""The pool as metrics: what it holds, who is put to sleep for what, how wakes go.
+"""Metrics of the pool: bytes held, sleeps by cause, wakes.
 
-Only who leads knows what is held and waited for; wakes are counted by whoever hears the worker.
+Only the leader knows held bytes and waits; each controller counts the wakes that it hears of.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ _WELL = _ON_THE_WAY | {WorkerState.READY, WorkerState.SLEEPING, WorkerState.DRAI
 
 
 class PoolMetrics:
-    """One controller's view of the pool; shows nothing where there is none."""
+    """Metrics of the pool; none without a pool."""
 
     def __init__(self, metrics: Metrics, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -29,7 +29,7 @@ class PoolMetrics:
             self._swaps.labels(cause)
 
     def show(self, held_bytes: int, wanted: Iterable[Wanted], decisions: Sequence[Decision], now: float) -> None:
-        """Show what a tick (Unix seconds) found and did."""
+        """Set the gauges and count the sleeps of a tick (Unix seconds)."""
         if not self._limit_bytes:
             return
         self._limit.set(self._limit_bytes)
@@ -40,12 +40,11 @@ class PoolMetrics:
                 self._swaps.labels(one.signal).inc()
 
     def unknown(self) -> None:
-        """Show nothing that only the controller that leads can know: its figures are of another controller now."""
         for gauge in (self._limit, self._held, self._wait):
             gauge.set(0.0)
 
     def heard(self, before: WorkerReport, report: WorkerReport) -> None:
-        """Count a wake that ends with this report, or goes wrong; from its beginning on both counts are there, as 0."""
+        """Count a wake that ended or failed with this report; both counters exist from the wake's beginning."""
         if _is_waking(before) or _is_waking(report):
             for reason in ("failed", "slow"):
                 self._failures.labels(report.version, reason)
@@ -61,7 +60,6 @@ class PoolMetrics:
 
 
 def _is_waking(report: WorkerReport) -> bool:
-    """Tell whether it is on the way from sleep to ready."""
     if report.state is WorkerState.WAKING:
         return True
     return report.state is WorkerState.WARMING and any(one.phase is WorkerState.WAKING for one in report.phases)

@@ -1,4 +1,4 @@
-"""The reasons for wakes and sleeps, in words: each names its signal and the objective it was held against. Pure."""
+"""Reasons for wakes and sleeps, in words: each names its signal and its objective. Pure."""
 
 from penstock.control.capacity.memory import megabytes
 from penstock.domain.fleet.decision import Decision
@@ -6,15 +6,11 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Decision:
-    """Return why a sleeping worker is woken."""
     return Decision(what="wake", target=worker, signal=signal, value=value, objective=f"{version} is there when needed")
 
 
 def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str, *, is_turn: bool) -> Decision:
-    """Return why a worker is put to sleep: another version wants its memory, and has waited for its turn if it is busy.
-
-    What runs in it ends first.
-    """
+    """Return the reason for a sleep: another version needs the memory, and a busy worker gives way to its turn."""
     return Decision(
         what="sleep",
         target=worker,
@@ -25,7 +21,7 @@ def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal:
 
 
 def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
-    """Return why an idle worker is put to sleep that nobody gives way to: the pool is smaller than what is awake."""
+    """Return the reason for a sleep without a claim: the pool is smaller than what is awake."""
     return Decision(
         what="sleep",
         target=worker,
@@ -36,8 +32,7 @@ def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
 
 
 def no_place(version: VersionId, signal: str, size_bytes: int, limit_bytes: int) -> Decision:
-    """Return why a worker that wants a place has none yet, or never will."""
-    needs = f"it needs {megabytes(size_bytes)}, and nobody who may sleep now is idle"
+    needs = f"it needs {megabytes(size_bytes)}, and no worker that may sleep now is idle"
     return Decision(
         what="wait",
         target=version,
@@ -48,7 +43,6 @@ def no_place(version: VersionId, signal: str, size_bytes: int, limit_bytes: int)
 
 
 def given_up(worker: WorkerId, size_bytes: int, limit_bytes: int) -> Decision:
-    """Return why a sleeping worker is ended: it can't wake, and callers would wait for it in vain."""
     return Decision(
         what="drain",
         target=worker,
@@ -59,11 +53,9 @@ def given_up(worker: WorkerId, size_bytes: int, limit_bytes: int) -> Decision:
 
 
 def does_not_fit(size_bytes: int, limit_bytes: int) -> str:
-    """Say that a version is larger than the whole pool."""
     return f"does not fit: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)}"
 
 
 def is_crowded_out(size_bytes: int, limit_bytes: int) -> str:
-    """Say that pinned versions leave a version no place, and what to do."""
     does = "penstock models unpin VERSION, or enlarge PENSTOCK_POOL_BYTES"
     return f"has no place beside what is pinned: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)} ({does})"

@@ -1,1 +1,1 @@
-"""The routing table that gateways get, made of the catalogue and the living workers."""
+"""The routing table, built from the catalogue and the living workers."""

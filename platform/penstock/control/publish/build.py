@@ -1,8 +1,7 @@
-"""The routing table out of the catalogue and the last heartbeats. Pure, and in a fixed order.
+"""The routing table from the catalogue and the last heartbeats. Pure and deterministic.
 
-Trade-off: a table per heartbeat would be freshest and would flood gateways; one per change of membership would leave
-them without load figures for workers that they don't send to. So who serves is published at once, load once
-a second.
+Trade-off: a table per heartbeat would flood gateways; one per membership change would leave them without load figures
+of workers that they don't send to. So membership is published at once, load once a second.
 """
 
 from collections import defaultdict
@@ -36,10 +35,10 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     lease_s: float,
     pool_bytes: int = 0,
 ) -> RoutingTable:
-    """Return the next table, or ``latest`` itself where there is nothing (or nothing urgent) to tell.
+    """Return the next table, or ``latest`` itself if nothing urgent changed.
 
-    ``now`` is Unix seconds; a worker silent for ``lease_s`` is left out. Silence before ``since`` is not held against
-    those that ``latest`` has: nobody was listening, and they serve on. Workers share ``pool_bytes``, unless it is 0.
+    ``now`` is Unix seconds; a worker silent for ``lease_s`` is left out. Silence before ``since`` does not count: this
+    controller was not listening. Workers share ``pool_bytes``, unless it is 0.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     reports = _by_version(_fresh(seen, before, now - lease_s, since))
@@ -80,16 +79,16 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
 
 
 def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
-    """Return what of the auto aliases may stand in a table: two operators at a time may have taken a target away."""
+    """Return the auto aliases that a table may hold: a concurrent change may have removed a target."""
     if not catalogue.autos:
         return ()
     return sound(catalogue.autos, {*(one.alias for one in catalogue.routes), *(one.id for one in catalogue.versions)})
 
 
 def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
-    """Return the longest complete start among each version's workers; those where none has told one are left out.
+    """Return each version's longest complete start; versions without one are left out.
 
-    The longest, because it is promised to callers: several that start beside one another take longer than one.
+    The longest, because it is promised to callers: several concurrent starts take longer than one.
     """
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
@@ -103,12 +102,10 @@ def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 def kin_starts_s(
     versions: Iterable[ModelVersion], starts: Mapping[VersionId, float], owners: Mapping[VersionId, Owners]
 ) -> dict[VersionId, float]:
-    """Return for each version without a measured start the longest one of its kind: of its runtime and its task.
+    """Return, for versions without a measured start, the longest start of the same runtime and task.
 
-    Kin are those that are for everybody or for the same tenants: nobody is told what others' alone take.
-
-    The longest, as it is promised to callers; a much larger model may take longer still, and then says so by itself
-    while it starts. Where no start of its kind was measured there is nothing to say.
+    Only versions for all tenants or for the same tenants count: start times of others' are not disclosed. A much larger
+    model may take longer, and reports that itself while it starts.
     """
     known = [one for one in versions if one.manifest.adapter is None]
     longest: dict[tuple[Runtime, Task, Owners], float] = {}
@@ -124,12 +121,12 @@ def kin_starts_s(
 
 
 def _is_wake(report: WorkerReport) -> bool:
-    """Tell whether its last phases are those of a wake, which takes less than a start."""
+    """Tell whether its last phases are those of a wake, which is shorter than a start."""
     return any(phase.phase is WorkerState.WAKING for phase in report.phases)
 
 
 def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
-    """Return the longest that starting one of a version's workers again takes; those where none tells are left out."""
+    """Return the longest restart of each version's workers; versions without one are left out."""
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
         if report.restart_s > longest.get(report.version, 0.0):
@@ -138,14 +135,14 @@ def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
-    """Tell whether there is anything new; what is the same object as before costs nothing."""
+    """Tell whether anything is new; identical objects are compared by identity."""
     return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 
 def _fresh(
     seen: Iterable[Seen], before: Mapping[WorkerId, WorkerEntry], after: float, since: float
 ) -> Iterator[WorkerReport]:
-    """Yield the reports that are newer than ``after``, or that can't be because nobody listened before ``since``."""
+    """Yield the reports newer than ``after``, or older ones from before ``since``."""
     for one in seen:
         if one.at > after or (since > after and one.report.worker in before):
             yield one.report
@@ -162,7 +159,7 @@ def _by_version(reports: Iterable[WorkerReport]) -> Mapping[VersionId, list[Work
 def _workers(
     reports: list[WorkerReport], before: Mapping[WorkerId, WorkerEntry], *, with_load: bool
 ) -> tuple[WorkerEntry, ...]:
-    """Return the entries, by worker: the very one of before where nothing changed that counts."""
+    """Return the entries by worker; unchanged ones are the same objects as before."""
     reports.sort(key=_WORKER)
     found = []
     for report in reports:
@@ -184,13 +181,13 @@ def _workers(
 
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
-    """Tell whether all is as before but what changes with every heartbeat."""
+    """Tell whether only load changed, which does with every heartbeat."""
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
     return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
 
 
 def _held(report: WorkerReport) -> tuple[VersionId, ...]:
-    """Return the adapters that its engine holds in one order: a worker may tell them by their last use."""
+    """Return the engine's adapters sorted, since a worker may report them by last use."""
     return tuple(sorted(report.adapters)) if report.adapters else ()
 
 

@@ -1,4 +1,4 @@
-"""What a new routing table changes for callers, as decisions: who serves now, who no more, where aliases lead. Pure.
+"""A new table's changes for callers, as decisions: workers that serve or no longer do, aliases. Pure.
 
 Loads change with every table and decide nothing here.
 """
@@ -14,7 +14,7 @@ _ROUTES = "aliases lead where operators set them, or their rollouts do"
 
 
 def changes(before: RoutingTable, after: RoutingTable) -> list[Decision]:
-    """Return them, workers first."""
+    """Return the decisions, workers first."""
     return [*_workers(before, after), *_routes(before, after), *_autos(before, after)]
 
 

@@ -1,1 +1,1 @@
-"""What exists: immutable versions, the aliases that lead to them, and how many workers each should have."""
+"""Versions, which are immutable, the aliases that lead to them, and their deployments."""

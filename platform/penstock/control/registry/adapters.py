@@ -1,4 +1,4 @@
-"""What adapters add to the registry's rules: a base is there before its adapters, and stays while one is used. Pure."""
+"""The registry's rules for adapters: a base is registered before its adapters, and stays while one is used. Pure."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ HEARD_S = 5.0
 
 
 def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:
-    """Return where this may be registered beside what is there; else raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if this may not be registered beside what exists."""
     settings = manifest.adapter
     if settings is None:
         return
@@ -26,7 +26,7 @@ def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> Non
 
 
 def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId, ...]]:
-    """Return which workers hold each adapter, of those that were heard of lately (Unix seconds)."""
+    """Return the workers that hold each adapter, of those heard of recently (Unix seconds)."""
     found: dict[VersionId, tuple[WorkerId, ...]] = {}
     for one in sorted(seen, key=lambda one: one.report.worker):
         for version in one.report.adapters if now - one.at <= HEARD_S else ():
@@ -35,7 +35,7 @@ def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId,
 
 
 def refusals(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[str, ...]]:
-    """Return why workers that were heard of lately refused each adapter when it was last asked for, in words."""
+    """Return the workers that refused each adapter when last asked, and why, in words."""
     found: dict[VersionId, tuple[str, ...]] = {}
     for one in sorted(seen, key=lambda one: one.report.worker):
         for refused in one.report.refused if now - one.at <= HEARD_S else ():
@@ -46,12 +46,12 @@ def refusals(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[str, ...
 
 
 def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
-    """Return whose workers serve a version: an adapter's base, and of any other version its own."""
+    """Return the version whose workers serve this one: an adapter's base, or itself."""
     return adapter.bases_of(known).get(version, version)
 
 
 def check_scale(wanted: Deployment, known: Catalogue) -> None:
-    """Return where this many workers leave no adapter without a base; else raise ``Conflict`` or ``InvalidField``."""
+    """Raise ``Conflict`` or ``InvalidField`` if this number of workers leaves an adapter without a base."""
     base = base_of(wanted.version, known.versions)
     if base == wanted.version:
         if not wanted.replicas and (left := _used_on(base, known)):
@@ -67,14 +67,13 @@ def check_scale(wanted: Deployment, known: Catalogue) -> None:
 
 
 def check_renewal(version: VersionId, known: Iterable[ModelVersion]) -> None:
-    """Return where a version has workers of its own; else raise ``Conflict``."""
     base = base_of(version, known)
     if base != version:
         raise Conflict(f"an adapter has no workers of its own: penstock restart {base}")
 
 
 def check_pin(version: VersionId, known: Catalogue) -> None:
-    """Return where an adapter may be held for good beside those that are; else raise ``Conflict``."""
+    """Raise ``Conflict`` if an adapter can't be pinned beside those that are."""
     base = next((one for one in known.versions if one.id == base_of(version, known.versions)), None)
     if base is None or base.id == version:
         return
@@ -88,7 +87,6 @@ def check_pin(version: VersionId, known: Catalogue) -> None:
 
 
 def _used_on(base: VersionId, known: Catalogue) -> list[VersionId]:
-    """Return the adapters of a version that are deployed, or that an alias names."""
     named = {share.version for route in known.routes for share in route.shares}
     named |= {one.version for one in known.deployments if one.replicas}
     of = adapter.bases_of(known.versions)

@@ -1,7 +1,6 @@
-"""What an auto alias may say: sound rules, each of which some request can fit as things stand. Pure.
+"""Rules for auto aliases: sound, and each can match some request as things stand. Pure.
 
-What a rule leads to may change later; gateways look at it with every request, so a rule that fits nothing then is only
-passed over.
+A target may change later; gateways check it with every request and pass over a rule that matches nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +18,6 @@ Changes = tuple[tuple[Alias, Auto | None], ...]
 
 
 def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Route], autos: Collection[Auto]) -> Auto:
-    """Return it, or raise ``InvalidField`` saying what is wrong with it."""
     if not NAME.fullmatch(auto.alias):
         raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
     names = {one.alias for one in autos} | {auto.alias}
@@ -40,20 +38,19 @@ def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Ro
 
 
 def check_alias(alias: Alias, autos: Collection[Auto]) -> None:
-    """Raise ``Conflict`` where a name belongs to an auto alias."""
     if alias in {auto.alias for auto in autos}:
         raise Conflict(f"{alias} is an auto alias: remove it first, or take another name")
 
 
 def check_unled(alias: Alias, autos: Collection[Auto]) -> None:
-    """Raise ``Conflict`` where rules lead to an alias that is to go."""
+    """Raise ``Conflict`` if rules lead to an alias that is to be removed."""
     led = [f"{rule.name} of {auto.alias}" for auto in autos for rule in auto.rules if rule.to == alias]
     if led:
         raise Conflict(f"a rule leads to {alias}: {', '.join(led[:5])}; change that first")
 
 
 def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
-    """Return what brings the auto aliases in force to the wanted ones: those to set, and to take away (None)."""
+    """Return the changes from the auto aliases in force to the wanted ones: set, or removed (None)."""
     now, then = ({auto.alias: auto for auto in side} for side in (autos, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)
@@ -61,7 +58,6 @@ def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
 
 
 def _led(versions: Sequence[ModelVersion], routes: Sequence[Route]) -> Mapping[str, Sequence[Manifest]]:
-    """Return the manifests behind each name that a rule may lead to."""
     known: dict[VersionId, Manifest] = {version.id: version.manifest for version in versions}
     led: dict[str, Sequence[Manifest]] = {version: [manifest] for version, manifest in known.items()}
     for route in routes:
@@ -71,7 +67,7 @@ def _led(versions: Sequence[ModelVersion], routes: Sequence[Route]) -> Mapping[s
 
 
 def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
-    """Return why no request can fit this rule with this version, empty where one can."""
+    """Return why no request can match this rule with this version; empty if one can."""
     if rule.price and manifest.price.dearest > rule.price:
         return f"{rule.to} costs more than its price"
     apis = [api for api in rule.apis or tuple(Api) if manifest.task in api.tasks]
@@ -83,7 +79,7 @@ def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
 
 
 def _not_comparable(rule: Rule, other: Rule, led: Mapping[str, Sequence[Manifest]]) -> str:
-    """Return why no request of one rule can be asked of the other's model too, empty where one can."""
+    """Return why no request of one rule can be asked of the other's model; empty if one can."""
     mine, theirs = led[rule.to], led[other.to]
     if len(mine) == len(theirs) == 1 and mine[0] == theirs[0]:
         return f"{rule.to} and {other.to} are one version"
@@ -94,6 +90,5 @@ def _not_comparable(rule: Rule, other: Rule, led: Mapping[str, Sequence[Manifest
 
 
 def _embeds(rule: Rule, manifests: Sequence[Manifest]) -> bool:
-    """Tell whether requests for vectors may be led by this rule."""
     is_open = not rule.apis or any(Task.EMBED in api.tasks for api in rule.apis)
     return is_open and any(manifest.task is Task.EMBED for manifest in manifests)

@@ -1,4 +1,4 @@
-"""The operators' tenant and their first admin key, which a new platform needs before anybody can call its API."""
+"""The operators' tenant and their first admin key, without which no one can call a new platform's API."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -13,29 +13,19 @@ TENANT = Tenant(id=OPERATORS, name="Operators of this platform")
 
 
 class Tenancy(Protocol):
-    """The store of tenants and keys."""
+    async def tenants(self) -> Sequence[Tenant]: ...
 
-    async def tenants(self) -> Sequence[Tenant]:
-        """Return all tenants."""
-        ...
+    async def add_tenant(self, tenant: Tenant, act: Act) -> None: ...
 
-    async def add_tenant(self, tenant: Tenant, act: Act) -> None:
-        """Store a tenant, with its audit row."""
-        ...
+    async def keys(self) -> Sequence[ApiKey]: ...
 
-    async def keys(self) -> Sequence[ApiKey]:
-        """Return all keys."""
-        ...
-
-    async def add_key(self, key: ApiKey, act: Act) -> None:
-        """Store a key, with its audit row."""
-        ...
+    async def add_key(self, key: ApiKey, act: Act) -> None: ...
 
 
 async def let_in(tenancy: Tenancy, now: float, pepper: bytes, keep: Callable[[str], None]) -> bool:
-    """Make the operators' tenant, and an admin key if none is valid; tell whether a key was made.
+    """Create the operators' tenant, and an admin key if none is valid; tell whether a key was made.
 
-    ``keep`` takes the secret before the store knows the key: a process that dies in between leaves a worthless secret.
+    ``keep`` takes the secret before the store knows the key: a crash in between leaves a worthless secret.
     """
     if OPERATORS not in {tenant.id for tenant in await tenancy.tenants()}:
         await tenancy.add_tenant(

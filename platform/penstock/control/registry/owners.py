@@ -1,4 +1,4 @@
-"""Whose a version may be said to be, and what that rules out elsewhere. Pure."""
+"""Rules for a version's tenants, and for what depends on them. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,19 +9,19 @@ from penstock.domain.tenancy.owners import MOST_OWNERS, Owned, Owners, said
 
 
 def checked(tenants: Owners) -> Owners:
-    """Return them sorted, each once, or raise ``InvalidField``; None is everybody."""
+    """Return them sorted and unique, or raise ``InvalidField``; None is every tenant."""
     if tenants is None:
         return None
     found = tuple(sorted({*tenants}))
     if not found:
-        raise InvalidField("name at least one tenant, or null for everybody", param="tenants")
+        raise InvalidField("name at least one tenant, or null for every tenant", param="tenants")
     if len(found) > MOST_OWNERS:
-        raise InvalidField(f"a version is for {MOST_OWNERS} tenants at most, or for everybody", param="tenants")
+        raise InvalidField(f"a version is for {MOST_OWNERS} tenants at most, or for every tenant", param="tenants")
     return found
 
 
 def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> None:
-    """Return where a version is for these tenants; else raise ``Conflict``: pushing it again changes nothing."""
+    """Raise ``Conflict`` if a version is for other tenants: pushing it again changes nothing."""
     now: Owners = next((one.tenants for one in owned if one.version == version), None)
     if now != asked:
         do = f"penstock models tenants {version}"
@@ -32,7 +32,7 @@ def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> Non
 
 
 def check_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> None:
-    """Return where each override gives a tenant a version that is there for it; else raise ``InvalidField``."""
+    """Raise ``InvalidField`` if an override gives a tenant a version that it does not have."""
     for one in route.overrides:
         theirs = owners.get(one.version)
         if theirs is not None and one.tenant not in theirs:

@@ -1,9 +1,9 @@
-"""What a machine's pool of memory adds to the registry's rules: what can never be is refused when it is asked. Pure.
+"""The pool's rules for deployments: what can never fit is refused at once. Pure.
 
-An adapter that is pinned keeps its base's workers awake.
+A pinned adapter keeps its base's workers awake.
 
-Trade-off: pinned versions are held against the whole pool, so that pinning takes effect as it says. What else is
-deployed may be more than fits; and a restart of a pinned version needs room for one worker more, which may be lacking.
+Trade-off: pinned versions are checked against the whole pool, so that a pin holds. Other deployments may exceed it; and
+restarting a pinned version needs room for one more worker, which may be missing.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from penstock.domain.models.adapter import bases_of
 
 
 def check(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
-    """Return where this can be beside what is pinned, or raise ``Conflict``; ``limit_bytes`` 0: there is no pool."""
+    """Raise ``Conflict`` if this does not fit beside pinned versions; ``limit_bytes`` 0: no pool."""
     if not limit_bytes or not wanted.replicas:
         return
     held = sizes(known.versions)

@@ -1,4 +1,4 @@
-"""The registry as operators use it: rules first, then the store."""
+"""The registry as operators use it: rules, then the store."""
 
 from dataclasses import replace
 
@@ -18,17 +18,17 @@ _RENEWALS_KEPT = 100
 
 
 class Registry:
-    """Versions, aliases and deployments. Acts name who did it; they are written with the change."""
+    """Versions, aliases and deployments; acts are written with the change."""
 
     def __init__(self, store: RegistryStore, *, pool_bytes: int = 0) -> None:
-        """Take the store, and what the workers' machine has for engines; 0 where that bounds nothing."""
         self._store = store
         self._pool_bytes = pool_bytes
 
     async def register(self, manifest: Manifest, signature: str, act: Act, tenants: Owners = EVERYBODY) -> ModelVersion:
-        """Store a version, or return the one that has this digest already; ``ArtifactRefused`` where it may not be.
+        """Store a version, or return the stored one of this digest; ``ArtifactRefused`` if it may not be
+        registered.
 
-        ``Conflict`` where it is there already and for others than these tenants.
+        ``Conflict`` if it is stored for other tenants.
         """
         version = rules.version_of(manifest, signature, act.at)
         if manifest.adapter is not None:
@@ -42,42 +42,37 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """Say for which tenants a version is (None: for everybody), or raise ``UnknownModel`` or ``InvalidField``."""
+        """Set a version's tenants (None: every tenant), or raise ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = owners.checked(tenants)
         await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
         return asked
 
     async def owners(self) -> dict[VersionId, Owners]:
-        """Return the tenants of each version that is not for everybody; an adapter is for those of its base as well."""
+        """Return the tenants of versions that have tenants of their own; an adapter is also for its base's."""
         return (await self._store.catalogue()).owners
 
     async def of_base(self, version: VersionId) -> tuple[VersionId, ...]:
-        """Return a version and the adapters of it."""
         bases = bases_of(await self._store.versions())
         return version, *sorted(one for one, base in bases.items() if base == version)
 
     async def versions(self) -> tuple[ModelVersion, ...]:
-        """Return every version, oldest first."""
         return await self._store.versions()
 
     async def version(self, version_id: VersionId) -> ModelVersion:
-        """Return one version, or raise ``UnknownModel``."""
         for version in await self._store.versions():
             if version.id == version_id:
                 return version
         raise UnknownModel(f"there is no version {version_id}")
 
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
-        """Tell whether a worker that was started for one version has to know the other: its own, and its adapters."""
+        """Tell whether a worker started for one version may read the other: itself, or its adapter."""
         return version == worker_of or adapters.base_of(version, await self._store.versions()) == worker_of
 
     async def routes(self) -> tuple[Route, ...]:
-        """Return the routes in force."""
         return await self._store.routes()
 
     async def put_alias(self, route: Route, act: Act) -> Route:
-        """Set an alias."""
         known = await self._store.catalogue()
         rules.check_route(route, frozenset(version.id for version in known.versions))
         auto_rules.check_alias(route.alias, known.autos)
@@ -88,14 +83,13 @@ class Registry:
         return route
 
     async def remove_alias(self, alias: Alias, act: Act) -> None:
-        """Take an alias away, or raise ``UnknownModel``."""
         if alias not in {route.alias for route in await self._store.routes()}:
             raise UnknownModel(f"there is no alias {alias}")
         auto_rules.check_unled(alias, await self._store.autos())
         await self._store.put_routes(((alias, None),), act)
 
     async def restore_routes(self, wanted: tuple[Route, ...], autos: tuple[Auto, ...], act: Act) -> None:
-        """Bring all aliases back to what they were in an older table, those with rules too."""
+        """Set all aliases to those of an older table, auto aliases too."""
         known = await self._known()
         for route in wanted:
             rules.check_route(route, known)
@@ -105,11 +99,9 @@ class Registry:
             await self._store.put_autos(ruled, act)
 
     async def autos(self) -> tuple[Auto, ...]:
-        """Return the auto aliases in force."""
         return await self._store.autos()
 
     async def put_auto(self, auto: Auto, act: Act) -> Auto:
-        """Set an auto alias's rules."""
         store = self._store
         auto_rules.check_auto(auto, await store.versions(), await store.routes(), await store.autos())
         detail = ", ".join(f"{rule.name}={rule.to}" for rule in auto.rules)
@@ -117,25 +109,21 @@ class Registry:
         return auto
 
     async def remove_auto(self, alias: Alias, act: Act) -> None:
-        """Take an auto alias away, or raise ``UnknownModel``."""
         if alias not in {auto.alias for auto in await self._store.autos()}:
             raise UnknownModel(f"there is no auto alias {alias}")
         await self._store.put_autos(((alias, None),), act)
 
     async def auto_history(self, alias: Alias, limit: int = 50) -> tuple[PastAuto, ...]:
-        """Return what an auto alias was set to, newest first."""
         return await self._store.auto_history(alias, limit)
 
     async def alias_history(self, alias: Alias, limit: int = 50) -> tuple[PastRoute, ...]:
-        """Return what an alias was set to, newest first."""
         return await self._store.route_history(alias, limit)
 
     async def deployments(self) -> tuple[Deployment, ...]:
-        """Return the deployments."""
         return await self._store.deployments()
 
     async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> Deployment:
-        """Set how many workers a version has; renewals that were asked for stay asked for."""
+        """Set a version's number of workers; requested renewals stay."""
         deployment = replace(await self._deployment(version), replicas=replicas)
         rules.check_deployment(deployment, await self._known())
         known = await self._store.catalogue()
@@ -147,9 +135,8 @@ class Registry:
         return deployment
 
     async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
-        """Say whether a version's workers may never sleep, and never let go of an adapter.
-
-        ``Conflict`` where more would be pinned than fits.
+        """Pin a version, so that its workers never sleep or never unload an adapter; ``Conflict`` if pins would not
+        fit.
         """
         known = await self._store.catalogue()
         deployment = replace(await self._deployed(version, known), pinned=pinned)
@@ -160,11 +147,10 @@ class Registry:
         return deployment
 
     async def renew_all(self, version: VersionId, act: Act) -> Deployment:
-        """Ask that every worker of a version that runs now be replaced, one at a time."""
+        """Request that every present worker of a version be replaced, one at a time."""
         return await self._renew(replace(await self._existing(version), renew_before=act.at), act)
 
     async def renew_worker(self, version: VersionId, worker: WorkerId, act: Act) -> Deployment:
-        """Ask that one worker be replaced."""
         deployment = await self._existing(version)
         renew = (*(one for one in deployment.renew if one != worker), worker)[-_RENEWALS_KEPT:]
         return await self._renew(replace(deployment, renew=renew), act)

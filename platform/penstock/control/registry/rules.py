@@ -1,6 +1,7 @@
-"""What may be registered: immutable, signed, priced, licensed versions without code in their files (F1, F2, B5).
+"""Rules for registration: immutable, signed, priced, licensed versions without code in their files (F1, F2, B5).
+Pure.
 
-Pure. Whether the signature is right is checked where the bytes are: by the worker, before every load.
+Workers check the signature, before every load: they have the bytes.
 """
 
 import re
@@ -25,7 +26,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
-    """Return the version that this manifest is, or raise ``ArtifactRefused`` saying what it lacks."""
     if not NAME.fullmatch(manifest.name):
         raise ArtifactRefused(
             "a model's name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
@@ -78,7 +78,6 @@ def _check_files(manifest: Manifest) -> None:
 
 
 def check_route(route: Route, known: frozenset[VersionId]) -> Route:
-    """Return the route, or raise ``InvalidField`` saying what is wrong with it."""
     if not NAME.fullmatch(route.alias):
         raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
     versions = [share.version for share in route.shares]
@@ -107,7 +106,6 @@ def _check_overrides(route: Route, versions: Collection[VersionId]) -> None:
 
 
 def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Deployment:
-    """Return the deployment, or raise ``InvalidField``."""
     if deployment.version not in known:
         raise InvalidField(f"there is no version {deployment.version}", param="version")
     if not 0 <= deployment.replicas <= MAX_REPLICAS:
@@ -116,7 +114,7 @@ def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Dep
 
 
 def changes_to(routes: tuple[Route, ...], wanted: tuple[Route, ...]) -> tuple[tuple[Alias, Route | None], ...]:
-    """Return what brings the routes in force to the wanted ones: aliases to set, and to take away (None)."""
+    """Return the changes from the routes in force to the wanted ones: set, or removed (None)."""
     now, then = ({route.alias: route for route in side} for side in (routes, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

@@ -1,1 +1,1 @@
-"""What the evidence says of a candidate, and how a rollout goes on from it. Pure; state is in memory alone."""
+"""Rollouts: the evidence on a candidate, and the state machine that follows it. Pure; state is in memory alone."""

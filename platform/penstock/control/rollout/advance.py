@@ -1,11 +1,9 @@
-"""Takes the rollouts on, a tick at a time: judgement, workers and budget in, the next state and its route out.
+"""The rollouts' part of a tick: judgement, workers and budget in, the next state and its route out.
 
-It is made for the leader's tick, before fleet and table: a verdict is then in the very table that the tick publishes.
-A change that a person made at the same moment wins, and this one is dropped: the next tick looks again. A store that is
-away ends the tick, as it ends everything that would be published; gateways keep the last table meanwhile.
+It runs before fleet and table, so that a verdict is in the table that the tick publishes. A person's change at the same
+moment wins; the next tick looks again. An unavailable store ends the tick, and gateways keep the last table.
 
-A proven candidate gets the workers that its next share needs before the share moves. Nothing is taken away when a
-rollout is over: whoever looks at it may want them still.
+A proven candidate gets the workers for its next share before the share moves. A rollout that is over keeps its workers.
 """
 
 import math
@@ -35,24 +33,18 @@ _OBJECTIVE = "a candidate goes on by proof alone, and evidence against it holds 
 
 
 class Judges(Protocol):
-    """Who judges the candidates."""
-
-    def roll(self, rollouts: Sequence[Rollout], tiers: Mapping[VersionId, Tier]) -> None:
-        """Judge the candidates of these rollouts."""
-        ...
+    def roll(self, rollouts: Sequence[Rollout], tiers: Mapping[VersionId, Tier]) -> None: ...
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
-        """Return what is to be said now; None where nobody judges it."""
+        """Return the judgement now; None without a judge."""
         ...
 
-    def next_stage(self, rollout: Rollout) -> None:
-        """Ask for new proofs."""
-        ...
+    def next_stage(self, rollout: Rollout) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Now:
-    """What a tick knows of all of them."""
+    """A tick's knowledge of all rollouts."""
 
     at: float
     tiers: Mapping[VersionId, Tier]
@@ -63,7 +55,7 @@ class _Now:
     """Of adapters."""
 
     def serving(self, version: VersionId) -> int:
-        """Return how many workers serve a version; an adapter's are its base's."""
+        """Return the number of workers that serve a version; an adapter's are its base's."""
         return self.workers[self.bases.get(version, version)]
 
 
@@ -79,7 +71,7 @@ class Advance:
     _moving: set[VersionId] = field(default_factory=set)
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> tuple[Decision, ...]:
-        """Take each live rollout on (Unix seconds); return what was decided, which changes the catalogue."""
+        """Advance each live rollout (Unix seconds); return the decisions, which change the catalogue."""
         live = await self.store.live()
         self._moving.clear()
         self._moving.update(*((one.rollout.incumbent, one.rollout.candidate) for one in live))
@@ -96,15 +88,14 @@ class Advance:
         return tuple(one for one in decided if one is not None)
 
     def moving(self) -> frozenset[VersionId]:
-        """Return the versions of those that were not over when this was last taken on."""
+        """Return the versions of rollouts that were live at the last ``advance``."""
         return frozenset(self._moving)
 
     def unknown(self) -> None:
-        """Another controller leads."""
         self.shown.unknown()
 
     async def _show(self, live: Sequence[Rollout]) -> None:
-        """Show what is before this tick, and count what ended since the one before, whoever ended it."""
+        """Set the metrics, and count the rollouts that ended since the last tick."""
         for gone in self.shown.show(live, {one.id: self.judges.judgement(one) for one in live}):
             if (stored := await self.store.one(gone)) is not None:
                 self.shown.ended(stored.rollout)
@@ -112,7 +103,7 @@ class Advance:
     async def _one(self, stored: Stored, known: _Now) -> Decision | None:
         rollout = stored.rollout
         tier = known.tiers.get(rollout.incumbent)
-        what = steps.Seen(
+        what = steps.StepInputs(
             judgement=self.judges.judgement(rollout),
             ready=known.serving(rollout.candidate),
             needed=needed(rollout, known.serving(rollout.incumbent)),
@@ -133,10 +124,10 @@ class Advance:
         verdict = "" if change.judgement is None else f"{change.judgement.verdict}: "
         return _decision(word, rollout, f"{verdict}{change.says}")
 
-    async def _grow(self, rollout: Rollout, what: steps.Seen, known: _Now) -> Decision | None:
-        """Ask for the workers that a proven candidate's next share needs; None where no more were asked for.
+    async def _grow(self, rollout: Rollout, what: steps.StepInputs, known: _Now) -> Decision | None:
+        """Deploy the workers for a proven candidate's next share; None if nothing changes.
 
-        For an adapter nobody is asked: its base's workers serve its incumbent already.
+        An adapter needs none: its base's workers serve its incumbent already.
         """
         if rollout.candidate in known.bases:
             return None
@@ -154,7 +145,7 @@ class Advance:
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
-    """Return how many workers the candidate needs for its next share, by what serves the whole of it today."""
+    """Return the workers that the candidate needs for its next share, in proportion to the incumbent's."""
     following = rollout.stages[min(rollout.stage + 1, len(rollout.stages) - 1)]
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 
@@ -174,7 +165,6 @@ def _decision(word: str, rollout: Rollout, says: str) -> Decision:
 
 
 def _word(before: Rollout, after: Rollout) -> str:
-    """Return what happened, as the audit log names it."""
     if after.stage != before.stage:
         return "promote"
     if after.proposes is not before.proposes:

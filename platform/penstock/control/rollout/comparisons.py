@@ -1,8 +1,7 @@
-"""A judge for each version that shares an alias with another one: A/B reports that may be read at any moment.
+"""A judge for each version that shares an alias: A/B reports that may be read at any moment.
 
-The version with the largest share is the incumbent, the first of them where several have it; each other version with a
-share is judged against it. Where a rollout runs, it says who is who, whatever the shares. A change of shares keeps the
-judges of the pairs that stay; of the others' evidence nothing is left.
+The first version with the largest share is the incumbent; each other version with a share is judged against it. A
+rollout names its two versions, whatever the shares. Judges of pairs that stay are kept; other evidence is dropped.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,24 +17,20 @@ from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.rollout.rollout import Kind, Rollout
 
 
-class Pair(NamedTuple):
-    """A candidate beside its incumbent."""
-
+class VersionPair(NamedTuple):
     alias: Alias
     incumbent: VersionId
     candidate: VersionId
 
 
 class Comparisons:
-    """The judges of now."""
-
     def __init__(self, gates: Callable[[Tier], Gates]) -> None:
         self._gates = gates
-        self._judges: dict[Pair, Judge] = {}
+        self._judges: dict[VersionPair, Judge] = {}
         self._now = 0.0
-        self._rolling: dict[Alias, Pair] = {}
-        self._stages: dict[Pair, tuple[str, int]] = {}
-        """Of the pairs of rollouts: whose judge it is, and at which stage."""
+        self._rolling: dict[Alias, VersionPair] = {}
+        self._stages: dict[VersionPair, tuple[str, int]] = {}
+        """By a rollout's pair: the rollout and the stage that its judge is of."""
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
         """Judge the pairs of these routes, and no others."""
@@ -50,10 +45,9 @@ class Comparisons:
     def roll(self, rollouts: Iterable[Rollout], tiers: Mapping[VersionId, Tier]) -> None:
         """Judge the candidates of these rollouts, and of no others.
 
-        A rollout begins without evidence, though the same pair was judged before; each of its stages, a person's
-        promotion too, asks for a new proof.
+        A rollout begins without evidence, even for a pair judged before; each stage requires new proofs.
         """
-        live = {Pair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
+        live = {VersionPair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
         self._rolling = {pair.alias: pair for pair in live}
         for pair, rollout in live.items():
             judged, now = self._stages.get(pair), (rollout.id, rollout.stage)
@@ -65,22 +59,21 @@ class Comparisons:
         self._stages = {pair: (one.id, one.stage) for pair, one in live.items()}
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
-        """Return what is to be said of a rollout's candidate now; None where nobody judges it."""
-        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        """Return the judgement on a rollout's candidate now; None without a judge."""
+        judge = self._judges.get(VersionPair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is None:
             return None
-        judge.alone = rollout.weight == WEIGHT_TOTAL
-        judge.scores = not rollout.weight and rollout.kind is Kind.EQUIVALENT
+        judge.has_everything = rollout.weight == WEIGHT_TOTAL
+        judge.needs_answers = not rollout.weight and rollout.kind is Kind.EQUIVALENT
         return judge.judgement(self._now)
 
     def next_stage(self, rollout: Rollout) -> None:
-        """Ask for new proofs: the rollout has come to another share."""
-        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        judge = self._judges.get(VersionPair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is not None:
             judge.next_stage()
 
     def take(self, second: ArmSecond, told_at: float) -> bool:
-        """Give a second to all; True where one of them counted it, or nobody is judged."""
+        """Pass a second of evidence to every judge; False only if all of them dropped it."""
         self._now = max(self._now, told_at)
         arms: dict[Alias, list[ArmCounts]] = {}
         for arm in second.arms:
@@ -89,7 +82,7 @@ class Comparisons:
         return any(took) or not took
 
     def catch_up(self) -> Iterator[None]:
-        """Let the judges take in what has come, one at a time: fifty in one go would hold everybody else up."""
+        """Update the judges one at a time: fifty at once would block the event loop."""
         now = self._now
         for judge in list(self._judges.values()):
             if now:
@@ -97,16 +90,15 @@ class Comparisons:
             judge.judgement(now)
             yield
 
-    def judged(self, alias: Alias | None = None) -> tuple[tuple[Pair, Judgement], ...]:
-        """Return what is to be said of an alias's pairs, or of all, as of the last second that was told."""
+    def judged(self, alias: Alias | None = None) -> tuple[tuple[VersionPair, Judgement], ...]:
+        """Return the judgements on an alias's pairs, or on all, as of the last second of evidence."""
         wanted = [pair for pair in sorted(self._judges) if alias in (None, pair.alias)]
         return tuple((pair, self._judges[pair].judgement(self._now)) for pair in wanted)
 
 
-def pairs(route: Route) -> tuple[Pair, ...]:
-    """Return who is judged beside whom behind an alias."""
+def pairs(route: Route) -> tuple[VersionPair, ...]:
     shares = [share for share in route.shares if share.weight > 0]
-    if len(shares) < 2:  # noqa: PLR2004  one alone has nobody beside it
+    if len(shares) < 2:  # noqa: PLR2004  one version has no other beside it
         return ()
     incumbent = max(shares, key=lambda share: share.weight).version
-    return tuple(Pair(route.alias, incumbent, one.version) for one in shares if one.version != incumbent)
+    return tuple(VersionPair(route.alias, incumbent, one.version) for one in shares if one.version != incumbent)

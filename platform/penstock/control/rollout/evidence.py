@@ -1,46 +1,50 @@
-"""Reads what gateways tell, and hands it on: each second once, and nothing that can't be.
+"""The reader of the gateways' evidence: each sound second once, for the judges.
 
-A controller that begins reads the last minutes, so that a new one need not begin from nothing. What can't be read or
-can't be is left out and counted; a store that is away is no evidence.
+Every controller reads it, leading or not, at its own pace: a slow store must not hold up a tick. At its start it reads
+the last minutes. Unreadable and impossible seconds are left out and counted; an unavailable store is no evidence.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 from typing import Protocol
 
+from penstock.control.rollout.comparisons import Comparisons
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.rollout.arms import ArmSecond, Told, fault
+from penstock.telemetry.logs import logger
 
 KEPT_S = 120.0
 LOOK_EVERY_S = 1.0
 FORGET_EVERY_S = 30.0
+FOLLOW_EVERY_S = 3.0
 
 
 class EvidenceStore(Protocol):
-    """Where gateways tell their seconds; all may raise ``StoreUnavailable``."""
+    """The store of the gateways' seconds; every method may raise ``StoreUnavailable``."""
 
     async def since(self, after: int, within_s: float) -> Sequence[Told]:
-        """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
+        """Return the seconds after id ``after`` that are at most ``within_s`` old, oldest first."""
         ...
 
-    async def forget(self, older_s: float) -> None:
-        """Remove what was told longer ago."""
-        ...
+    async def forget(self, older_s: float) -> None: ...
 
 
 @dataclass(slots=True)
-class Evidence:
-    """The reader's place, and what it left out."""
+class EvidenceReader:
+    """The reader's position, and the number of seconds left out."""
 
     store: EvidenceStore
     take: Callable[[ArmSecond, float], bool]
-    """Takes a second with the Unix second at which it was told; False where it did not count."""
+    """Takes a second and the Unix second of its report; False if it did not count."""
     left_out: int = 0
     _after: int = 0
     _forgot_at: float = 0.0
 
     async def look(self, now: float) -> None:
-        """Take all that is new (Unix seconds)."""
         while found := await self.store.since(self._after, KEPT_S):
             for told in found:
                 self._take(told)
@@ -55,3 +59,33 @@ class Evidence:
         else:
             # Gateways' clocks may differ by more than a second may be late: the store's is one for all.
             self.left_out += not self.take(replace(told.second, at=floor(told.at)), told.at)
+
+
+@dataclass(slots=True)
+class ComparisonWatch:
+    """Reads the evidence each second, and the routes every ``FOLLOW_EVERY_S``."""
+
+    clock: Clock
+    catalogue: Callable[[], Awaitable[Catalogue]]
+    evidence: EvidenceReader
+    comparisons: Comparisons
+    _followed_at: float = float("-inf")
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except PenstockError as error:
+                logger().warning("evidence_not_seen", code=error.code, reason=error.message)
+            except Exception as error:  # noqa: BLE001  a bug here must not end the controller
+                logger().error("evidence_not_seen", error_type=type(error).__name__, reason=str(error))
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        if self.clock.monotonic() - self._followed_at >= FOLLOW_EVERY_S:
+            known = await self.catalogue()
+            self.comparisons.follow(known.routes, {one.id: one.manifest.tier for one in known.versions})
+            self._followed_at = self.clock.monotonic()
+        await self.evidence.look(self.clock.now())
+        for _ in self.comparisons.catch_up():
+            await asyncio.sleep(0)

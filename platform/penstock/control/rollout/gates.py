@@ -1,4 +1,4 @@
-"""Tolerances as data: how much worse than the incumbent is held, is aborted, and must be ruled out to go on."""
+"""Tolerances as data: the differences that hold or abort a candidate, and those to rule out before a promotion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SHARES = (Metric.BAD, Metric.REFUSED, Metric.EMPTY, Metric.CUT, Metric.JSON)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankGate:
-    """Tolerated mean ranks, 0.5 where equal: ``promote <= hold <= abort <= brake``."""
+    """Tolerated mean ranks, 0.5 among equals: ``promote <= hold <= abort <= brake``."""
 
     promote: float
     hold: float
@@ -28,7 +28,7 @@ class RankGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreGate:
-    """Tolerated means of a score in [0, 1], 0 where equal: ``hold <= abort``, and ``promote`` is to be ruled out."""
+    """Tolerated mean scores in [0, 1], 0 among equals: ``hold <= abort``; ``promote`` is to be ruled out."""
 
     promote: float
     hold: float
@@ -37,17 +37,17 @@ class ScoreGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGate:
-    """Tolerated shares of events: over the incumbent's own, and never below the floor."""
+    """Tolerated shares of events, relative to the incumbent's and never below the floor."""
 
     floor: float
     times: float
     hold: float
     abort: float
     stands_alone: bool = False
-    """The floor is a promise, and judges where the incumbent's own share is unknown."""
+    """The floor is a promise, and judges if the incumbent's own share is unknown."""
 
     def mean(self, known: float | None, over: float) -> float | None:
-        """Return what is tolerated beside the incumbent's own share; None where there is nothing to compare with."""
+        """Return the tolerated share given the incumbent's; None if there is nothing to compare with."""
         if known is None:
             return self.floor if self.stands_alone else None
         return min(_MOST, max(self.floor, self.times * known, known + over))
@@ -55,7 +55,7 @@ class ShareGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odds:
-    """Evidence at which a side decides, as odds against chance."""
+    """Odds at which an e-process decides."""
 
     promote: float
     hold: float
@@ -67,7 +67,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerSecond:
-    """How many requests a second counts at most, by side."""
+    """The most requests that a second counts as, by decision."""
 
     abort: float
     brake: float
@@ -76,7 +76,7 @@ class PerSecond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """Everything that a judge holds a candidate against."""
+    """All tolerances of a judge."""
 
     ranked: Mapping[Metric, RankGate]
     scored: Mapping[Metric, ScoreGate]
@@ -92,7 +92,7 @@ _SIDES = tuple(PerSecond.__dataclass_fields__)
 
 
 def parse(raw: object, source: str, *, error_budget_ratio: float) -> Gates:
-    """Return the gates that this data describes for a tier of this error budget, or raise ``SpecRefused``."""
+    """Return the gates of a tier with this error budget, or raise ``SpecRefused``."""
     spec = SpecReader(source, "", raw)
     spec.only(("ranked", "scored", "shares", "evidence", "per_second", "min_sample"))
     ranked, scored, shares = spec.inner("ranked"), spec.inner("scored"), spec.inner("shares")

@@ -1,11 +1,10 @@
-"""The judge of one candidate: seconds of evidence in, a judgement out, at any moment.
+"""The judge of one candidate: seconds of evidence in, a judgement out at any moment.
 
-It holds the candidate against the incumbent's requests that were like its own, by tolerances that are data. What is
-missing is evidence of nothing: a silent gateway, an idle candidate or a lost controller never promotes and never
-triggers. Where the incumbent's own workers differ by more than is tolerated, it is unfit to judge times, and says so:
-these wait then, and with them any promotion; bad ends go on to count.
+It compares the candidate's requests with similar ones of the incumbent, by tolerances that are data. Missing evidence
+is no evidence: a silent gateway, an idle candidate or a lost controller neither promotes nor aborts. If the A/A check
+rejects, the judge is unfit for times: these findings wait, and promotion with them; bad ends still count.
 
-Trade-off: a second is judged three seconds after it, so that what several gateways tell of it comes together.
+Trade-off: a second is judged three seconds late, so that several gateways' reports of it come together.
 """
 
 import math
@@ -14,20 +13,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
+from penstock.control.rollout.aa_check import CAP, AACheck
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
-from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.priced import NO_PRICES, prices
-from penstock.control.rollout.sides import KNOWN_S, NOBODY, RankedSides, ScoreSides, ShareSides
+from penstock.control.rollout.prices import NO_PRICES, prices
+from penstock.control.rollout.sequential import KNOWN_S, NO_TENANTS, RankTest, ScoreTest, ShareTest
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
-from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
+from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
 
 LATE_S = 3
 """How long a second waits for the gateways that have not told it yet; what comes later is not counted."""
 MOST_GATEWAYS = 4096
 """Lives of gateways whose last number is kept."""
 LEAST_TOKENS = 5000
-"""Below so many the candidate's part of them is chance."""
+"""With fewer tokens the candidate's part of them is chance."""
 AHEAD_S = 10
 """A clock that is so far ahead tells a second that has not been."""
 TIMED = (Metric.TTFT, Metric.ITL)
@@ -37,32 +36,32 @@ TimesOf = Callable[[ArmCounts], tuple[Times, ...]]
 
 
 class Judge:
-    """What the evidence says of a candidate that shares an alias with its incumbent."""
+    """The evidence on a candidate that shares an alias with its incumbent."""
 
     def __init__(
         self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId, *, since: float = 0.0
     ) -> None:
         self._gates, self._alias, self._incumbent, self.candidate = gates, alias, incumbent, candidate
-        self._ranked = {metric: RankedSides(metric, gates.ranked[metric], gates) for metric in RANKED}
-        self._scored = {metric: ScoreSides(metric, gates.scored[metric], gates) for metric in SCORED}
-        self._shares = {metric: ShareSides(metric, gates.shares[metric], gates) for metric in SHARES}
-        self._noises = {metric: Noise() for metric in TIMED}
+        self._ranked = {metric: RankTest(metric, gates.ranked[metric], gates) for metric in RANKED}
+        self._scored = {metric: ScoreTest(metric, gates.scored[metric], gates) for metric in SCORED}
+        self._shares = {metric: ShareTest(metric, gates.shares[metric], gates) for metric in SHARES}
+        self._aa_checks = {metric: AACheck() for metric in TIMED}
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
         self._tokens: deque[tuple[int, int, int]] = deque()
         self._mine = self._both = 0
         """Of these tokens in all: the candidate's, and both versions'."""
         self._judged_to = math.floor(since)
-        self.alone = False
-        """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
-        self.scores = False
-        """No caller has seen its answers yet: where the model makes text, what it would say is to be proven."""
+        self.has_everything = False
+        """The candidate has all of the alias: without a comparison its promises judge it."""
+        self.needs_answers = False
+        """No caller has seen its answers yet: a model that generates text must be proven to answer alike."""
         self._answers = 0
         self._said: Judgement | None = None
         self._said_of = (False, False)
 
     def next_stage(self) -> None:
-        """Ask for new proofs: another share is another load. What speaks against the candidate is kept."""
+        """Require new proofs, as another share is another load; evidence of harm is kept."""
         self._said = None
         for ranked in self._ranked.values():
             ranked.next_stage()
@@ -70,10 +69,9 @@ class Judge:
             share.next_stage()
 
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
-        """Take a gateway's second; False where it was counted before, is too late, or has not been yet.
+        """Add a gateway's second; False if it was counted before, is too late, or lies ahead.
 
-        A gateway's seconds come in order: of one life, a number that is not above the last was counted before.
-        ``arms`` are those of this alias, where the caller knows them.
+        Within a gateway's life numbers grow. ``arms`` are those of this alias, if the caller knows them.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
@@ -86,19 +84,17 @@ class Judge:
         return True
 
     def follow_clock(self, now: float) -> None:
-        """Begin now at the latest, by the clock of those who told: its rollout's may be ahead. All was read by now."""
+        """Start no later than ``now`` by the store's clock: the rollout's own clock may be ahead."""
         if self._judged_to > now + AHEAD_S:
             self._judged_to = math.floor(now)
 
     def judgement(self, now: float) -> Judgement:
-        """Return what is to be said now (Unix seconds, by the clock of those who told): the last word, where nothing
-        has come since.
-        """
+        """Return the judgement at ``now`` (Unix seconds, the store's clock)."""
         due = [at for at in self._waiting if at <= now - LATE_S]
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))
         self._judged_to = max(self._judged_to, math.floor(now - LATE_S))
-        asked = (self.alone, self.scores)
+        asked = (self.has_everything, self.needs_answers)
         if self._said is None or due or asked != self._said_of:
             self._said, self._said_of = self._judged(now), asked
         elif now != self._said.at:
@@ -106,11 +102,11 @@ class Judge:
         return self._said
 
     def _judged(self, now: float) -> Judgement:
-        found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
-        needed = self.scores and self._answers > 0
-        found += [one for side in self._scored.values() if (one := side.finding(is_needed=needed))]
+        found = [one for tests in (self._ranked, self._shares) for test in tests.values() if (one := test.finding)]
+        needed = self.needs_answers and self._answers > 0
+        found += [one for test in self._scored.values() if (one := test.finding(is_needed=needed))]
         unfit = self._unfit()
-        if self.alone:  # nobody to compare with any more: of what was compared, harm alone goes on to speak
+        if self.has_everything:  # no incumbent to compare with any more: of its comparisons harm alone still counts
             found = [one for one in found if one.metric not in RANKED or one.verdict in _HARM]
         if unfit:
             found = [replace(one, verdict=Verdict.WAIT) if one.metric in TIMED else one for one in found]
@@ -118,7 +114,7 @@ class Judge:
         return Judgement(
             version=self.candidate,
             at=now,
-            verdict=_verdict(found, alone=self.alone),
+            verdict=_verdict(found, alone=self.has_everything),
             findings=tuple(found),
             tokens_ratio=self._tokens_ratio(now),
             unfit=unfit,
@@ -130,19 +126,19 @@ class Judge:
             (mine if arm.version == self.candidate else theirs).append(arm)
         self._count_tokens(at, mine, theirs)
         for metric, ranked in self._ranked.items():
-            times_of, noise, cap = _TIMES[metric], self._noises.get(metric), CAP
+            times_of, noise, cap = _TIMES[metric], self._aa_checks.get(metric), CAP
             if noise is not None:
-                noise.slot(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
+                noise.observe(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
                 cap = noise.cap
             new, old = ([times for arm in arms for times in times_of(arm)] for arms in (mine, theirs))
-            ranked.slot(at, new, old, cap, prices(mine, theirs) if metric is Metric.PRICE else NO_PRICES)
+            ranked.observe(at, new, old, cap, prices(mine, theirs) if metric is Metric.PRICE else NO_PRICES)
         self._answers += sum([arm.answers + arm.output_tokens for arm in theirs])
         differ = [one for arm in mine for one in arm.differ]
         for scored in self._scored.values():
-            scored.slot(differ)
+            scored.observe(differ)
         own_events, their_events = _events(mine), _events(theirs)
         for (metric, share), own, others in zip(self._shares.items(), own_events, their_events, strict=True):
-            share.slot(at, own, others, _whose(mine, metric, own[0]))
+            share.observe(at, own, others, _tenants_of(mine, metric, own[0]))
 
     def _count_tokens(self, at: int, mine: list[ArmCounts], theirs: list[ArmCounts]) -> None:
         own, others = (sum([arm.prompt_tokens + arm.output_tokens for arm in arms]) for arms in (mine, theirs))
@@ -150,7 +146,7 @@ class Judge:
         self._mine, self._both = self._mine + own, self._both + own + others
 
     def _tokens_ratio(self, now: float) -> float | None:
-        """Return the candidate's part of all tokens of late: a share by tenant or user says little about it."""
+        """Return the candidate's part of recent tokens, which shares by tenant or user don't tell."""
         while self._tokens and self._tokens[0][0] <= now - KNOWN_S:
             _, own, both = self._tokens.popleft()
             self._mine, self._both = self._mine - own, self._both - both
@@ -158,14 +154,14 @@ class Judge:
 
     def _unfit(self) -> str:
         log_odds = math.log(self._gates.odds.abort)
-        loud = [metric for metric, one in self._noises.items() if one.is_loud(log_odds)]
+        loud = [metric for metric, one in self._aa_checks.items() if one.is_rejected(log_odds)]
         if not loud:
             return ""
         return f"the incumbent's own workers differ in {', '.join(loud)} by more than is tolerated: look at them first"
 
 
-def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
-    """Return the worst finding's verdict; promotion takes a proof in each, among them one beside the incumbent."""
+def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
+    """Return the worst finding's verdict; promotion needs a proof in each, and one compared with the incumbent."""
     worst = next((one.verdict for one in found if one.verdict in _HARM), None)
     if worst is not None:
         return worst
@@ -173,8 +169,8 @@ def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
     return Verdict.PROMOTE if is_compared and all(one.verdict is Verdict.PROMOTE for one in found) else Verdict.WAIT
 
 
-def _weight(finding: Finding) -> tuple[int, float]:
-    """Return what a finding is sorted by: what it decides, and how much it has of what that takes."""
+def _weight(finding: MetricFinding) -> tuple[int, float]:
+    """Sort key of findings: severity, then strength."""
     return _ORDER[finding.verdict], finding.strength or 0.0
 
 
@@ -186,7 +182,7 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """Return how many events were so, of how many, in the order of the metrics."""
+    """Return events and totals by metric, in the order of ``SHARES``."""
     good = bad = refused = empty = cut = answers = broken = asked = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
@@ -202,11 +198,11 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
     return tuple([found[metric] for metric in SHARES])
 
 
-def _whose(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Return whose these events were; those without a name are one tenant's."""
+def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
+    """Return events by tenant; unnamed ones count as one tenant's."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
-        return NOBODY
+        return NO_TENANTS
     found = Counter[TenantId]()
     for arm in arms:
         found.update({one.tenant: one.many for one in arm.worse if one.what == what})

@@ -1,8 +1,8 @@
-"""What a rollout will need, and what it will be able to see, before it starts: real traffic in, stages out. Pure.
+"""A rollout's plan before it starts: real traffic in, each stage's needs and detection times out. Pure.
 
-It asks the judge's own bets what equal and worse candidates would bring each second, so that a plan knows the gates as
-they are. It assumes that requests find company in their cells, which takes about as much load on a worker of the
-candidate as on one of the incumbent's, and times that spread as those of public traces do.
+It asks the judge's own e-processes what equal and worse candidates would gain a second. It assumes that strata have
+comparable requests, as if the candidate's workers were loaded like the incumbent's, and times spread as in public
+traces.
 """
 
 import math
@@ -11,35 +11,35 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-from penstock.control.rollout.bets import RARE, expected_s
-from penstock.control.rollout.cells import FORGIVEN, LEAST, MOST_S
+from penstock.control.rollout.e_process import RARE, expected_s
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import LATE_S
+from penstock.control.rollout.strata import FORGIVEN, LEAST, MOST_S
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.arms import GROWTH
 from penstock.domain.rollout.judgement import Metric
 from penstock.domain.rollout.rollout import Kind, Rollout, Stage
 
 SPREAD = 0.5
-"""Of the logarithm of times to the first token within a cell."""
+"""Of the logarithm of times to the first token within a stratum."""
 SLOWER = (1.5, 2.0, 3.0)
 NEIGHBOURS = 2.0
-"""Slow ones take so many times as long to find as if requests were strangers: `make judges` beside this plan."""
+"""Slow candidates take this factor longer to find than with independent requests: `make judges` beside this plan."""
 FEW_BAD = 0.05
 ROUNDING = 0.03
 """Of the tokens of equal versions another one is the likeliest, in another precision."""
-CELLS = 12
-"""Cells that traffic fills, about: each needs company of the incumbent's."""
+STRATA = 12
+"""Strata that traffic fills, about: each needs comparable requests of the incumbent."""
 _BINS = 50
 _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """One stage: its candidate's requests a second, and what follows from that.
+    """A stage: the candidate's requests a second, and what follows.
 
-    ``needs_s`` is until a proof, None where the traffic is too thin for one within the rollout's patience, and then
-    ``lacks`` says why. ``finds_s`` are seconds until an abort by what is wrong, None where nothing would be seen.
+    ``needs_s`` is the time to a proof, None if the traffic is too thin for the rollout's patience; ``lacks`` says why.
+    ``finds_s`` is the time to an abort by fault, None if it would not be seen.
     """
 
     name: str
@@ -55,7 +55,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The whole: its stages, and how many seconds they take if nothing is wrong; None where one never ends."""
+    """The stages, and the seconds that they take if nothing is wrong; None if one never ends."""
 
     stages: tuple[PlannedStage, ...]
     takes_s: float | None
@@ -65,9 +65,9 @@ class Planned:
 
 
 def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
-    """Return what each stage will need and see.
+    """Return each stage's needs and detection times.
 
-    ``requests`` are the alias's in the last ``over_s``, ``incumbents`` its workers, which serve everything today.
+    ``requests`` are the alias's in the last ``over_s``; ``incumbents`` is the number of its workers.
     """
     per_s = requests / over_s
     stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)
@@ -101,10 +101,10 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
 
 
 def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
-    """Return why a stage can't be proven in time; empty where it can."""
+    """Return why a stage can't be proven in time; empty if it can."""
     if stage.watched:
         return ""
-    if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * CELLS:
+    if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:
         return f"the incumbent's {rest_per_s * 3600:,.0f} requests an hour are too few to compare with"
     takes_s = _proof_s(rollout, stage, per_s, gates)
     if takes_s <= rollout.patience_s:
@@ -115,7 +115,7 @@ def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gate
 
 
 def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> float:
-    """Return the seconds until an equal candidate is proven no worse, on the least sample."""
+    """Return the seconds until an equal candidate is proven no worse, with the least sample."""
     if per_s <= 0.0:
         return math.inf
     bad = gates.shares[Metric.BAD]
@@ -136,7 +136,7 @@ def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> floa
 
 
 def _scored_s(per_s: float, gates: Gates) -> float:
-    """Return the seconds until so many scored answers a second prove an equal candidate to answer alike."""
+    """Return the seconds until ``per_s`` scored answers a second prove equal answers."""
     if per_s <= 0.0:
         return math.inf
     mean = 1.0 - gates.scored[Metric.ANSWERS].promote
@@ -144,14 +144,13 @@ def _scored_s(per_s: float, gates: Gates) -> float:
 
 
 def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
-    """Return the seconds until an abort, by what is wrong."""
     found = dict[str, float]()
     gate, odds, caps = gates.ranked[Metric.TTFT], gates.odds, gates.per_second
     for times in SLOWER if stage.weight < WEIGHT_TOTAL else ():
         slow = {score: part * per_s for score, part in _ranks(times).items()}
-        sides = ((gate.abort, caps.abort, odds.abort), (gate.brake, caps.brake, odds.brake))
+        tests = ((gate.abort, caps.abort, odds.abort), (gate.brake, caps.brake, odds.brake))
         found[f"{times:g}x slower"] = LATE_S + NEIGHBOURS * min(
-            expected_s(slow, mean, cap, bar) for mean, cap, bar in sides
+            expected_s(slow, mean, cap, bar) for mean, cap, bar in tests
         )
     floor = gates.shares[Metric.BAD].floor
     for name, bad in ((f"{FEW_BAD:.0%} bad", FEW_BAD), ("all bad", 1.0)):
@@ -162,7 +161,7 @@ def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
 
 @lru_cache
 def _ranks(times: float) -> dict[float, float]:
-    """Return the ranks of a candidate that takes so many times as long: parts of all by rank."""
+    """Return the distribution of ranks of a candidate slower by the factor ``times``."""
     shift = math.log(times / GROWTH**FORGIVEN) / SPREAD
 
     def below(rank: float) -> float:

@@ -1,4 +1,4 @@
-"""What rollouts need from others."""
+"""Ports of rollouts."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
@@ -13,36 +13,26 @@ BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
 
 
 class Replicas(Protocol):
-    """How many workers a version has."""
-
-    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
-        """Set it."""
-        ...
+    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object: ...
 
 
 class RolloutStore(Protocol):
-    """A change, the alias's route and the act are written together or not at all; may raise ``StoreUnavailable``."""
+    """A change, the alias's route and the act are written in one transaction; may raise ``StoreUnavailable``."""
 
     async def live(self) -> tuple[Stored, ...]:
-        """Those that are not over, by alias."""
+        """Return those that are not over, by alias."""
         ...
 
-    async def newest(self, limit: int) -> tuple[Stored, ...]:
-        """The newest, over or not, newest first."""
-        ...
+    async def newest(self, limit: int) -> tuple[Stored, ...]: ...
 
-    async def one(self, rollout: str) -> Stored | None:
-        """One by its id."""
-        ...
+    async def one(self, rollout: str) -> Stored | None: ...
 
-    async def history(self, rollout: str) -> tuple[Change, ...]:
-        """Every change, oldest first."""
-        ...
+    async def history(self, rollout: str) -> tuple[Change, ...]: ...
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a new one with its first change; ``Conflict`` where its alias has one that is not over."""
+        """Store a new one with its first change; ``Conflict`` if its alias has a live one."""
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:
-        """Store what it has become; ``Conflict`` where somebody was first: the change's number is taken."""
+        """Store the next state; ``Conflict`` if the change's number is taken."""
         ...

@@ -1,7 +1,7 @@
-"""Rollouts as operators use them: rules first, then the state machine, then the store.
+"""Rollouts as operators use them: rules, then the state machine, then the store.
 
 A spent error budget refuses starts and promotions, unless the caller overrides it with a reason, which is kept. An
-abort is refused by nothing but a rollout that is over.
+abort is refused only if the rollout is over.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models.adapter import bases_of
 from penstock.domain.models.model import Tier
-from penstock.domain.rollout.arms import Asked
+from penstock.domain.rollout.arms import RecentRequests
 from penstock.domain.rollout.rollout import Change, Rollout, State, Step, Stored
 from penstock.domain.tenancy.audit import Act
 
@@ -29,7 +29,7 @@ _NEWEST = 200
 
 
 class Move(StrEnum):
-    """What a person may do to a rollout that is not over."""
+    """A person's move in a live rollout."""
 
     HOLD = "hold"
     RESUME = "resume"
@@ -47,7 +47,7 @@ _MOVES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """What a person has looked at and wants all the same; ``reason`` is kept in the history and the audit log."""
+    """Warnings that a person accepts; ``reason`` is kept in the history and the audit log."""
 
     reason: str = ""
     dearer: bool = False
@@ -60,18 +60,18 @@ class Consent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollouts:
-    """Start and steer them. Acts name who did it; they are written with the change."""
+    """Starts and steers rollouts; acts are written with the change."""
 
     store: RolloutStore
     catalogue: Callable[[], Awaitable[Catalogue]]
     seen: Callable[[], Awaitable[Sequence[Seen]]]
     budget_spent: BudgetSpent
     gates: Callable[[Tier], Gates]
-    asked: Callable[[Alias, float, float], Awaitable[Asked]]
+    asked: Callable[[Alias, float, float], Awaitable[RecentRequests]]
     """How many requests an alias had before a moment (Unix seconds), in so many seconds."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
-        """Begin what was asked for, beside the version that has all of the alias now.
+        """Begin a rollout beside the version that has all of the alias.
 
         Raises ``InvalidField``, ``UnknownModel`` or ``Conflict``; nothing is started then.
         """
@@ -98,11 +98,10 @@ class Rollouts:
         return Stored(rollout=rollout, number=1)
 
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
-        """Return what its stages would need and see, with as much traffic as in the last hours; nothing is started.
+        """Return the stages' needs with the traffic of the last hours; nothing is started. A live rollout may be
+        planned too.
 
-        One that runs may be planned too: how long its next shares will take.
-
-        Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` where nobody could begin such a rollout at all.
+        Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` if such a rollout can't begin.
         """
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
         mine = next((one for one in live if (one.alias, one.candidate) == (asked.alias, asked.candidate)), None)
@@ -117,8 +116,8 @@ class Rollouts:
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
         """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
 
-        Where automation was first, it is tried again upon what the rollout has become: a person need not. But two who
-        promote at a time go one stage, and not two.
+        If automation was first, the move is tried again on the new state. Two concurrent promotions go one stage, not
+        two.
         """
         reason = _reason(consent.reason)
         if not reason:
@@ -144,26 +143,24 @@ class Rollouts:
                 return Stored(rollout=step.rollout, number=step.change.number)
 
     async def one(self, rollout: str) -> Stored:
-        """Return one, or raise ``UnknownRollout``."""
         stored = await self.store.one(rollout)
         if stored is None:
             raise UnknownRollout(f"there is no rollout {rollout[:80]!r}")
         return stored
 
     async def listed(self, alias: Alias | None = None) -> tuple[Stored, ...]:
-        """Return the newest, newest first; those of one alias, where it is given."""
+        """Return the newest, newest first; with ``alias`` those of one alias."""
         found = await self.store.newest(_NEWEST)
         return tuple(one for one in found if alias in (None, one.rollout.alias))
 
     async def check_free(self, aliases: Iterable[Alias]) -> None:
-        """Raise ``Conflict`` where one of these has a rollout, which alone says where its alias leads."""
+        """Raise ``Conflict`` if a live rollout controls one of these aliases."""
         wanted = set(aliases)
         for one in await self.store.live():
             if one.rollout.alias in wanted:
                 raise Conflict(f"the rollout {one.rollout.id} says where {one.rollout.alias} leads: abort it first")
 
     async def check_idle(self, version: VersionId) -> None:
-        """Raise ``Conflict`` where this version takes part in a rollout."""
         for one in await self.store.live():
             if version in (one.rollout.incumbent, one.rollout.candidate):
                 raise Conflict(f"{version} takes part in the rollout {one.rollout.id}: end it first")
@@ -188,7 +185,6 @@ class Rollouts:
 
 
 def _serving(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
-    """Return the workers that serve a version now."""
     return [one for one in _workers(version, known, seen) if one.report.state.serves]
 
 
@@ -199,7 +195,7 @@ def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 
 
 def _reason(text: str) -> str:
-    """Return it in one line, or raise ``InvalidField`` where it is too long for a history."""
+    """Return the reason in one line, or raise ``InvalidField`` if it is too long."""
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
         raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")

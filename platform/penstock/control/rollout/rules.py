@@ -1,4 +1,4 @@
-"""What may be rolled out, and beside what: said before anything starts. Pure."""
+"""Rules for a rollout's start: which candidate, beside which incumbent. Pure."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ _TOKENIZER = "tokenizer.json"
 
 
 def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout]) -> VersionId:
-    """Return the version that has all of an alias; raises ``UnknownModel``, or ``Conflict`` where several share it."""
+    """Return the version that has all of an alias; raises ``UnknownModel``, or ``Conflict`` if several share it."""
     for other in live:
         if other.alias == alias:
             raise Conflict(f"{alias} has a rollout already, {other.id}: end that one first")
@@ -33,18 +33,18 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
 
 
 def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
-    """Return where it may begin; else raise ``InvalidField`` or ``Conflict`` that names what is wrong."""
+    """Raise ``InvalidField`` or ``Conflict`` if it may not begin."""
     check_pair(rollout, known)
     if not any(one.version == rollout.candidate and one.replicas for one in known.deployments):
         do = f"penstock models scale {rollout.candidate} 1"
-        raise Conflict(f"{rollout.candidate} is not deployed, so nobody could answer: {do}")
+        raise Conflict(f"{rollout.candidate} is not deployed, so no worker could answer: {do}")
     for other in live:
         if rollout.candidate in (other.candidate, other.incumbent) or rollout.incumbent == other.candidate:
             raise Conflict(f"a version of these is in the rollout {other.id} of {other.alias}: end that one first")
 
 
 def check_pair(rollout: Rollout, known: Catalogue) -> None:
-    """Return where its stages make sense and its candidate could stand in for its incumbent; else like ``check``."""
+    """Raise like ``check`` if its stages make no sense or its candidate can't replace its incumbent."""
     steps.check(rollout)
     first, most = next(one.weight for one in rollout.stages if one.weight) / WEIGHT_TOTAL, rollout.blast.tokens_ratio
     if 0.0 < most < first < 1.0:
@@ -59,7 +59,7 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
 
 
 def _check_owners(rollout: Rollout, known: Catalogue) -> None:
-    """Return where both are for the same tenants: else some would lose the alias by it, or be shown what is others'."""
+    """Raise unless both are for the same tenants: else some would lose the alias, or see another tenant's version."""
     owners = known.owners
     mine, theirs = owners.get(rollout.candidate), owners.get(rollout.incumbent)
     if mine != theirs:
@@ -70,7 +70,7 @@ def _check_owners(rollout: Rollout, known: Catalogue) -> None:
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:
-    """Return what costs more under the candidate's list, in dollars per million tokens; empty where nothing does."""
+    """Return the prices that the candidate raises, in dollars per million tokens; empty if none."""
     lines = (
         ("prompt", incumbent.prompt_per_mtok, candidate.prompt_per_mtok),
         ("cached", incumbent.cached_per_mtok, candidate.cached_per_mtok),
@@ -80,7 +80,7 @@ def dearer(incumbent: Price, candidate: Price) -> str:
 
 
 def shorter(known: Catalogue, rollout: Rollout) -> str:
-    """Say that the candidate takes shorter prompts, as the end of a sentence; empty where it does not."""
+    """Return an end of a sentence on the candidate's shorter context; empty if it is not shorter."""
     lengths = {one.id: one.manifest.engine.max_model_len for one in known.versions}
     was, now = lengths[rollout.incumbent], lengths[rollout.candidate]
     return f" (its context is {now} tokens, not {was}: it refuses longer prompts)" if now < was else ""
@@ -107,7 +107,6 @@ def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -
 
 
 def _weights_of(version: ModelVersion) -> str:
-    """Return the digest of the version whose workers serve it."""
     return version.manifest.adapter.base if version.manifest.adapter is not None else version.digest
 
 

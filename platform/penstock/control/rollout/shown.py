@@ -1,6 +1,6 @@
-"""Rollouts as metrics: where each alias's candidate is, whether its judge is fit, and how rollouts ended.
+"""Metrics of rollouts: each alias's candidate, whether its judge is fit, how rollouts ended.
 
-Only who leads knows: who leads no more shows nothing, which is not the same as 0.
+Only the leader knows them; after it stops leading the gauges are removed, which differs from 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,8 +17,6 @@ _OVER = tuple(state for state in State if state.is_over)
 
 
 class RolloutMetrics:
-    """One controller's view of the rollouts."""
-
     def __init__(self, metrics: Metrics) -> None:
         self._states, self._share = metrics.gauge(names.ROLLOUTS), metrics.gauge(names.ROLLOUT_SHARE_RATIO)
         self._unfit, self._proposed = metrics.gauge(names.JUDGE_UNFIT), metrics.gauge(names.ROLLOUT_UNDO_PROPOSED)
@@ -26,7 +24,7 @@ class RolloutMetrics:
         self._live: dict[str, Alias] = {}
 
     def show(self, live: Iterable[Rollout], judgements: Mapping[str, Judgement | None]) -> frozenset[str]:
-        """Show these, judgements by their ids; return the ids of those that were live and are over now."""
+        """Set the gauges, judgements by rollout id; return the ids of rollouts that ended since the last call."""
         now = {one.id: one for one in live}
         for one in now.values():
             if one.id not in self._live:
@@ -44,17 +42,15 @@ class RolloutMetrics:
         return gone
 
     def ended(self, rollout: Rollout) -> None:
-        """Count one that is over."""
         self._ends.labels(rollout.alias, rollout.state).inc()
 
     def unknown(self) -> None:
-        """Show nothing: another controller knows it now."""
         for gauge in (self._states, self._share, self._unfit, self._proposed):
             gauge.clear()
         self._live = {}
 
     def _begin(self, alias: Alias) -> None:
-        """Have all ends there from the start: of a counter that appears at 1 nobody sees that it rose."""
+        """Create each end's counter at 0: a rise from nothing to 1 is invisible to ``increase``."""
         for state in _OVER:
             self._ends.labels(alias, state)
 

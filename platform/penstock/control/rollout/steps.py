@@ -1,11 +1,11 @@
-"""How a rollout goes on: from what is known of it now to its next state, with the line that its history gets. Pure.
+"""A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
-Automation may only hold or abort, and goes on by proof alone. What a person promoted it does not undo, unless the
-rollout said so beforehand (``guard``): it proposes, and says so once. An abort is possible from every state that is not
-over, also while the error budget is spent. Stages never fall: back means all the way back.
+Automation may only hold or abort, and promotes by proof alone. It does not undo a person's promotion unless the rollout
+said so beforehand (``guard``): it proposes that, once. An abort is possible from every live state, also while the error
+budget is spent. Stages never fall: the way back is an abort.
 
-Trade-off: a share moves only when the candidate has the workers for it, so that a slow fleet holds a good candidate
-up; a candidate that is too small for its share would look slow, and be aborted for the fleet's fault.
+Trade-off: a share moves only when the candidate has the workers for it, so a slow fleet delays a good candidate; too
+few workers would make it look slow and have it aborted.
 """
 
 from dataclasses import dataclass, replace
@@ -18,18 +18,18 @@ from penstock.domain.rollout.judgement import Judgement, Verdict
 from penstock.domain.rollout.rollout import Change, Rollout, Stage, State, Step
 
 STALE_S = 30.0
-"""A proof that is older is none: gateways that have gone silent promote nobody."""
+"""An older proof is none: silent gateways promote no candidate."""
 MOST_S, MOST_STAGES = 30 * 86_400.0, 100
 """A month, after which nothing would be a rollout any more."""
 CONTROLLER = "controller"
-"""Who acts where no person does."""
+"""The actor of automation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a step is taken from: ``ready`` are the candidate's workers that serve, ``needed`` those of its next share.
+class StepInputs:
+    """The input of a step: ``ready`` are the candidate's serving workers, ``needed`` those of its next share.
 
-    Of the error budget it is only said whether it is spent; where nobody knows, the policy says what that means.
+    ``budget_spent`` is the error budget's verdict; without data its policy decides.
     """
 
     judgement: Judgement | None = None
@@ -39,7 +39,6 @@ class Seen:
 
 
 def check(rollout: Rollout) -> None:
-    """Return where this can be rolled out; else raise ``InvalidField`` that names what is wrong."""
     if rollout.incumbent == rollout.candidate:
         raise InvalidField("the candidate is the incumbent itself", param="candidate")
     if not 1 <= len(rollout.stages) <= MOST_STAGES:
@@ -56,8 +55,8 @@ def check(rollout: Rollout) -> None:
         raise InvalidField(f"times are seconds from 0 to {MOST_S:.0f}", param="stages")
 
 
-def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
-    """Return what follows from what was seen now (Unix seconds); None where nothing does.
+def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
+    """Return the next step at ``now`` (Unix seconds); None if nothing follows.
 
     ``number`` is that of the change, one above the history's last.
     """
@@ -75,29 +74,28 @@ def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
     return act.to(State.RUNNING, "the error budget is not spent any more") if is_thawed else None
 
 
-def wants_workers(rollout: Rollout, seen: Seen, now: float) -> bool:
-    """Tell whether nothing but workers keeps it from its next share."""
+def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
+    """Tell whether only missing workers keep it from its next share."""
     if rollout.state is not State.RUNNING or rollout.stages[rollout.stage].watched or seen.ready >= seen.needed:
         return False
     return _fresh(seen.judgement, now) is Verdict.PROMOTE and not seen.budget_spent
 
 
 def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Let it stay at its share; raises ``Conflict`` where it does so already, or is over."""
+    """Keep it at its share; raises ``Conflict`` if it is held already, or is over."""
     act = _Act(rollout, now, number, who)
     act.refuse(State.HELD, "it is held already")
     return act.to(State.HELD, why)
 
 
 def resume(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Let it go on; raises ``Conflict`` where it runs, or is over."""
     act = _Act(rollout, now, number, who)
     act.refuse(State.RUNNING, "it runs")
     return act.to(State.RUNNING, why)
 
 
 def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Go to the next stage whatever the evidence says: a person has looked. Raises ``Conflict`` where it is over."""
+    """Go to the next stage whatever the evidence says, by a person's decision. Raises ``Conflict`` if it is over."""
     act = _Act(rollout, now, number, who)
     act.refuse()
     if _is_last(rollout):
@@ -106,14 +104,13 @@ def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> St
 
 
 def abort(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Give the incumbent everything back; raises ``Conflict`` where it is over."""
     act = _Act(rollout, now, number, who)
     act.refuse()
     return act.to(State.ABORTED, why)
 
 
 def _weights(rollout: Rollout) -> list[int]:
-    """Return the stages' shares where each may be one by itself, and copies are there where they are needed."""
+    """Return the stages' shares if each is valid by itself and copies are enabled for a shadow stage."""
     if fault := rollout.shadow.fault:
         raise InvalidField(f"copies: {fault}", param="shadow")
     first, *others = [stage.weight for stage in rollout.stages]
@@ -126,8 +123,6 @@ def _weights(rollout: Rollout) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """Somebody's act on a rollout."""
-
     rollout: Rollout
     now: float
     number: int
@@ -140,7 +135,7 @@ class _Act:
             raise Conflict(f"{says}: nothing was changed")
 
     def to(self, state: State, says: str, judgement: Judgement | None = None) -> Step:
-        """Change its state; its time at its stage begins anew."""
+        """Change its state; its time at the stage starts anew."""
         after = replace(self.rollout, state=state, since=self.now)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -157,7 +152,7 @@ class _Act:
         return Step(rollout=after, change=self._change(after, says, judgement))
 
     def propose(self, verdict: Verdict, says: str, judgement: Judgement | None) -> Step:
-        """Say in the history what automation would do, and change nothing else but that it was said."""
+        """Record in the history what automation would do, and change nothing else."""
         after = replace(self.rollout, proposed=True, proposes=verdict)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -175,7 +170,7 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold; after a person's promotion say what automation would do: once, and once more where it is worse."""
+    """Abort or hold; after a person's promotion propose it instead, once, and once more if it gets worse."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
@@ -186,8 +181,7 @@ def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str)
     return None if rollout.state is State.HELD else act.to(State.HELD, why, judgement)
 
 
-def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
-    """Freeze, promote, end, or hold what has had its time."""
+def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
     rollout = act.rollout
     if seen.budget_spent and not rollout.by_person:
         return act.to(State.FROZEN, "the error budget is spent: nothing is promoted until it is not, or a person does")
@@ -205,7 +199,7 @@ def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
 
 
 def _fresh(judgement: Judgement | None, now: float) -> Verdict:
-    """Return the verdict; a proof that nobody has confirmed lately is none. What speaks against it does not age."""
+    """Return the verdict; an old proof is none, evidence of harm does not age."""
     if judgement is None:
         return Verdict.WAIT
     is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S
@@ -213,7 +207,7 @@ def _fresh(judgement: Judgement | None, now: float) -> Verdict:
 
 
 def _over_blast(rollout: Rollout, judgement: Judgement | None) -> str:
-    """Say that a part of the alias came to touch more tokens than was allowed; empty where it did not."""
+    """Describe a token share above the allowed one; empty if there is none."""
     ratio = judgement.tokens_ratio if judgement is not None else None
     most = rollout.blast.tokens_ratio
     if ratio is None or ratio <= most or rollout.stages[rollout.stage].weight == WEIGHT_TOTAL:
@@ -225,10 +219,9 @@ def _may_undo(rollout: Rollout) -> bool:
     return rollout.guard or not rollout.by_person
 
 
-def _unproven(act: _Act, seen: Seen) -> str:
-    """Return what is missing for a proof, in words."""
+def _unproven(act: _Act, seen: StepInputs) -> str:
     if seen.judgement is None:
-        return "nobody has told anything, so no proof"
+        return "no evidence has come, so no proof"
     silent_s = act.now - seen.judgement.at
     if silent_s > STALE_S:
         return f"nothing was told for {silent_s:.0f} s, so no proof"
@@ -247,7 +240,7 @@ def _why(judgement: Judgement | None) -> str:
 
 
 def _last(judgement: Judgement | None) -> str:
-    """Return the finding that was proven with the least to spare, for which the others waited."""
+    """Return the finding with the weakest proof, for which the others waited."""
     findings = judgement.findings if judgement is not None else ()
     told = [(one.strength, one.says) for one in findings if one.strength is not None]
     return min(told, default=(0.0, "what no finding is told of"))[1]

@@ -1,4 +1,4 @@
-"""What the controller decided by itself, and why: what changed, from which signal, against which objective."""
+"""The controller's own decisions: the change, its signal, its objective."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Decision:
     """One decision. ``what`` is a word such as ``start`` or ``drain``, ``target`` a worker, a version or an alias.
 
-    ``signal`` names what was looked at, ``value`` is what it said, ``objective`` what it was held against.
+    ``signal`` names the input, ``value`` is its reading, ``objective`` the target that it was compared with.
     """
 
     what: str

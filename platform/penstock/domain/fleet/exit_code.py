@@ -1,13 +1,13 @@
-"""How a process ended, in words."""
+"""Exit codes of processes, in words."""
 
 import signal
 from contextlib import suppress
 
 
 def how_it_ended(code: int | None) -> str:
-    """Say an exit code (negative: the signal), None where nobody knows it."""
+    """Describe an exit code (negative: a signal; None: unknown)."""
     if code is None:
-        return "ended, nobody knows how"
+        return "ended, with an unknown exit code"
     if code < 0:
         with suppress(ValueError):
             return f"was killed by {signal.Signals(-code).name}"

@@ -1,6 +1,6 @@
-"""The routing table: an immutable, versioned snapshot; the one bridge from controller to gateway.
+"""The routing table: an immutable, numbered snapshot, the one bridge from controller to gateway.
 
-The gateway serves from the last good one when the controller and its database are away (I2, I3).
+A gateway serves from the last good one while controller and database are unavailable (I2, I3).
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ MOST_OVERRIDES = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEntry:
-    """A worker as the gateways see it; without address while it starts (its ``ready_in_s`` is what matters then)."""
+    """A worker for gateways; without an address while it starts, when ``ready_in_s`` matters."""
 
     id: WorkerId
     url: str
@@ -40,7 +40,7 @@ class WorkerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionEntry:
-    """A servable version: what preprocessing, admission and routing need to know, and its workers."""
+    """A servable version for preprocessing, admission and routing, and its workers."""
 
     id: VersionId
     digest: str
@@ -60,21 +60,21 @@ class VersionEntry:
     """How many sequences an engine decodes at once; 0 in a table that doesn't say."""
     workers: tuple[WorkerEntry, ...] = ()
     start_s: float = 0.0
-    """What a start of its workers takes, measured; 0 where none has started yet."""
+    """Measured seconds of a start of its workers; 0 before the first."""
     kin_start_s: float = 0.0
-    """Where none of its own was measured: the longest measured start of its kind; 0 where there is none."""
+    """Without a start of its own: the longest measured one of its kind; 0 without any."""
     is_crowded_out: bool = False
     """Whether pinned versions hold all of the pool that its workers would need, so that none can wake or start."""
     restart_s: float = 0.0
-    """What it takes to start one again where it was: nothing is fetched or imported anew; 0 where none has started."""
+    """Seconds of a restart in place, without fetching and imports; 0 before the first start."""
     handler: HandlerSettings | None = None
     """What goes in and out of a model that vLLM does not run."""
     base: VersionId = NO_VERSION
-    """Of an adapter: the version whose workers serve it, as it has none of its own."""
+    """Of an adapter: the base, whose workers serve it."""
     tool_parser: str = ""
-    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    """The engine's parser of this model's tool calls; empty if it makes none."""
     tenants: Owners = EVERYBODY
-    """For whom it is there; of an adapter those of its base as well."""
+    """Its tenants; of an adapter also its base's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Route:
     alias: Alias
     shares: tuple[Share, ...]
     fallback: VersionId = NO_VERSION
-    """One of them that takes new requests over from each other one that can take none; empty for nobody."""
+    """The version that takes over new requests of the others when they can take none; empty for none."""
     overrides: tuple[Override, ...] = ()
     shadow: Shadow | None = None
     """One of them that is sent copies of what the others have answered."""
@@ -121,7 +121,7 @@ EMPTY = RoutingTable(number=0, made_at=0.0)
 
 
 def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
-    """Return the version that ``name@digest`` names by more than the digest's first digits; None where none or two."""
+    """Return the version that ``name@digest`` names by more than the short digest; None if none or several match."""
     model, _, digits = name.partition("@")
     if len(digits) <= SHORT_DIGEST:
         return None
@@ -130,7 +130,7 @@ def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | Non
 
 
 def validate(table: RoutingTable) -> RoutingTable:
-    """Return the table, or raise ``TableRefused`` naming the first thing that is wrong with it."""
+    """Return the table, or raise ``TableRefused`` naming its first fault."""
     known = {v.id for v in table.versions}
     if len(known) != len(table.versions):
         raise TableRefused("a version stands in the table twice")
@@ -172,7 +172,7 @@ def _validate_route(route: Route, known: set[VersionId]) -> None:
 
 
 def _validate_exceptions(route: Route) -> None:
-    """Check what a route says beside its weights."""
+    """Check fallback, overrides and shadow."""
     own = {share.version for share in route.shares}
     if route.fallback and route.fallback not in own:
         raise TableRefused(f"alias {route.alias} falls back to {route.fallback}, which is none of its versions")

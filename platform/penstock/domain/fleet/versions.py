@@ -1,4 +1,4 @@
-"""What the decision corridor exchanges: what should run, what was seen running, what to change."""
+"""Nouns of the decision corridor: deployments, heartbeats seen, plans."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from penstock.domain.tenancy.owners import Owned, Owners, effective
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """How many workers of a version there should be, and which of them an operator wants replaced.
+    """A version's number of workers, and the workers to replace.
 
-    Workers started before ``renew_before`` (Unix seconds) and those named in ``renew`` are replaced one at a time.
+    Workers started before ``renew_before`` (Unix seconds) and those in ``renew`` are replaced one at a time.
     """
 
     version: VersionId
@@ -25,36 +25,36 @@ class Deployment:
     renew_before: float = 0.0
     renew: tuple[WorkerId, ...] = ()
     pinned: bool = False
-    """Its workers never sleep, whoever else wants the memory; an adapter's are its base's, and never let go of it."""
+    """Its workers never sleep; an adapter's are its base's, and never unload it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What exists: versions, aliases, and what of it should run."""
+    """Versions, aliases, and their deployments."""
 
     versions: tuple[ModelVersion, ...] = ()
     routes: tuple[Route, ...] = ()
     deployments: tuple[Deployment, ...] = ()
     autos: tuple[Auto, ...] = ()
     owned: tuple[Owned, ...] = ()
-    """Versions that are not for everybody."""
+    """Versions with tenants of their own."""
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:
-        """Deployments of versions that have workers of their own: an adapter's are those of its base."""
+        """Deployments of versions with workers of their own; adapters are served by their base's."""
         adapters = {version.id for version in self.versions if version.manifest.adapter is not None}
         return tuple(one for one in self.deployments if one.version not in adapters) if adapters else self.deployments
 
     @property
     def kept(self) -> frozenset[VersionId]:
-        """Versions whose workers never sleep: those that are pinned, and the bases of adapters that are."""
+        """Versions whose workers never sleep: pinned ones, and bases of pinned adapters."""
         pinned = [one.version for one in self.deployments if one.pinned and one.replicas]
         bases = bases_of(self.versions) if pinned else {}
         return frozenset(bases.get(one, one) for one in pinned)
 
     @property
     def pinned_adapters(self) -> dict[VersionId, tuple[VersionId, ...]]:
-        """Return the adapters of each base that its workers load first and never let go."""
+        """Return the adapters of each base that its workers load first and never unload."""
         pinned = sorted(one.version for one in self.deployments if one.pinned and one.replicas)
         bases = bases_of(self.versions) if pinned else {}
         found: dict[VersionId, tuple[VersionId, ...]] = {}
@@ -65,29 +65,29 @@ class Catalogue:
 
     @property
     def owners(self) -> dict[VersionId, Owners]:
-        """Return the tenants of each version that is not for everybody; an adapter is for those of its base as well."""
+        """Return the tenants of each version that has tenants of its own; an adapter is also for its base's."""
         return effective(self.owned, bases_of(self.versions)) if self.owned else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A worker's last heartbeat and when it came (Unix seconds), with what the ones before it said."""
+    """A worker's last heartbeat, its time (Unix seconds), and what earlier ones said."""
 
     report: WorkerReport
     at: float
     since: float = 0.0
-    """When it was first heard of in this state; 0 where nobody here has seen it come to it."""
+    """When it was first heard of in this state; 0 if the change was not seen here."""
     used_at: float = 0.0
-    """When it last had work; 0 where nobody has seen any."""
+    """When it last had work; 0 if none was seen."""
     uses: float = 0.0
     """How often it was given work after it had none, each time counted for less as it gets older, as of ``used_at``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A version that gateways hold requests for, because nobody serves it.
+    """A version with held requests, because none of its workers serves.
 
-    ``since`` is when it began to be wanted without a break (Unix seconds, the controller's clock).
+    ``since`` is the begin of the uninterrupted wait (Unix seconds, the controller's clock).
     """
 
     version: VersionId
@@ -98,7 +98,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A worker whose process exists; ``draining`` once it was told to go. ``started_at`` is Unix seconds."""
+    """A worker with a process; ``draining`` once it was told to go. ``started_at`` is Unix seconds."""
 
     worker: WorkerId
     version: VersionId
@@ -108,7 +108,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
-    """A worker whose process ended without having been told to, and when that was noticed (Unix seconds)."""
+    """A worker whose process ended unordered, and when that was noticed (Unix seconds)."""
 
     worker: WorkerId
     version: VersionId
@@ -117,16 +117,16 @@ class Death:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """What the host of the workers sees.
+    """The workers' host, as it sees them.
 
-    ``since`` is when this controller began to listen (Unix seconds): earlier silence is held against nobody.
+    ``since`` is when this controller began to listen (Unix seconds): earlier silence does not count.
     """
 
     running: tuple[Running, ...] = ()
     deaths: tuple[Death, ...] = ()
     since: float = 0.0
     is_known: bool = True
-    """False where the host can't be asked now: what is missing here may exist all the same."""
+    """False if the host can't be asked now: what is missing here may exist all the same."""
     placed: tuple[VersionId, ...] = ()
     """Versions that the host keeps something of, with workers or without: it numbers these itself."""
     held: tuple[str, ...] = ()
@@ -134,16 +134,16 @@ class FleetView:
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
     """Who was told last to sleep, or to wake (``serve``), by this controller."""
     wanted: tuple[Wanted, ...] = ()
-    """Versions that somebody waits for."""
+    """Versions with held requests."""
     moving: frozenset[VersionId] = frozenset()
     """Versions of rollouts that are not over: they never sleep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A version that a host is to serve that numbers its workers itself: how few there may be, what one needs.
+    """A version for a host that sets worker counts itself: the least number, and one worker's needs.
 
-    One worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers from before
+    A worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers from before
     ``renew_before`` (Unix seconds) are replaced.
     """
 
@@ -156,10 +156,10 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What to change: versions to start a worker of (repeated per worker), workers to drain.
+    """Changes: versions to start a worker of (repeated per worker), workers to drain.
 
-    A host that numbers workers itself is told which versions it serves (``served``, None: nothing is said of them),
-    which it keeps nothing of any more (``withdrawn``), and which drained workers may end (``ended``).
+    For a host that sets worker counts itself: the versions it serves (``served``, None: unchanged), those it drops
+    (``withdrawn``), and the drained workers that may end (``ended``).
     """
 
     start: tuple[VersionId, ...] = ()
@@ -180,13 +180,13 @@ class FleetPlan:
 
     @property
     def is_empty(self) -> bool:
-        """True where nothing is to be done."""
+        """True if there is nothing to do."""
         return not (self.start or self.drain or self.sleep or self.wake) and self.served is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRoute:
-    """What an alias was set to (None: taken away), by whom and when (Unix seconds)."""
+    """A past setting of an alias (None: removed), its author and its time (Unix seconds)."""
 
     route: Route | None
     who: str

@@ -1,4 +1,4 @@
-"""What serves: workers, their life, their load."""
+"""Workers: their states, their heartbeats, the orders to them."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,7 +31,7 @@ class WorkerState(StrEnum):
 
     @property
     def serves(self) -> bool:
-        """True where new work may be sent."""
+        """True if new work may be sent."""
         return self is WorkerState.READY
 
     @property
@@ -41,20 +41,20 @@ class WorkerState(StrEnum):
 
 
 class WorkerOrder(StrEnum):
-    """What the controller wants of a worker; each answer to a heartbeat says it."""
+    """The controller's order to a worker, in each answer to a heartbeat."""
 
     SERVE = "serve"
-    """Go on; who sleeps is to wake."""
+    """Serve; a sleeping worker wakes."""
     SLEEP = "sleep"
-    """Close the gate, let the streams end, give the memory back and stay; who sleeps is to go on sleeping."""
+    """Close the gate, let the streams end, free the memory and stay; a sleeping worker sleeps on."""
     DRAIN = "drain"
 
 
 class WorkerEnd(StrEnum):
-    """Why a worker goes."""
+    """The reason for a worker's end."""
 
     DRAINED = "drained"
-    """The controller ordered it, or somebody stopped it."""
+    """The controller ordered it, or a person stopped it."""
     NOTICE = "notice"
     """The machine, which may be taken away, told it so; no controller did."""
     WRONG_ANSWERS = "wrong_answers"
@@ -82,7 +82,7 @@ _STARTING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTiming:
-    """How long one phase of a start took."""
+    """The duration of one phase of a start."""
 
     phase: WorkerState
     seconds: float
@@ -90,7 +90,7 @@ class PhaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAdapter:
-    """An adapter that a worker could not serve when it was last asked for, why, and for how long it is refused yet."""
+    """An adapter that a worker refused when last asked, the reason, and the seconds until it may be asked again."""
 
     version: VersionId
     reason: str
@@ -100,7 +100,7 @@ class RefusedAdapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """A worker's heartbeat to the controller: its identity, state, address, load, timings of its last start."""
+    """A worker's heartbeat: identity, state, address, load, timings of its last start."""
 
     worker: WorkerId
     version: VersionId
@@ -127,4 +127,4 @@ class WorkerReport:
     refused: tuple[RefusedAdapter, ...] = ()
     """Adapters that it refused last, and why."""
     holds_memory: bool = True
-    """False where it sleeps and its engine's memory is given back: others may have it only then."""
+    """False if it sleeps and its engine's memory is free for others."""

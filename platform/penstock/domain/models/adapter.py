@@ -1,7 +1,7 @@
-"""What an adapter must be beside its base, and which versions may be one: said of manifests alone. Pure.
+"""Rules for an adapter beside its base, by manifests alone. Pure.
 
-Packaging asks before it signs, the registry before it stores: neither believes the other. Whether the weights fit is
-seen where they are (``packaging/adapter_weights.py``); the signature says that it was.
+Packaging checks before it signs, the registry before it stores, independently. ``packaging/adapter_weights.py`` checks
+the weights; the signature attests that.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ MOST_SLOTS = 64
 
 
 def check_slots(engine: EngineSettings, *, generates: bool) -> None:
-    """Return where these settings of an engine allow adapters soundly, or none; else raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if these engine settings allow adapters unsoundly."""
     slots, rank = engine.adapter_slots, engine.adapter_rank
     if not slots and not rank:
         return
@@ -36,12 +36,12 @@ def check_slots(engine: EngineSettings, *, generates: bool) -> None:
 
 
 def generates(manifest: Manifest) -> bool:
-    """Tell whether this model writes text, in vLLM: only such a one has adapters."""
+    """Tell whether this model generates text in vLLM: only such a model has adapters."""
     return manifest.task is Task.GENERATE and manifest.handler is None
 
 
 def check_base(base: ModelVersion, rank: int) -> None:
-    """Return where an adapter of this rank may be made of this version; else raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if this version can't be the base of an adapter of this rank."""
     engine = base.manifest.engine
     if base.manifest.adapter is not None:
         raise ArtifactRefused(f"{base.id} is an adapter itself: name the version that it is made for")
@@ -54,9 +54,9 @@ def check_base(base: ModelVersion, rank: int) -> None:
 
 
 def check_beside(manifest: Manifest, settings: AdapterSettings, base: ModelVersion) -> None:
-    """Return where an adapter's manifest is what its base makes it; else raise ``ArtifactRefused``.
+    """Raise ``ArtifactRefused`` if an adapter's manifest contradicts its base's.
 
-    Gateways treat it like any version, and its base's workers run it: what they know of it must be true of both.
+    Gateways treat it like any version, and its base's workers run it: both must agree.
     """
     check_base(base, settings.rank)
     theirs = base.manifest
@@ -75,7 +75,7 @@ def check_beside(manifest: Manifest, settings: AdapterSettings, base: ModelVersi
 
 
 def bases_of(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
-    """Return each adapter's base; registration has seen to it that there is one."""
+    """Return each adapter's base, which registration guarantees."""
     known = tuple(versions)
     by_digest = {one.digest: one.id for one in known}
     made_of = [(one.id, one.manifest.adapter.base) for one in known if one.manifest.adapter is not None]
@@ -83,5 +83,5 @@ def bases_of(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
 
 
 def tokenizer_of(manifest: Manifest) -> str:
-    """Return the digest of its tokenizer; empty where it has none."""
+    """Return the digest of its tokenizer; empty without one."""
     return next((file.sha256 for file in manifest.files if file.path == TOKENIZER), "")

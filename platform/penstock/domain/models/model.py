@@ -1,4 +1,4 @@
-"""What may be served: immutable, content-addressed model versions."""
+"""Model versions: immutable and content-addressed."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ _LATER_OF_ENGINES = (("tensor_parallel_size", 1), ("adapter_slots", 0), ("adapte
 
 
 class Task(StrEnum):
-    """What a model is for; decides which APIs it answers."""
+    """A model's purpose; decides which APIs it answers."""
 
     GENERATE = "generate"
     EMBED = "embed"
@@ -25,14 +25,12 @@ class Task(StrEnum):
 
 
 class Runtime(StrEnum):
-    """What runs a model."""
-
     VLLM = "vllm"
     TORCH = "torch"
 
 
 class Tier(StrEnum):
-    """SLO tiers; their objectives are declared in ``slo/specs``, one file for each."""
+    """SLO tiers; their objectives are in ``slo/specs``, one file each."""
 
     CHAT = "chat"
     """The interactive tier; the name stands in signed manifests, so it stays."""
@@ -56,10 +54,11 @@ class Artifact:
 class GoldenPrompt:
     """A question with a known answer; a worker that gets it wrong never becomes ready (G1).
 
-    For generating models ``expect`` is a substring of the greedy answer to ``prompt`` (sent as one chat message
-    where the model has a chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine)
-    than ``prompt`` and ``far``. For classifiers ``prompt`` is a text, or an image as a ``data:`` URL, and ``expect``
-    its label.
+    For generating models ``expect`` is a substring of the greedy answer to ``prompt`` (one chat message if the model
+    has a
+    chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine) than ``prompt`` and ``far``.
+    For
+    classifiers ``prompt`` is a text, or an image as a ``data:`` URL, and ``expect`` its label.
     """
 
     prompt: str
@@ -71,7 +70,7 @@ class GoldenPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDefaults:
-    """Defaults the engine applies where the request is silent; None leaves the engine's own."""
+    """Defaults for fields that the request leaves out; None keeps the engine's own."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -81,7 +80,7 @@ class SamplingDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """How the engine runs this version; zero leaves the choice to the planner or the engine."""
+    """The engine's settings for this version; zero leaves the choice to the planner or the engine."""
 
     max_model_len: int = 2048
     max_num_seqs: int = 32
@@ -92,21 +91,22 @@ class EngineSettings:
     kv_cache_bytes: int = 268_435_456
     dtype: str = "bfloat16"
     tool_parser: str = ""
-    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    """The engine's parser of this model's tool calls; empty if it makes none."""
     tensor_parallel_size: int = 1
     """Over how many GPUs of one node each worker spreads the weights."""
     adapter_slots: int = 0
-    """Adapters of how many versions may be in one batch; 0 where this version is nobody's base."""
+    """Adapter versions in one batch at most; 0 if this version is no base."""
     adapter_rank: int = 0
     """The highest rank of an adapter that fits into a slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerSettings:
-    """How a model runs that vLLM does not know: through a handler in torch, in batches that we make.
+    """A torch handler for a model that vLLM does not know, in batches that the worker makes.
 
-    ``name`` is that of a handler that we ship, or ``handler.py``, the file of the version that has one. In ``inputs``
-    and ``outputs`` -1 is a dimension that varies, the first one the batch.
+    ``name`` is a shipped handler, or ``handler.py`` for one in the version's files. In ``inputs`` and ``outputs`` -1 is
+    a
+    variable dimension, the first one the batch.
     """
 
     name: str
@@ -114,11 +114,11 @@ class HandlerSettings:
     outputs: tuple[TensorSpec, ...]
     max_batch: int = 16
     buckets: tuple[int, ...] = ()
-    """Lengths that texts are padded to; empty where all inputs have one shape."""
+    """Lengths that texts are padded to; empty if all inputs have one shape."""
     labels: str = ""
-    """The file with the label of each class, one a line; empty where a class is its number."""
+    """The file with the classes' labels, one a line; empty if a class is its number."""
     item_tokens: int = 0
-    """What one item counts as in limits, shares and price, which are in tokens; 0 where texts are counted."""
+    """Tokens that one item counts as in limits, shares and price; 0 if texts are counted."""
     optional: tuple[str, ...] = ()
     """Inputs that a request may leave out. Of the others it gives all tensors of numbers, or one of ``BYTES`` alone."""
     notes: tuple[tuple[str, str], ...] = ()
@@ -127,9 +127,9 @@ class HandlerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSettings:
-    """A version that is a change of low rank (LoRA, Hu et al. 2021) to the weights of another one, its base.
+    """A low-rank change (LoRA, Hu et al. 2021) to the weights of another version, its base.
 
-    Its files are the change, its settings and its base's tokenizer; the workers of its base serve it.
+    Its files are the change, its settings and its base's tokenizer; the base's workers serve it.
     """
 
     base: str
@@ -139,7 +139,7 @@ class AdapterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where the weights came from."""
+    """The weights' origin."""
 
     origin: str
     licence: str
@@ -148,7 +148,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Everything that makes a version what it is; its canonical JSON is what the version's digest covers."""
+    """A version's complete definition; the version's digest covers its canonical JSON."""
 
     name: ModelName
     task: Task
@@ -160,17 +160,16 @@ class Manifest:
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     golden: tuple[GoldenPrompt, ...] = ()
     chat_template: str = ""
-    """Jinja source; empty where the model does not chat."""
+    """Jinja source; empty if the model does not chat."""
     special_tokens: tuple[tuple[str, str], ...] = ()
     """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
     handler: HandlerSettings | None = None
-    """None where vLLM runs it."""
+    """None if vLLM runs it."""
     adapter: AdapterSettings | None = None
-    """None where the version has weights of its own."""
+    """None if the version has weights of its own."""
 
     @property
     def runtime(self) -> Runtime:
-        """What runs it."""
         return Runtime.VLLM if self.handler is None else Runtime.TORCH
 
     @property
@@ -181,7 +180,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelVersion:
-    """A registered version: the manifest, its full hex SHA-256, when it came."""
+    """A registered version: manifest, hex SHA-256, registration time."""
 
     id: VersionId
     digest: str
@@ -199,16 +198,17 @@ def version_id(name: ModelName, digest: str) -> VersionId:
 
 
 def is_sha256(text: str) -> bool:
-    """Tell whether this is a hex SHA-256 as artifacts write it; anything else must never become a path."""
+    """Tell whether this is a hex SHA-256 as artifacts write it; nothing else may become a path."""
     return len(text) == _SHA256_CHARS and not set(text) - _HEX
 
 
 def canonical(manifest: Manifest) -> bytes:
-    """Return the manifest as the one JSON text that its digest covers: keys sorted, no spaces, UTF-8.
+    """Return the manifest's canonical JSON, which its digest covers: keys sorted, no spaces, UTF-8.
 
-    These bytes are ``manifest.json`` of the version and a blob of the artifact store under their digest. Whoever
-    checks a stored version hashes the stored bytes: encoding it again with a newer ``Manifest`` may add fields.
-    A field that came later is left out at its default, so that versions from before it keep their digests.
+    These bytes are the version's ``manifest.json`` and a blob under their digest. A stored version is checked by its
+    stored
+    bytes: a newer ``Manifest`` may encode more fields. Fields added later are omitted at their default, so that older
+    versions keep their digests.
     """
     content = asdict(manifest)
     for later, default in _LATER_OF_ENGINES:
@@ -225,5 +225,5 @@ def canonical(manifest: Manifest) -> bytes:
 
 
 def digest_of(manifest: Manifest) -> str:
-    """Return the hex SHA-256 of the canonical manifest: the version's digest, and its blob key."""
+    """Return the canonical manifest's hex SHA-256: the version's digest, and its blob key."""
     return hashlib.sha256(canonical(manifest)).hexdigest()

@@ -1,7 +1,6 @@
-"""Tensors as the Open Inference Protocol names them: a datatype, a shape, and bytes in row-major, little-endian order.
+"""Tensors of the Open Inference Protocol: a datatype, a shape, and row-major, little-endian bytes.
 
-The nouns of gateway and worker, without numpy: the gateway passes bytes on and never computes with them. What is
-checked here is that bytes, shape and datatype belong together; what the numbers mean is the model's business.
+Without numpy: the gateway passes bytes on and never computes with them. It checks that bytes, shape and datatype agree.
 """
 
 import struct
@@ -45,7 +44,7 @@ class Datatype(StrEnum):
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of one element; 0 for ``BYTES``, where each has its own length."""
+        """Return the bytes of one element; 0 for ``BYTES``, of variable length."""
         return _SIZES.get(self, 0)
 
 
@@ -82,14 +81,14 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """What a tensor is called and looks like; in a model's own description a dimension may be ``ANY``."""
+    """A tensor's name, datatype and shape; in a model's description a dimension may be ``ANY``."""
 
     name: str
     datatype: Datatype
     shape: tuple[int, ...]
 
     def takes(self, other: "TensorSpec") -> bool:
-        """Tell whether a tensor of that kind fits this description."""
+        """Tell whether such a tensor fits this description."""
         return (
             self.name == other.name
             and self.datatype is other.datatype
@@ -100,19 +99,19 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """One tensor. ``data`` is its binary form: elements side by side, each of ``BYTES`` behind its length."""
+    """One tensor. ``data`` is its binary form: elements side by side, those of ``BYTES`` with a length prefix."""
 
     spec: TensorSpec
     data: memoryview
 
     @property
     def elements(self) -> int:
-        """How many elements its shape says."""
+        """The number of elements in its shape."""
         return prod(self.spec.shape)
 
 
 def checked(spec: TensorSpec, data: memoryview) -> Tensor:
-    """Return the tensor, or raise ``InvalidField`` where shape, datatype and bytes contradict one another."""
+    """Return the tensor, or raise ``InvalidField`` if shape, datatype and bytes disagree."""
     if len(spec.shape) > MAX_RANK:
         raise InvalidField(f"{spec.name} has more than {MAX_RANK} dimensions", param=spec.name)
     if any(size < 0 for size in spec.shape):
@@ -130,7 +129,7 @@ def checked(spec: TensorSpec, data: memoryview) -> Tensor:
 
 
 def elements_of(tensor: Tensor) -> list[memoryview]:
-    """Return the elements of a ``BYTES`` tensor, or raise ``InvalidField`` where lengths and shape contradict."""
+    """Return the elements of a ``BYTES`` tensor, or raise ``InvalidField`` if lengths and shape disagree."""
     found: list[memoryview] = []
     data, count = tensor.data, tensor.elements
     at, end = 0, data.nbytes

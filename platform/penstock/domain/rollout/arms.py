@@ -1,7 +1,7 @@
 """Evidence of one gateway per arm and second, from which rollouts and experiments are judged.
 
 An arm is a version behind an alias, at one worker. Counts and histograms only, no request and no text; requests that
-name a version are no evidence. Times go into buckets of 10 % growth, in cells of similar requests: prompt tokens to
+name a version are no evidence. Times go into buckets of 10 % growth, in strata of similar requests: prompt tokens to
 compute, and requests running beside.
 """
 
@@ -18,8 +18,8 @@ BUCKETS = 110
 PRICE_BUCKETS = 330
 FIRST_S = 0.005
 GROWTH = 1.1
-MOST_CELLS = 256
-"""Cells of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
+MOST_STRATA = 256
+"""Strata of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
 
 
 DEARER = (1 / 1.25, 1 / 1.02, 1.02, 1.25)
@@ -38,7 +38,7 @@ ASKED_KEPT_S = 8 * 86_400.0
 """Requests of aliases are kept by the minute for a week, and a day."""
 
 
-class Cell(NamedTuple):
+class Stratum(NamedTuple):
     """A stratum of requests: log2 of uncached prompt tokens, half of a log2 of running requests."""
 
     prompt: int
@@ -46,9 +46,9 @@ class Cell(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Histogram of a cell's times: pairs of bucket and count, by bucket."""
+    """Histogram of a stratum's times: pairs of bucket and count, by bucket."""
 
-    cell: Cell
+    stratum: Stratum
     counts: tuple[tuple[int, int], ...]
 
 
@@ -90,7 +90,7 @@ class ArmCounts:
     ttft: tuple[Times, ...] = ()
     itl: tuple[Times, ...] = ()
     price: tuple[Times, ...] = ()
-    """What callers' answers cost as if nothing were cached, in buckets of ``price_bucket``; the cell is that of the
+    """What callers' answers cost as if nothing were cached, in buckets of ``price_bucket``; the stratum is that of the
     body's bytes, which versions share."""
     paired: tuple[tuple[int, int], ...] = ()
     """Copies by how dear each was beside its own original: pairs of ``dearness`` and count."""
@@ -102,14 +102,14 @@ class ArmCounts:
     """Bodies that are too long for this version alone, or that were copied from another's answer and refused: sticky
     keys once; also in no other pair."""
     answers: int = 0
-    """Those whose callers left their end to the model, but for a bound."""
+    """Answers whose end was left to the model, apart from a bound."""
     empty: int = 0
     cut: int = 0
     """Answers that ended by length although their caller set no bound below the tier's own."""
     json_asked: int = 0
     json_broken: int = 0
     differ: tuple[tuple[int, int], ...] = ()
-    """Answers that both versions have scored, by the percent of places where they hold another token for likeliest."""
+    """Answers that both versions scored, by the percent of tokens with different likeliest ones."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     exposed: tuple[Exposed, ...] = ()
@@ -127,7 +127,7 @@ class ArmSecond:
     at: int
     arms: tuple[ArmCounts, ...] = ()
     asked: tuple[tuple[Alias, int], ...] = ()
-    """Callers' requests that ended, by the alias that they named: also where one version answers for it alone."""
+    """Ended requests by alias, including aliases of a single version."""
     left_out: int = 0
     """Requests that found no room in the bounded histograms."""
     agreements: tuple[Agreement, ...] = ()
@@ -140,7 +140,7 @@ class ArmSecond:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RecentRequests:
     """An alias's requests in the last seconds; shorter than requested if no gateway counted before."""
 
     requests: int
@@ -176,7 +176,7 @@ def _fault_of(arm: ArmCounts) -> str:
         return "a part is more than the whole"
     for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
         if not all(_is_sound(one, buckets) for one in times):
-            return "a histogram has cells, buckets or counts that there are not"
+            return "a histogram has strata, buckets or counts that there are not"
     if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
         return "answers differ by percents, or in price by steps, that there are not"
     told = ((arm.price, arm.paired), *((one.price, one.paired) for one in arm.priced))
@@ -192,28 +192,28 @@ def _are_priced(arm: ArmCounts) -> bool:
     """Return whether each tenant's prices are contained in the total."""
     if not arm.priced:
         return True
-    named, copies = Counter[tuple[Cell, int]](), Counter[int]()
+    named, copies = Counter[tuple[Stratum, int]](), Counter[int]()
     for one in arm.priced:
-        for cell_, counts in one.price:
+        for stratum_, counts in one.price:
             for place, many in counts:
-                named[cell_, place] += many if many > 0 else MOST_COUNTED
+                named[stratum_, place] += many if many > 0 else MOST_COUNTED
         for step, many in one.paired:
             copies[step] += many if many > 0 else MOST_COUNTED
-    whole = Counter({(cell_, place): many for cell_, counts in arm.price for place, many in counts})
+    whole = Counter({(stratum_, place): many for stratum_, counts in arm.price for place, many in counts})
     return named <= whole and copies <= Counter(dict(arm.paired))
 
 
 def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
-    """Return whether each cell and step appears once."""
-    places = [(times.cell, place) for times in price for place, _ in times.counts]
+    """Return whether each stratum and step appears once."""
+    places = [(times.stratum, place) for times in price for place, _ in times.counts]
     steps = [step for step, _ in paired]
     return len(set(places)) == len(places) and len(set(steps)) == len(steps)
 
 
-def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:
+def asked_since(requests: int, first: int | None, since: int, now: float) -> RecentRequests:
     """Return requests since a minute; ``first`` is the first counted minute, None if no gateway counted."""
     begin = MINUTE_S * max(since, since if first is None else first)
-    return Asked(requests=requests, over_s=max(MINUTE_S, now - begin))
+    return RecentRequests(requests=requests, over_s=max(MINUTE_S, now - begin))
 
 
 def _are_sound(counts: Iterable[tuple[int, int]], places: int) -> bool:
@@ -222,8 +222,8 @@ def _are_sound(counts: Iterable[tuple[int, int]], places: int) -> bool:
 
 def _is_sound(times: Times, buckets: int) -> bool:
     return (
-        0 <= times.cell.prompt <= MOST_BITS
-        and 0 <= times.cell.running <= MOST_BITS
+        0 <= times.stratum.prompt <= MOST_BITS
+        and 0 <= times.stratum.running <= MOST_BITS
         and _are_sound(times.counts, buckets)
     )
 
@@ -249,9 +249,9 @@ def dearness(own: int, other: int) -> int:
     return sum(own / other > ratio for ratio in DEARER)
 
 
-def cell(uncached_tokens: int, running: int) -> Cell:
-    """Return a request's cell by its uncached prompt tokens and the requests running beside it."""
-    return Cell(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
+def stratum(uncached_tokens: int, running: int) -> Stratum:
+    """Return a request's stratum by its uncached prompt tokens and the requests running beside it."""
+    return Stratum(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
 
 
 _LOG_GROWTH = math.log(GROWTH)

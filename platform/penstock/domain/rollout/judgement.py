@@ -34,7 +34,7 @@ class Metric(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class MetricFinding:
     """One metric's evidence. A ``strength`` of 1.0 or more decides; None without evidence."""
 
     metric: Metric
@@ -55,8 +55,8 @@ class Judgement:
     version: VersionId
     at: float
     verdict: Verdict
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[MetricFinding, ...] = ()
     tokens_ratio: float | None = None
-    """The candidate's part of both versions' tokens of the last five minutes; None where there were too few."""
+    """The candidate's part of both versions' tokens in the last five minutes; None with too few tokens."""
     unfit: str = ""
     """Why the judge is unfit to judge times (the incumbent's own workers differ as much); these findings then wait."""

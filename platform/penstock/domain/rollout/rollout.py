@@ -54,7 +54,7 @@ class Stage:
 
 
 PATIENCE_S = 3600.0
-"""Seconds that a stage may last without a proof, where nothing else is said."""
+"""Seconds that a stage may last without a proof, by default."""
 STAGES = (
     Stage(name="shadow", weight=0),
     Stage(name="1 %", weight=WEIGHT_TOTAL // 100),
@@ -101,11 +101,11 @@ class Rollout:
     since: float = 0.0
     """When it came to this stage or state."""
     by_person: bool = False
-    """A person promoted it to this stage: automation proposes and pages, and aborts only where ``guard`` says so."""
+    """A person promoted it to this stage: automation proposes and pages, and aborts only with ``guard``."""
     proposed: bool = False
     """Automation has said what it would undo of a person's promotion."""
     proposes: Verdict | None = None
-    """What it has said last; None where it has said nothing, or before this was kept."""
+    """Its last proposal; None without one, and in rows from before this was kept."""
     began_at: float = 0.0
 
     @property

@@ -8,7 +8,7 @@ unknown counts as 0.
 from dataclasses import dataclass
 
 UNBOUNDED = 1 << 40
-"""Tokens where the body says nothing and the model isn't known yet."""
+"""Tokens if the body does not say and the model isn't known yet."""
 
 BODY_BYTES_PER_TOKEN = 8
 """Body bytes that are as much work as one prompt token: what a tokeniser, a template or a grammar compiler reads.

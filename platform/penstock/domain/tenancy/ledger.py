@@ -16,7 +16,7 @@ from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import Usage
 
 LEAST_GPU_S = 0.001
-"""What a row says of an engine's time that used it and of which nobody knows how much: never nothing."""
+"""The engine time of a row that used an engine for an unknown time: never 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Opening:
     price: Price
     opened_at: float
     degraded: str = ""
-    """What the answer will lack (``Degradation``, joined by commas), empty where nothing."""
+    """The answer's degradations (``Degradation``, joined by commas); empty for none."""
     output_tokens: int = UNBOUNDED
 
 
@@ -43,10 +43,9 @@ class LedgerRow:
     """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
 
     ``exact`` is False if the engine's token count never came; delivered tokens were counted then. ``gpu_s`` are the
-    engine's
-    seconds, its steps divided among the sequences in them, or an estimate. ``continued`` counts the workers that went
-    on with
-    the stream.
+    engine's seconds, its steps divided among their sequences, or an estimate. ``continued`` counts the workers that
+    went on
+    with the stream.
     """
 
     request: RequestId

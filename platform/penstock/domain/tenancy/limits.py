@@ -50,7 +50,7 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class MeterDecision:
     """Granted, or refused by the first meter that could not give. ``retry_after_s`` is 0 if waiting will not help.
 
     ``remaining`` is each meter's rest in the order of the draws, after them if granted; below zero it is owed.
@@ -69,11 +69,11 @@ class Decision:
 class LimitStore(Protocol):
     """Meters shared by all gateways. Every call is one atomic decision; raises ``StoreUnavailable``."""
 
-    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         """Take all draws or none. Slots and budget holds free themselves ``hold_s`` after the last renewal."""
         ...
 
-    async def look(self, draws: Sequence[Draw]) -> Decision:
+    async def look(self, draws: Sequence[Draw]) -> MeterDecision:
         """Return the decision that ``reserve`` would give, without drawing; granted if it cannot be known."""
         ...
 

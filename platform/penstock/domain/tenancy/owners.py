@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penstock.domain.ids import TenantId, VersionId
 
 Owners = tuple[TenantId, ...] | None
-"""The tenants that a version is there for, sorted; None for everybody, and empty for nobody but operators."""
+"""A version's tenants, sorted; None for every tenant, empty for operators alone."""
 EVERYBODY: Owners = None
 MOST_OWNERS = 100
 """Tenants of one version: a gateway looks through them with each request for it."""

@@ -1,4 +1,4 @@
-"""Who calls: organisations, tenants, plans, keys, and the principal that a valid key yields."""
+"""Callers: organisations, tenants, plans, keys, and the principal of a valid key."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,7 +28,7 @@ class Priority(StrEnum):
 
 
 class OverQuota(StrEnum):
-    """What becomes of a request beyond its tenant's requests or tokens a minute."""
+    """The treatment of requests beyond a tenant's requests or tokens a minute."""
 
     REFUSE = "refuse"
     YIELD = "yield"
@@ -39,7 +39,7 @@ NO_MODEL = Alias("")
 
 
 class Role(StrEnum):
-    """What a key may do."""
+    """A key's permissions."""
 
     INFER = "infer"
     ADMIN = "admin"
@@ -54,9 +54,9 @@ MOST_RESERVED = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A tenant's promises and bounds. Zero means: no bound of this kind.
+    """A tenant's promises and bounds. Zero means no bound of this kind.
 
-    Keys and organisations have bounds only: class, weight and the like are the tenant's.
+    Keys and organisations have bounds only: priority, weight and the like are the tenant's.
     """
 
     priority: Priority = Priority.STANDARD
@@ -84,13 +84,13 @@ class Plan:
 
     @property
     def draws(self) -> bool:
-        """Tell whether any bound counts something, so that a request has to ask a meter."""
+        """Tell whether any bound counts something, so that requests draw on a meter."""
         counted = self.max_concurrent or self.max_streams or self.requests_per_min or self.tokens_per_min
         return bool(counted or self.spend_per_day or self.spend_per_month)
 
 
 class ScopeKind(StrEnum):
-    """What has bounds, narrowest first."""
+    """Kinds of scopes with bounds, narrowest first."""
 
     KEY = "key"
     TENANT = "tenant"
@@ -99,19 +99,18 @@ class ScopeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeId:
-    """Names whose bounds are meant; as text ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
+    """A scope with bounds; as text ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
 
     kind: ScopeKind
     id: str
 
     def __str__(self) -> str:
-        """Return the name that meters have."""
         return f"{self.kind}:{self.id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Whose meters: ``name`` is a ``ScopeId`` as text."""
+    """A scope's meters: ``name`` is a ``ScopeId`` as text."""
 
     name: str
     plan: Plan
@@ -127,7 +126,7 @@ class Org:
 
 
 DEFAULT_ORG = OrgId("default")
-"""Where tenants belong that nobody put elsewhere."""
+"""The organisation of tenants that were put in no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,34 +163,33 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """Every stored key, tenant and organisation at one moment: what a gateway needs to tell who calls."""
+    """All stored keys, tenants and organisations at one moment, for gateways to identify callers."""
 
     keys: tuple[ApiKey, ...] = ()
     tenants: tuple[Tenant, ...] = ()
     orgs: tuple[Org, ...] = ()
 
     def scopes(self) -> tuple[Scope, ...]:
-        """Return everything that has bounds which count."""
+        """Return all scopes whose bounds count something."""
         keys = (scope(ScopeKind.KEY, key.id, key.plan) for key in self.keys)
         tenants = (scope(ScopeKind.TENANT, one.id, one.plan) for one in self.tenants)
         orgs = (scope(ScopeKind.ORG, org.id, org.plan) for org in self.orgs)
         return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
 
     def tenant_of(self, scope: str) -> TenantId:
-        """Return whose a scope of this name is; empty for an organisation's, and for one that there isn't."""
+        """Return the tenant of a scope; empty for an organisation's and for an unknown one."""
         kind, _, name = scope.partition(":")
         owners = {str(key.id): key.tenant for key in self.keys} if kind == ScopeKind.KEY else {}
         return TenantId(name) if kind == ScopeKind.TENANT else owners.get(name, TenantId(""))
 
 
 def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
-    """Return the scope of a key, a tenant or an organisation."""
     return Scope(name=str(ScopeId(kind=kind, id=name)), plan=plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who a request comes from; built from the credential only (A4).
+    """The caller of a request, from its credential alone (A4).
 
     ``plan`` is the tenant's, with the tightest deadline and output bound of key, tenant and organisation.
     """
@@ -207,11 +205,11 @@ class Principal:
     """Whose meters a request draws on: key, tenant, organisation, where they have bounds that count."""
 
     def may_use(self, model: str) -> bool:
-        """Tell whether the key's scope holds this alias or version."""
+        """Tell whether the key may use this alias or version."""
         return not self.models or model in self.models
 
     def sees(self, owners: Owners) -> bool:
-        """Tell whether a version of these tenants is there for this caller: for operators, and for copies, all are."""
+        """Tell whether this caller sees a version of these tenants; operators and copies see all."""
         return owners is None or self.tenant in owners or self._sees_all
 
     @property

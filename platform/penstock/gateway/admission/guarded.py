@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.limits import Decision, Draw, LimitStore, Measure, MeterKind, SharedLimits
+from penstock.domain.tenancy.limits import Draw, LimitStore, Measure, MeterDecision, MeterKind, SharedLimits
 from penstock.gateway.admission.outage import POLICY, Breaker, Reach, WhenAway, closes, held_alone
 from penstock.gateway.admission.unsynced import NOTHING, UnsyncedLeases
 from penstock.telemetry import names
@@ -85,7 +85,7 @@ class GuardedLimits:
 
     # -- LimitStore --------------------------------------------------------------------
 
-    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         """Take all draws or none; ``StoreUnavailable`` where a limit among them is closed now."""
         if (decision := await self._shared(lease, draws, hold_s)) is not None:
             return decision
@@ -97,14 +97,14 @@ class GuardedLimits:
             raise StoreUnavailable("budgets can't be counted now, so nothing is spent", retry_after_s=RETRY_S)
         return await self._by_myself(lease, draws, hold_s)
 
-    async def look(self, draws: Sequence[Draw]) -> Decision:
+    async def look(self, draws: Sequence[Draw]) -> MeterDecision:
         """Ask the store; while it does not decide, who is refused hears it when the request is here."""
         if self._breaker.reach is Reach.SHARED and not self._forgot:
             try:
                 return await self._store.look(draws)
             except StoreUnavailable as error:
                 await self._failed(error)
-        return Decision(granted=True)
+        return MeterDecision(granted=True)
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
         """Take all draws, also where they don't fit."""
@@ -149,7 +149,7 @@ class GuardedLimits:
     def _closes(self, draws: Sequence[Draw]) -> bool:
         return closes(draws, self._settings.policy)
 
-    async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision | None:
+    async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision | None:
         """Ask the store; None where it does not decide this now."""
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
@@ -168,14 +168,14 @@ class GuardedLimits:
                 await self._back.wait()
         return self.reach is Reach.SHARED
 
-    async def _ask(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def _ask(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         try:
             decision = await self._store.reserve(lease, draws, hold_s)
         except Conflict:
             if not self._unsynced.has_taken(lease):
                 raise
             # Asked before it fell silent, it took the lease then; what is left since it would tell only who asks anew.
-            decision = Decision(granted=True, remaining=tuple(draw.capacity - draw.amount for draw in draws))
+            decision = MeterDecision(granted=True, remaining=tuple(draw.capacity - draw.amount for draw in draws))
         except BaseException:  # also where the caller gave up: the store may have taken it
             self._unsynced.doubt(lease)
             raise
@@ -183,7 +183,7 @@ class GuardedLimits:
             self._unsynced.given(lease, draws, synced=True)
         return decision
 
-    async def _by_myself(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def _by_myself(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         """Decide on this gateway's part, and while all come back ask the store as well."""
         mine = held_alone(draws, self._settings.policy, self._gateways)
         self._decided.labels(WhenAway.SHARE if len(mine) == len(draws) else WhenAway.OPEN).inc()
@@ -279,7 +279,7 @@ def _why(error: StoreUnavailable) -> str:
     return f"{error.message} ({type(cause).__name__})" if cause else error.message
 
 
-def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: Decision) -> Decision:
+def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: MeterDecision) -> MeterDecision:
     """Return this gateway's decision as one about the whole draws; an open limit shows itself untouched."""
     left = {draw.key: left for draw, left in zip(mine, decision.remaining, strict=True)}
     refused = decision.refused_by

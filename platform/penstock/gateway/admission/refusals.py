@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from penstock.domain.errors import BudgetHeld, ExceedsLimit, OverBudget, OverLimit
 from penstock.domain.money import dollars
-from penstock.domain.tenancy.limits import Decision, Draw, Measure
+from penstock.domain.tenancy.limits import Draw, Measure, MeterDecision
 
 _WHAT = {
     Measure.REQUESTS: "requests a minute",
@@ -32,7 +32,7 @@ def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
 
 
 def over_budget(
-    refused: Decision, draw: Draw, free_in_s: float, headers: Headers, now: float, *, has_run: bool = False
+    refused: MeterDecision, draw: Draw, free_in_s: float, headers: Headers, now: float, *, has_run: bool = False
 ) -> OverBudget:
     """Return the error of the budget that refused; ``now`` is Unix seconds.
 
@@ -43,7 +43,7 @@ def over_budget(
 
 
 def _case(
-    refused: Decision, draw: Draw, free_in_s: float, now: float, *, has_run: bool
+    refused: MeterDecision, draw: Draw, free_in_s: float, now: float, *, has_run: bool
 ) -> tuple[type[OverBudget], str, float | None]:
     """Return the error's class, its message, and the seconds after which this may fit (None: never)."""
     budget, ends, until_end_s = _budget(draw), _ends(draw, now), draw.window_ends_in_s
@@ -61,7 +61,7 @@ def _case(
     return OverBudget, f"{left}, and {asked}: ask for fewer tokens; {ends}", until_end_s
 
 
-def _beside(refused: Decision) -> str:
+def _beside(refused: MeterDecision) -> str:
     return f" while running requests hold {_dollars(refused.held)}" if refused.held else ""
 
 

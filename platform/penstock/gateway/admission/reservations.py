@@ -20,7 +20,7 @@ from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
-from penstock.domain.tenancy.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
+from penstock.domain.tenancy.limits import Draw, ImmediateLimits, LimitStore, Measure, MeterDecision, MeterKind
 from penstock.domain.tenancy.tenant import OverQuota, Principal
 from penstock.gateway.admission import exposure, ratelimits
 from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws, least
@@ -42,7 +42,7 @@ MIN_TOP_UP = 64
 TRIES = 3
 """How often a request asks for what is left of a budget: others take of it at the same time."""
 
-FREE = Decision(granted=True)
+FREE = MeterDecision(granted=True)
 """The answer to who draws on nothing."""
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
@@ -211,7 +211,7 @@ class Reservations:
 
     async def _take_what_is_left(
         self, request: RequestId, wanted: tuple[Draw, ...], least: int
-    ) -> tuple[tuple[Draw, ...], Decision]:
+    ) -> tuple[tuple[Draw, ...], MeterDecision]:
         """Take the draws, or of a budget that has less a part of what it has, and ``least`` at least."""
         tries = 0
         while True:
@@ -222,7 +222,7 @@ class Reservations:
                 return wanted, decision
             wanted = exposure.less(wanted, least, exposure.left(wanted, decision.remaining))
 
-    async def _take(self, lease: RequestId, wanted: tuple[Draw, ...]) -> Decision:
+    async def _take(self, lease: RequestId, wanted: tuple[Draw, ...]) -> MeterDecision:
         return await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
 
     def move(self, opening: Opening) -> None:
@@ -313,7 +313,7 @@ class Reservations:
         left = reservation.cost.output_tokens - reservation.reserved_output
         least = MIN_TOP_UP * reservation.cost.sequences
         wished = max(least, reservation.expected_output, 2 * made)
-        refused: Decision | None = None
+        refused: MeterDecision | None = None
         for extra in dict.fromkeys((min(wished, left), min(least, left))):
             refused = await self._take_more(reservation, extra) if extra > 0 else None
             if refused is None:  # it may produce no more, or the store is away: what runs, runs on
@@ -326,7 +326,7 @@ class Reservations:
         if refused is not None and draw is not None and end_early is not None and has_outgrown:
             end_early(self._refusal(reservation.opening.tenant, draw, refused, [], has_run=True))
 
-    async def _take_more(self, reservation: Reservation, extra: int) -> Decision | None:
+    async def _take_more(self, reservation: Reservation, extra: int) -> MeterDecision | None:
         """Take so many tokens more under a lease of their own; None where the store is away."""
         cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
@@ -356,7 +356,7 @@ class Reservations:
         return True
 
     def _refusal(
-        self, tenant: TenantId, draw: Draw, refused: Decision, headers: Headers, *, has_run: bool = False
+        self, tenant: TenantId, draw: Draw, refused: MeterDecision, headers: Headers, *, has_run: bool = False
     ) -> OverLimit | OverBudget:
         """Return the error; slots, and money that is held, come free as this tenant's own requests end."""
         now = self._clock.monotonic()
@@ -368,7 +368,7 @@ class Reservations:
         return over_limit(draw, wait_s, headers)
 
 
-def _is_rate(decision: Decision) -> bool:
+def _is_rate(decision: MeterDecision) -> bool:
     """Tell whether requests or tokens a minute refused."""
     return decision.refused_by is not None and decision.refused_by.kind is MeterKind.BUCKET
 

@@ -11,7 +11,7 @@ class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = 0
 
 
-class Counts(msgspec.Struct, gc=False):
+class RawUsage(msgspec.Struct, gc=False):
     """Usage in the names of any API."""
 
     prompt_tokens: int = 0
@@ -41,14 +41,14 @@ class _Stop(msgspec.Struct, gc=False):
 
 
 class _Inner(msgspec.Struct, gc=False):
-    usage: Counts | None = None
+    usage: RawUsage | None = None
     status: str | None = None
     stop_reason: str | None = None
 
 
 class _Body(msgspec.Struct, gc=False):
     choices: list[_Ended] | None = None
-    usage: Counts | None = None
+    usage: RawUsage | None = None
     metrics: EngineTimes | None = None
     stop_reason: str | None = None
     status: str | None = None
@@ -129,7 +129,7 @@ def _fault(event: bytes) -> _Fault | None:
         return None
 
 
-def _usage(said: Counts) -> Usage:
+def _usage(said: RawUsage) -> Usage:
     """Return the counts; the prompt includes its cached part, which Messages count apart."""
     details = said.prompt_tokens_details or said.input_tokens_details
     read, made = said.cache_read_input_tokens or 0, said.cache_creation_input_tokens or 0

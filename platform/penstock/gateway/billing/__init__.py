@@ -1,9 +1,9 @@
 """Billing: what a request took is what its worker's gate counted, whatever the answer says of itself."""
 
-from penstock.gateway.billing.asking import Asking, Asks
+from penstock.gateway.billing.asking import Asks, UsageClient
 from penstock.gateway.billing.closing import Closing
 from penstock.gateway.billing.forgiven import ForgivenEnds
 from penstock.gateway.billing.live import LiveCounts
 from penstock.gateway.billing.orphans import Orphans
 
-__all__ = ["Asking", "Asks", "Closing", "ForgivenEnds", "LiveCounts", "Orphans"]
+__all__ = ["Asks", "Closing", "ForgivenEnds", "LiveCounts", "Orphans", "UsageClient"]

@@ -34,7 +34,7 @@ class Asks(Protocol):
         ...
 
 
-class Asking:
+class UsageClient:
     """Implements ``Asks`` over HTTP."""
 
     def __init__(self, workers: Workers, ticket_key: Callable[[WorkerId], bytes], clock: Clock) -> None:

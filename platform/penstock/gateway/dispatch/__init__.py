@@ -9,10 +9,10 @@ from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatc
 from penstock.gateway.dispatch.poison import Poison, PoisonSettings
 from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.prober import Prober, ProberSettings
-from penstock.gateway.dispatch.records import BreakerSettings, Change, Evidence, Finding, Level, Probe, Why
+from penstock.gateway.dispatch.records import BreakerSettings, Change, FailureEvidence, Level, Probe, ProbeResult, Why
 from penstock.gateway.dispatch.retries import RetryBudget
 from penstock.gateway.dispatch.shapes import Origin, Shape
-from penstock.gateway.dispatch.stalls import Progress, Stalls, StallSettings
+from penstock.gateway.dispatch.stalls import Stalls, StallSettings, StreamProgress
 
 __all__ = [
     "BreakerSettings",
@@ -20,21 +20,21 @@ __all__ = [
     "Change",
     "CircuitSettings",
     "DispatchSettings",
-    "Evidence",
-    "Finding",
+    "FailureEvidence",
     "Level",
     "Loads",
     "Origin",
     "Poison",
     "PoisonSettings",
     "Probe",
+    "ProbeResult",
     "Prober",
     "ProberSettings",
-    "Progress",
     "RetryBudget",
     "Shape",
     "StallSettings",
     "Stalls",
+    "StreamProgress",
     "Why",
     "WorkerDispatcher",
 ]

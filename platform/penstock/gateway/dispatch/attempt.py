@@ -16,7 +16,7 @@ from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.ports import Loads
-from penstock.gateway.dispatch.verdict import Verdict
+from penstock.gateway.dispatch.verdict import FailedAttempt
 
 _OK = 200
 _MAX_ERROR_BYTES = 64 << 10
@@ -49,7 +49,7 @@ class Attempt:
         self._relay = relay
         self._worker = worker
         self._loads = loads
-        self._done: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
+        self._done: asyncio.Future[FailedAttempt | None] = asyncio.get_running_loop().create_future()
         self._exchange: Exchange | None = None
         self._aborted = False
         self._paused = False
@@ -71,7 +71,7 @@ class Attempt:
         self._call.attempts.used = NOTHING
         self._settle(verdict.unreachable())
 
-    async def begun(self) -> Verdict | None:
+    async def begun(self) -> FailedAttempt | None:
         """Wait until the answer has begun to reach the caller (None) or the attempt has failed.
 
         Raises the relay's error where the client left or the deadline passed.
@@ -159,7 +159,7 @@ class Attempt:
             self._relay.on_end(None)
             self._settle(None if self._relay.has_delivered else verdict.engine_error())
 
-    def _settle(self, result: Verdict | None) -> None:
+    def _settle(self, result: FailedAttempt | None) -> None:
         if not self._done.done():
             self._done.set_result(result)
 

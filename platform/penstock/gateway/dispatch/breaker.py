@@ -32,13 +32,13 @@ from penstock.gateway.dispatch.probes import ProbePlan
 from penstock.gateway.dispatch.records import (
     BreakerSettings,
     Change,
-    Evidence,
-    Finding,
+    FailureEvidence,
     Level,
     Probe,
-    Record,
+    ProbeResult,
     Tell,
     Why,
+    WorkerRecord,
 )
 from penstock.gateway.dispatch.shapes import Origin
 
@@ -59,7 +59,7 @@ class Breakers:
         self._settings = settings or BreakerSettings()
         self._chance = chance
         self._tell = on_change
-        self._workers: dict[WorkerId, Record] = {}
+        self._workers: dict[WorkerId, WorkerRecord] = {}
         self._open: set[WorkerId] = set()
         self._domains = FaultDomains(self._settings, on_change)
         self._plan = ProbePlan(self._settings.probes)
@@ -149,12 +149,12 @@ class Breakers:
             record.alive_at = now
             record.votes.good(who, now)
 
-    def failed(self, worker: WorkerId, evidence: Evidence, origin: Origin, now: float) -> bool:
+    def failed(self, worker: WorkerId, evidence: FailureEvidence, origin: Origin, now: float) -> bool:
         """This worker failed a request; False where that is known to be the caller's own."""
-        if evidence is Evidence.ANSWERED and self.charges.covers(origin, now):
+        if evidence is FailureEvidence.ANSWERED and self.charges.covers(origin, now):
             return False
         record = self._record(worker)
-        if evidence is Evidence.CLOSED:
+        if evidence is FailureEvidence.CLOSED:
             if not record.is_proven:
                 self._prove(worker, record, now, "no connection")
             record.is_hard = True
@@ -163,7 +163,7 @@ class Breakers:
         if not record.circuit.is_open and is_outlier(record.votes, self._peers(worker), now, self._settings.outliers):
             record.left = self._settings.gray_probes
             self._trip(worker, record, now, "more failures than its peers", least_s=self._settings.gray_open_s)
-        if evidence is Evidence.BROKEN and worker in self._domains.places.ready:
+        if evidence is FailureEvidence.BROKEN and worker in self._domains.places.ready:
             self._doubted.add(worker)
         self._want(Probe(worker=worker, why=Why(evidence), origin=origin))
         return True
@@ -220,26 +220,26 @@ class Breakers:
         record = self._workers.get(worker)
         return record is not None and record.alive_at > since
 
-    def judged(self, probe: Probe, finding: Finding, now: float) -> None:
+    def judged(self, probe: Probe, finding: ProbeResult, now: float) -> None:
         """The platform's own request was answered, or not: this is the verdict."""
         record = self._workers.get(probe.worker)
         if not self._plan.ended(probe, now) or record is None:
             return
         self._doubted.discard(probe.worker)
-        self._blame.settle(probe.worker, now, passed=finding is Finding.PASSED)
-        if finding in (Finding.FAILED, Finding.CLOSED):
+        self._blame.settle(probe.worker, now, passed=finding is ProbeResult.PASSED)
+        if finding in (ProbeResult.FAILED, ProbeResult.CLOSED):
             self._prove(probe.worker, record, now, f"probe {finding}")
-            record.is_hard = finding is Finding.CLOSED
+            record.is_hard = finding is ProbeResult.CLOSED
             return
         if probe.worker in self._stalled:
             self._acquitted.add(probe.worker)
-        if finding is Finding.PASSED and probe.why is Why.ANSWERED and probe.origin is not None:
+        if finding is ProbeResult.PASSED and probe.why is Why.ANSWERED and probe.origin is not None:
             self.charges.charge(probe.origin, now)
         self._vouch(probe.worker, record, now, half_open=probe.why is Why.HALF_OPEN)
 
     # -- circuits ----------------------------------------------------------------------------------
 
-    def _vouch(self, worker: WorkerId, record: Record, now: float, *, half_open: bool) -> None:
+    def _vouch(self, worker: WorkerId, record: WorkerRecord, now: float, *, half_open: bool) -> None:
         if not half_open:
             return
         record.left -= 1
@@ -249,13 +249,13 @@ class Breakers:
         record.votes = Votes(self._settings.outliers)
         self._close(worker, record, now, "probe passed", self.place_of(worker))
 
-    def _prove(self, worker: WorkerId, record: Record, now: float, reason: str) -> None:
+    def _prove(self, worker: WorkerId, record: WorkerRecord, now: float, reason: str) -> None:
         record.left = 1
         record.is_proven = True
         self._trip(worker, record, now, reason)
         self._doubt(self._domains.down(worker))
 
-    def _trip(self, worker: WorkerId, record: Record, now: float, reason: str, *, least_s: float = 0.0) -> None:
+    def _trip(self, worker: WorkerId, record: WorkerRecord, now: float, reason: str, *, least_s: float = 0.0) -> None:
         was_open = record.circuit.is_open
         self._blame.settle(worker, now, passed=False)
         record.circuit.trip(now, self._chance, least_s=least_s)
@@ -267,7 +267,7 @@ class Breakers:
             self._tell(Change(level=Level.WORKER, name=worker, is_open=True, reason=reason, version=version))
         self.woken.set()
 
-    def _close(self, worker: WorkerId, record: Record, now: float, reason: str, place: Place | None) -> None:
+    def _close(self, worker: WorkerId, record: WorkerRecord, now: float, reason: str, place: Place | None) -> None:
         record.is_proven = record.is_hard = False
         self._open.discard(worker)
         self._domains.up(worker)
@@ -300,10 +300,12 @@ class Breakers:
 
     # -- workers -------------------------------------------------------------------------------
 
-    def _record(self, worker: WorkerId) -> Record:
+    def _record(self, worker: WorkerId) -> WorkerRecord:
         record = self._workers.get(worker)
         if record is None:
-            record = self._workers[worker] = Record(Circuit(self._settings.circuit), Votes(self._settings.outliers))
+            record = self._workers[worker] = WorkerRecord(
+                Circuit(self._settings.circuit), Votes(self._settings.outliers)
+            )
         return record
 
     def _individually(self, workers: Sequence[WorkerId], among: int) -> set[WorkerId]:

@@ -35,10 +35,10 @@ from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.doors import SHORT_S, Doors
 from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
 from penstock.gateway.dispatch.ports import Loads
-from penstock.gateway.dispatch.records import Evidence
+from penstock.gateway.dispatch.records import FailureEvidence
 from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
 from penstock.gateway.dispatch.shapes import Origin, shape_of
-from penstock.gateway.dispatch.verdict import Verdict
+from penstock.gateway.dispatch.verdict import FailedAttempt
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -50,7 +50,7 @@ HASHED_HERE_BYTES = 128 << 10
 MOST_ERRORS = 2
 """Engines that may answer a request with an error, before it is the request's."""
 
-_BY_A_BODY = frozenset({Evidence.ANSWERED, Evidence.BROKEN})
+_BY_A_BODY = frozenset({FailureEvidence.ANSWERED, FailureEvidence.BROKEN})
 """What one body can bring about while its engine lives: the platform's own question tells which it was."""
 
 Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
@@ -142,7 +142,7 @@ class WorkerDispatcher:
     ) -> None:
         ticket, attempts = parcel.ticket, call.attempts
         self._in_time(ticket, None)
-        failure: Verdict | None = None
+        failure: FailedAttempt | None = None
         doors = Doors()
         while True:
             if relay.stopped is not None:  # it would cost an engine as much as to take it, and to end it
@@ -168,7 +168,7 @@ class WorkerDispatcher:
             tried |= {worker.id}
 
     async def _opened(
-        self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: Verdict | None
+        self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: FailedAttempt | None
     ) -> frozenset[WorkerId]:
         """Everybody was asked: wait a little and return whom not to ask yet, or raise what went wrong."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
@@ -186,14 +186,14 @@ class WorkerDispatcher:
         body = wire.body_of_rest(rest, call.version.id, call.principal.cache_salt)
         return await _packed(ticket, rest.api, body)
 
-    def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: Verdict | None) -> WorkerEntry | None:
+    def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: FailedAttempt | None) -> WorkerEntry | None:
         """Return a worker that was not tried; None where all were, and asking again may help."""
         try:
             return pick(tried)
         except Rejected:
             if failure is None:
                 raise
-            if not tried or failure.evidence is Evidence.ANSWERED:
+            if not tried or failure.evidence is FailureEvidence.ANSWERED:
                 raise failure.left_alone from None
             return None
 
@@ -220,7 +220,7 @@ class WorkerDispatcher:
             return refusal.retry_after_s
         return SOON_S
 
-    async def _try(self, call: Admitted, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
+    async def _try(self, call: Admitted, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> FailedAttempt | None:
         attempt = Attempt(relay, worker.id, self.loads, call)
         sent_at = self.clock.monotonic()
         call.attempts.trail.append(Tried(worker.id, sent_at - call.request.arrived_at))
@@ -255,15 +255,15 @@ class WorkerDispatcher:
         if self.breakers.charges:
             self.breakers.charges.clear(_origin_of(call))
 
-    def _note(self, call: Admitted, worker: WorkerId, failure: Verdict) -> None:
+    def _note(self, call: Admitted, worker: WorkerId, failure: FailedAttempt) -> None:
         """Take down what a failed attempt says of its worker, and what of the request."""
         if failure.reason == verdict.NO_ADAPTER:
             self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or verdict.WITHOUT_S)
-        if failure.evidence is Evidence.NONE:
+        if failure.evidence is FailureEvidence.NONE:
             return
-        if failure.evidence is Evidence.ANSWERED:
+        if failure.evidence is FailureEvidence.ANSWERED:
             call.attempts.errors += 1
-        elif failure.evidence is Evidence.BROKEN:
+        elif failure.evidence is FailureEvidence.BROKEN:
             self._lost(call, worker)
         origin, now = _origin_of(call), self.clock.monotonic()
         held = self.breakers.failed(worker, failure.evidence, origin, now)
@@ -285,7 +285,7 @@ class WorkerDispatcher:
         is_last = attempts.count >= self.settings.max_attempts
         return is_last or attempts.errors >= MOST_ERRORS or is_enough(attempts.losses, len(attempts.lost))
 
-    def _may_retry(self, call: Admitted, ticket: Ticket, failure: Verdict) -> None:
+    def _may_retry(self, call: Admitted, ticket: Ticket, failure: FailedAttempt) -> None:
         """Return where another attempt is allowed, or raise what went wrong."""
         if not failure.retry or self._is_enough(call):
             raise failure.error
@@ -293,13 +293,13 @@ class WorkerDispatcher:
         if not self.budget.allows(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
 
-    def _withdraw(self, call: Admitted, failure: Verdict) -> None:
+    def _withdraw(self, call: Admitted, failure: FailedAttempt) -> None:
         """Pay for another attempt, or raise what went wrong where somebody else was quicker."""
         if not self.budget.withdraw(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
         self.metrics.counter(names.RETRIES).labels(reason=failure.reason).inc()
 
-    def _in_time(self, ticket: Ticket, failure: Verdict | None) -> None:
+    def _in_time(self, ticket: Ticket, failure: FailedAttempt | None) -> None:
         """Drop work that is past its deadline before it costs GPU time (A7)."""
         if self.clock.now() >= ticket.deadline_at:
             error: PenstockError = DeadlineInQueue() if failure is None else failure.error
@@ -315,7 +315,7 @@ async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
     return _Parcel(ticket=ticket, path=path, binding=binding, body=body)
 
 
-def _ended(call: Admitted, failure: Verdict | None) -> Tried:
+def _ended(call: Admitted, failure: FailedAttempt | None) -> Tried:
     """Return the present attempt with the reason of its failure, if any, and the report of its gate."""
     tried, report = call.attempts.trail[-1], call.attempts.report
     why = failure.reason if failure is not None else ""

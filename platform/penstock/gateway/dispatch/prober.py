@@ -20,14 +20,14 @@ from penstock.gateway.answers import collecting
 from penstock.gateway.answers.collecting import Collected, Unreachable
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.places import Place
-from penstock.gateway.dispatch.records import Finding, Probe, Why
+from penstock.gateway.dispatch.records import Probe, ProbeResult, Why
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 _STATE_PATH = "/penstock/load"
 _SHORTEST_WAIT_S = 0.02
 _FULL = 503
-_ALIVE = frozenset({Finding.PASSED, Finding.BUSY})
+_ALIVE = frozenset({ProbeResult.PASSED, ProbeResult.BUSY})
 _FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
 """Tickets of ours that are not taken, and errors of the engine's own."""
 
@@ -64,7 +64,7 @@ class Prober:
 
     def __post_init__(self) -> None:
         """Show all that can be found at 0."""
-        begin_at_zero(self.metrics.counter(names.PROBES), Why, Finding)
+        begin_at_zero(self.metrics.counter(names.PROBES), Why, ProbeResult)
 
     async def run(self) -> None:
         """Ask whoever is due, until cancelled."""
@@ -90,9 +90,9 @@ class Prober:
         began = self.clock.monotonic()
         place = self.breakers.place_of(probe.worker)
         url = self.breakers.url_of(probe.worker)
-        finding = await self._find(probe, place, url) if place and url else Finding.CLOSED
+        finding = await self._find(probe, place, url) if place and url else ProbeResult.CLOSED
         if finding in _ALIVE and (await self._state(url)).draining:
-            finding = Finding.CLOSED
+            finding = ProbeResult.CLOSED
         now, origin = self.clock.monotonic(), probe.origin
         self.metrics.counter(names.PROBES).labels(reason=probe.why, outcome=finding).inc()
         logs.logger().info(
@@ -108,7 +108,7 @@ class Prober:
         self.breakers.judged(probe, finding, now)
         woken.set()
 
-    async def _find(self, probe: Probe, place: Place, url: str) -> Finding:
+    async def _find(self, probe: Probe, place: Place, url: str) -> ProbeResult:
         path, body = platform.question(place.task)
         sent, began = msgspec.json.encode({"model": place.version, **body}), self.clock.monotonic()
         headers = self._headers(probe.worker, binding_of(path, sent))
@@ -118,23 +118,23 @@ class Prober:
         watching = asyncio.ensure_future(self._until_still(url))
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
-            return _judged(asking.result()) if asking.done() else Finding.FAILED
+            return _judged(asking.result()) if asking.done() else ProbeResult.FAILED
         except Unreachable:
-            return Finding.CLOSED
+            return ProbeResult.CLOSED
         except TimeoutError:
             return await self._late(probe.worker, url, began)
         except OSError:
-            return Finding.FAILED
+            return ProbeResult.FAILED
         finally:
             asking.cancel()
             watching.cancel()
             await asyncio.gather(asking, watching, return_exceptions=True)
 
-    async def _late(self, worker: WorkerId, url: str, began: float) -> Finding:
+    async def _late(self, worker: WorkerId, url: str, began: float) -> ProbeResult:
         """Judge a probe that was not answered in time."""
         still_s = (await self._state(url)).still_s
         is_moving = still_s is not None and still_s < self.settings.timeout_s
-        return Finding.BUSY if is_moving or self.breakers.has_answered_since(worker, began) else Finding.FAILED
+        return ProbeResult.BUSY if is_moving or self.breakers.has_answered_since(worker, began) else ProbeResult.FAILED
 
     async def _until_still(self, url: str) -> None:
         """Return when the gate says that its engine has done nothing for as long as a probe may take."""
@@ -161,8 +161,8 @@ class Prober:
         return (("content-type", "application/json"), (HEADER, sealed))
 
 
-def _judged(reply: Collected) -> Finding:
+def _judged(reply: Collected) -> ProbeResult:
     """Judge an answer: what the engine refuses it has read, and a queue that is full is no fault."""
     if reply.status == _FULL:
-        return Finding.BUSY
-    return Finding.FAILED if reply.status in _FAILURES else Finding.PASSED
+        return ProbeResult.BUSY
+    return ProbeResult.FAILED if reply.status in _FAILURES else ProbeResult.PASSED

@@ -12,7 +12,7 @@ from penstock.gateway.dispatch.outliers import OutlierSettings, Votes
 from penstock.gateway.dispatch.shapes import Origin
 
 
-class Evidence(StrEnum):
+class FailureEvidence(StrEnum):
     """What a failed attempt says of the worker."""
 
     NONE = "none"
@@ -38,7 +38,7 @@ class Why(StrEnum):
     HALF_OPEN = "half_open"
 
 
-class Finding(StrEnum):
+class ProbeResult(StrEnum):
     """What a probe found: a metric label."""
 
     PASSED = "passed"
@@ -113,7 +113,7 @@ Tell = Callable[[Change], None]
 
 
 @dataclass(slots=True)
-class Record:
+class WorkerRecord:
     """One worker's. ``is_proven``: it is open on the platform's own evidence, ``is_hard``: it can't be reached."""
 
     circuit: Circuit

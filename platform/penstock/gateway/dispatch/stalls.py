@@ -16,7 +16,7 @@ from typing import NamedTuple
 from penstock.domain.ids import WorkerId
 
 
-class Progress(NamedTuple):
+class StreamProgress(NamedTuple):
     """How far a stream is: its worker, a number of its own, the tokens that it has delivered."""
 
     worker: WorkerId
@@ -50,7 +50,7 @@ class Stalls:
         self._settings = settings or StallSettings()
         self._pulses: dict[WorkerId, _Pulse] = {}
 
-    def look(self, streams: Iterable[Progress], now: float) -> frozenset[WorkerId]:
+    def look(self, streams: Iterable[StreamProgress], now: float) -> frozenset[WorkerId]:
         """Take in how far every running stream is, and return who is suspicious at monotonic second ``now``."""
         found: dict[WorkerId, dict[int, int]] = {}
         for one in streams:

@@ -30,7 +30,7 @@ from penstock.domain.errors import (
 from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
 from penstock.domain.serving.waited import ADAPTER_LOADING, TENANT_QUEUE
 from penstock.gateway.dispatch.engine_words import sentence
-from penstock.gateway.dispatch.records import Evidence
+from penstock.gateway.dispatch.records import FailureEvidence
 
 NO_ADAPTER = "adapter"
 REFUSED = "the adapter was refused where it was to be loaded, and is tried there again after a while"
@@ -43,19 +43,19 @@ ASLEEP_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class FailedAttempt:
     """A failed attempt, and what it says of the worker."""
 
     error: PenstockError
     reason: str
     """Metric label: why another worker was, or was not, tried."""
     retry: bool = False
-    evidence: Evidence = Evidence.NONE
+    evidence: FailureEvidence = FailureEvidence.NONE
 
     @property
     def left_alone(self) -> PenstockError:
         """What is said where another worker would have been tried, and there is none."""
-        return LastWorkerLost() if self.evidence is Evidence.BROKEN else self.error
+        return LastWorkerLost() if self.evidence is FailureEvidence.BROKEN else self.error
 
 
 class _Detail(msgspec.Struct):
@@ -67,46 +67,46 @@ class _ErrorBody(msgspec.Struct):
     error: _Detail | str = ""
 
 
-def unreachable() -> Verdict:
+def unreachable() -> FailedAttempt:
     """No connection could be had: it never started."""
     error = NoCapacity("the worker can't be reached")
-    return Verdict(error=error, reason="connect", retry=True, evidence=Evidence.CLOSED)
+    return FailedAttempt(error=error, reason="connect", retry=True, evidence=FailureEvidence.CLOSED)
 
 
-def lost() -> Verdict:
+def lost() -> FailedAttempt:
     """The connection broke before the answer was complete."""
-    return Verdict(error=WorkerLost(), reason="reset", retry=True, evidence=Evidence.BROKEN)
+    return FailedAttempt(error=WorkerLost(), reason="reset", retry=True, evidence=FailureEvidence.BROKEN)
 
 
-def silent() -> Verdict:
+def silent() -> FailedAttempt:
     """Nothing came until the deadline: a frozen worker looks like this, and so does a full one."""
-    return Verdict(error=DeadlineExceeded(), reason="silent", evidence=Evidence.SILENT)
+    return FailedAttempt(error=DeadlineExceeded(), reason="silent", evidence=FailureEvidence.SILENT)
 
 
-def engine_error() -> Verdict:
+def engine_error() -> FailedAttempt:
     """The engine answered, in band or by status, that it failed on this request."""
-    return Verdict(error=EngineError(), reason="engine_error", retry=True, evidence=Evidence.ANSWERED)
+    return FailedAttempt(error=EngineError(), reason="engine_error", retry=True, evidence=FailureEvidence.ANSWERED)
 
 
-def handler_error() -> Verdict:
+def handler_error() -> FailedAttempt:
     """The engine answered that the model's own handler failed on this request."""
     return replace(engine_error(), reason="handler_error")
 
 
-def no_stream() -> Verdict:
+def no_stream() -> FailedAttempt:
     """The engine gave a whole answer to a request that asks for a stream: it does not stream this."""
     error = EngineRefused("the model does not stream its answer to this request", param="stream")
-    return Verdict(error=error, reason="refused")
+    return FailedAttempt(error=error, reason="refused")
 
 
-def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
+def of_answer(status: int, refused: bytes, body: bytes) -> FailedAttempt:
     """Judge an answer that is not 200."""
     if refused:
         return _of_gate(refused, body)
     if status == _TIMED_OUT:  # a torch engine's own word: the batch was being computed
-        return Verdict(error=DeadlineExceeded(reason=_wait(body).why), reason="computing")
+        return FailedAttempt(error=DeadlineExceeded(reason=_wait(body).why), reason="computing")
     if status == _UNAVAILABLE:
-        return Verdict(error=Overloaded(), reason="engine_full", retry=True)
+        return FailedAttempt(error=Overloaded(), reason="engine_full", retry=True)
     if status in _CLIENT_ERRORS:
         return _of_client_error(status, body)
     if is_dead(body):
@@ -114,15 +114,15 @@ def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
     return handler_error() if _wait(body).reason == HANDLER_FAILED else engine_error()
 
 
-def _of_client_error(status: int, body: bytes) -> Verdict:
+def _of_client_error(status: int, body: bytes) -> FailedAttempt:
     if status in (_NOT_FOUND, _METHOD_NOT_ALLOWED):
-        return Verdict(error=UnsupportedByModel(), reason="refused")
+        return FailedAttempt(error=UnsupportedByModel(), reason="refused")
     if status == _UNAUTHORIZED:
         return _unknown_here()
-    return Verdict(error=_refused(body), reason="refused")
+    return FailedAttempt(error=_refused(body), reason="refused")
 
 
-def of_event(data: bytes) -> Verdict:
+def of_event(data: bytes) -> FailedAttempt:
     """Judge an error that came as the first event of a stream: the engine's own status stands in its code."""
     line = data.partition(b"data: ")[2].partition(b"\n")[0]
     try:
@@ -161,7 +161,7 @@ class _WaitBody(msgspec.Struct):
     error: _Wait
 
 
-def _of_gate(refused: bytes, body: bytes) -> Verdict:
+def _of_gate(refused: bytes, body: bytes) -> FailedAttempt:
     """Judge the gate's word: the request never started (docs/reference/wire.md)."""
     wait = _wait(body)
     wait_s = wait.retry_after_s
@@ -171,41 +171,43 @@ def _of_gate(refused: bytes, body: bytes) -> Verdict:
         if wait_s:
             says = f"{wait.says}, and the deadline is before that" if wait.why == ADAPTER_LOADING else None
             error = DeadlineUnreachable(says, retry_after_s=wait_s, reason=wait.why)
-            return Verdict(error=error, reason="late", retry=True)
-        return Verdict(error=DeadlineInQueue(reason=wait.why), reason="late")
+            return FailedAttempt(error=error, reason="late", retry=True)
+        return FailedAttempt(error=DeadlineInQueue(reason=wait.why), reason="late")
     if refused in (b"ticket", b"too_large", b"adapter"):
         return _without_wait(refused, body)
     reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
-    return Verdict(error=kind(wait.says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True)
+    return FailedAttempt(
+        error=kind(wait.says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True
+    )
 
 
-def _without_wait(refused: bytes, body: bytes) -> Verdict:
+def _without_wait(refused: bytes, body: bytes) -> FailedAttempt:
     """Judge a refusal that no wait at this worker would change."""
     if refused == b"ticket":
         return _unknown_here()
     if refused == b"too_large":
-        return Verdict(error=ExceedsEngine(_refused(body).message), reason="refused")
+        return FailedAttempt(error=ExceedsEngine(_refused(body).message), reason="refused")
     error = NoCapacity(REFUSED, retry_after_s=_wait(body).retry_after_s or WITHOUT_S)
-    return Verdict(error=error, reason=NO_ADAPTER, retry=True)
+    return FailedAttempt(error=error, reason=NO_ADAPTER, retry=True)
 
 
-def _draining() -> Verdict:
+def _draining() -> FailedAttempt:
     error = Draining("the worker is shutting down")
-    return Verdict(error=error, reason="draining", retry=True, evidence=Evidence.CLOSED)
+    return FailedAttempt(error=error, reason="draining", retry=True, evidence=FailureEvidence.CLOSED)
 
 
-def _sleeping() -> Verdict:
-    return Verdict(error=Asleep(retry_after_s=ASLEEP_S), reason="sleeping", retry=True)
+def _sleeping() -> FailedAttempt:
+    return FailedAttempt(error=Asleep(retry_after_s=ASLEEP_S), reason="sleeping", retry=True)
 
 
 _CLOSED = {b"draining": _draining, b"sleeping": _sleeping}
 """Why a gate takes no new work at all."""
 
 
-def _unknown_here() -> Verdict:
+def _unknown_here() -> FailedAttempt:
     """Judge a ticket that was not taken: the platform's own will show whether any is."""
     error = EngineError("the worker does not know this gateway")
-    return Verdict(error=error, reason="ticket", evidence=Evidence.ANSWERED)
+    return FailedAttempt(error=error, reason="ticket", evidence=FailureEvidence.ANSWERED)
 
 
 def _wait(body: bytes) -> _Wait:

@@ -29,18 +29,18 @@ from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import (
-    MOST_CELLS,
+    MOST_STRATA,
     ArmCounts,
     ArmSecond,
-    Cell,
     Exposed,
     Priced,
+    Stratum,
     Times,
     Worse,
     bucket,
-    cell,
     dearness,
     price_bucket,
+    stratum,
 )
 from penstock.domain.serving.agreement import Agreement, Counts, Pair
 from penstock.domain.serving.request import InferenceRequest
@@ -77,13 +77,13 @@ class Shared(NamedTuple):
 
 @dataclass(slots=True)
 class _Counts:
-    ttft: Counter[tuple[Cell, int]] = field(default_factory=Counter)
-    itl: Counter[tuple[Cell, int]] = field(default_factory=Counter)
-    price: Counter[tuple[Cell, int]] = field(default_factory=Counter)
+    ttft: Counter[tuple[Stratum, int]] = field(default_factory=Counter)
+    itl: Counter[tuple[Stratum, int]] = field(default_factory=Counter)
+    price: Counter[tuple[Stratum, int]] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     differ: Counter[int] = field(default_factory=Counter)
     paired: Counter[int] = field(default_factory=Counter)
-    prices: dict[TenantId, Counter[tuple[Cell, int] | int]] = field(default_factory=dict)
+    prices: dict[TenantId, Counter[tuple[Stratum, int] | int]] = field(default_factory=dict)
     """By tenant: both of the above."""
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
@@ -95,17 +95,17 @@ class _Counts:
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
-    def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> bool:
+    def time(self, of: Counter[tuple[Stratum, int]], where: Stratum, place: int) -> bool:
         """Count a time, or a price; False where there is no room."""
         key = (where, place)
-        if key not in of and len(of) >= MOST_CELLS * 4:
+        if key not in of and len(of) >= MOST_STRATA * 4:
             self.left_out += 1
             return False
         of[key] += 1
         return True
 
-    def pay(self, tenant: TenantId, what: tuple[Cell, int] | int) -> None:
-        """Note whose a price was: one of a cell and bucket, or a step of a copy's."""
+    def pay(self, tenant: TenantId, what: tuple[Stratum, int] | int) -> None:
+        """Note whose a price was: one of a stratum and bucket, or a step of a copy's."""
         self.prices.setdefault(tenant, Counter())[what] += 1
 
 
@@ -245,7 +245,7 @@ class Arms:
 def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry, running: int) -> None:
     """Count a whole answer's times, price and worth."""
     usage, seconds = answer.usage, call.timings.seconds
-    where = cell(usage.prompt_tokens - usage.cached_tokens, running)
+    where = stratum(usage.prompt_tokens - usage.cached_tokens, running)
     first_s = seconds.get(Stage.PREFILL) or seconds.get(Stage.COMPUTE)
     if first_s:
         counts.time(counts.ttft, where, bucket(first_s))
@@ -265,7 +265,7 @@ def _priced(counts: _Counts, call: Call, usage: Usage, version: VersionEntry) ->
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
-        where, place = Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units)
+        where, place = Stratum(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units)
         is_free = not call.request.api.generates or leaves_end(call.request.body)
         if is_free and counts.time(counts.price, where, place):
             counts.pay(call.principal.tenant, (where, place))
@@ -329,7 +329,7 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
     )
 
 
-def _priced_by(prices: Mapping[TenantId, Counter[tuple[Cell, int] | int]]) -> tuple[Priced, ...]:
+def _priced_by(prices: Mapping[TenantId, Counter[tuple[Stratum, int] | int]]) -> tuple[Priced, ...]:
     most = sorted(prices, key=lambda tenant: prices[tenant].total(), reverse=True)[:MOST_EXPOSED]
     found = []
     for tenant in most:
@@ -339,8 +339,8 @@ def _priced_by(prices: Mapping[TenantId, Counter[tuple[Cell, int] | int]]) -> tu
     return tuple(found)
 
 
-def _times(counts: Counter[tuple[Cell, int]]) -> tuple[Times, ...]:
-    cells: dict[Cell, list[tuple[int, int]]] = {}
+def _times(counts: Counter[tuple[Stratum, int]]) -> tuple[Times, ...]:
+    strata: dict[Stratum, list[tuple[int, int]]] = {}
     for (where, place), many in sorted(counts.items()):
-        cells.setdefault(where, []).append((place, many))
-    return tuple(Times(where, tuple(places)) for where, places in cells.items())
+        strata.setdefault(where, []).append((place, many))
+    return tuple(Times(where, tuple(places)) for where, places in strata.items())

@@ -1,7 +1,7 @@
 """Requests for versions that sleep: held within bounds until a worker has woken, and told of to whoever wakes it."""
 
-from penstock.gateway.holding.demand import Demand, Teller
+from penstock.gateway.holding.demand import Teller, WakeDemand
 from penstock.gateway.holding.hold_settings import HoldSettings
 from penstock.gateway.holding.holding import Fleet, Holding
 
-__all__ = ["Demand", "Fleet", "HoldSettings", "Holding", "Teller"]
+__all__ = ["Fleet", "HoldSettings", "Holding", "Teller", "WakeDemand"]

@@ -34,7 +34,7 @@ class Teller(Protocol):
 
 
 @dataclass(slots=True)
-class Demand:
+class WakeDemand:
     """What this gateway wants awake. ``held`` tells what is held now."""
 
     held: Callable[[], Mapping[VersionId, Want]] = dict

@@ -29,9 +29,9 @@ from penstock.domain.tenancy.standing import standing_of
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.holding import wakes
-from penstock.gateway.holding.demand import Demand, Want
+from penstock.gateway.holding.demand import WakeDemand, Want
 from penstock.gateway.holding.hold_settings import HoldSettings
-from penstock.gateway.holding.places import Entry, Places
+from penstock.gateway.holding.places import HeldRequest, Places
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -60,7 +60,7 @@ class Held:
 
     queue: "_Queue"
     call: Admitted
-    entry: Entry
+    entry: HeldRequest
     _free: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     async def until_awake(self, relay: Relay) -> None:
@@ -136,7 +136,7 @@ class _Queue:
         lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
         standing = standing_of(plan, over_quota=lease.over_quota is not None)
-        entry = Entry(who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=standing, tokens=tokens)
+        entry = HeldRequest(who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=standing, tokens=tokens)
         gave_way = self.places.enter(entry)
         if gave_way is None:
             self.holding.count(self.version, "full")
@@ -182,9 +182,11 @@ class _Queue:
 class Holding:
     """The pipeline's ``Holding``."""
 
-    def __init__(self, *, fleet: Fleet, demand: Demand, clock: Clock, settings: HoldSettings, metrics: Metrics) -> None:
+    def __init__(
+        self, *, fleet: Fleet, demand: WakeDemand, clock: Clock, settings: HoldSettings, metrics: Metrics
+    ) -> None:
         self.fleet, self.clock, self.settings = fleet, clock, settings
-        self.all: dict[Entry, Held] = {}
+        self.all: dict[HeldRequest, Held] = {}
         self._demand = demand
         demand.held, demand.away = self.wanted, self._away
         self._queues: dict[VersionId, _Queue] = {}

@@ -18,7 +18,7 @@ from penstock.gateway.holding.hold_settings import HoldSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class HeldRequest:
     """One request that waits; ``who`` tells it from others."""
 
     who: Hashable
@@ -41,7 +41,7 @@ class Places:
     """Those of one version."""
 
     settings: HoldSettings
-    _tags: dict[Entry, float] = field(default_factory=dict)
+    _tags: dict[HeldRequest, float] = field(default_factory=dict)
     """In the order in which they came."""
     _holds: dict[TenantId, _Holds] = field(default_factory=dict)
     _tokens: int = 0
@@ -56,13 +56,13 @@ class Places:
         """How many tokens they all are."""
         return self._tokens
 
-    def all(self) -> list[Entry]:
+    def all(self) -> list[HeldRequest]:
         """Return those that wait, in the order in which they came."""
         return list(self._tags)
 
-    def enter(self, entry: Entry) -> tuple[Entry, ...] | None:
+    def enter(self, entry: HeldRequest) -> tuple[HeldRequest, ...] | None:
         """Take a place; return those that gave way for it, None where nobody does."""
-        out: list[Entry] = []
+        out: list[HeldRequest] = []
         fits = self._fits_tenant(entry)
         while fits and not self._fits(entry):
             victim = self._victim(entry)
@@ -78,7 +78,7 @@ class Places:
         self._put(entry)
         return tuple(out)
 
-    def remove(self, entry: Entry) -> bool:
+    def remove(self, entry: HeldRequest) -> bool:
         """Free its place; False where it has none."""
         if self._tags.pop(entry, None) is None:
             return False
@@ -91,7 +91,7 @@ class Places:
             self._times.clear()
         return True
 
-    def next(self) -> Entry | None:
+    def next(self) -> HeldRequest | None:
         """Return who goes on first, without a place any more; None where nobody waits."""
         if not self._tags:
             return None
@@ -100,7 +100,7 @@ class Places:
         self.remove(first)
         return first
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: HeldRequest) -> None:
         holds = self._holds.setdefault(entry.tenant, _Holds())
         holds.requests += 1
         holds.tokens += entry.tokens
@@ -108,15 +108,15 @@ class Places:
         self._tags[entry] = self._times.resume(entry.tenant) + entry.tokens / entry.weight
         self._times.charge(entry.tenant, entry.tokens / entry.weight)
 
-    def _fits(self, entry: Entry) -> bool:
+    def _fits(self, entry: HeldRequest) -> bool:
         return len(self) < self.settings.requests and self._tokens + entry.tokens <= self.settings.tokens
 
-    def _fits_tenant(self, entry: Entry) -> bool:
+    def _fits_tenant(self, entry: HeldRequest) -> bool:
         ours, holds = self.settings, self._holds.get(entry.tenant) or _Holds()
         most_requests, most_tokens = ours.requests * ours.tenant_ratio, ours.tokens * ours.tenant_ratio
         return holds.requests + 1 <= max(1.0, most_requests) and holds.tokens + entry.tokens <= most_tokens
 
-    def _victim(self, entry: Entry) -> Entry | None:
+    def _victim(self, entry: HeldRequest) -> HeldRequest | None:
         """Return whose place it may have: of the lowest standing, and in that of who has most."""
         below = [one for one in self._tags if one.standing <= entry.standing and one.tenant != entry.tenant]
         if not below:
@@ -125,7 +125,7 @@ class Places:
         is_fair = victim.standing < entry.standing or self._part(victim) > self._part(entry, more=1)
         return victim if is_fair else None
 
-    def _part(self, entry: Entry, *, more: int = 0) -> float:
+    def _part(self, entry: HeldRequest, *, more: int = 0) -> float:
         """Return how many places its tenant has for its weight, with so many more."""
         holds = self._holds.get(entry.tenant) or _Holds()
         return (holds.requests + more) / entry.weight

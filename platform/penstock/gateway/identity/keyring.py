@@ -1,8 +1,7 @@
 """API key → principal, from memory: identifying a caller must cost microseconds and never wait for a store.
 
 The snapshot is pushed and replaced whole; a revoked key is gone as soon as the next one is in. Expiry is checked at
-each request, because no push announces it. The lookup by key id may take different times for known and unknown ids:
-ids are no secrets. What is compared in constant time is the hash of the secret.
+each request, because no push announces it. What makes a credential good is in `domain/tenancy/credentials.py`.
 
 A digest-keyed cache of accepted credentials would be faster still and would keep revoked keys alive: not worth 2 µs.
 """
@@ -11,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from penstock.domain.errors import Forbidden, Unauthenticated
+from penstock.domain.errors import Forbidden
 from penstock.domain.ids import KeyId, OrgId
-from penstock.domain.tenancy.keys import cache_salt, is_hash_of, key_id_of
-from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Principal, Role, ScopeKind, Tenant, scope
+from penstock.domain.tenancy import credentials
+from penstock.domain.tenancy.keys import cache_salt
+from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Principal, ScopeKind, Tenant, scope
 
 
 class KeySource(Protocol):
@@ -63,25 +63,19 @@ class Keyring:
         }
 
     def authenticate(self, credential: str) -> Principal:
-        """Return who this is, or raise ``Unauthenticated``; the message never says what was wrong with a key.
+        """Return the principal of a credential, or raise ``Unauthenticated``.
 
         A key that works and may not ask models is ``Forbidden``.
         """
         return self.asking(self.recognise(credential))
 
     def recognise(self, credential: str) -> Principal:
-        key_id = key_id_of(credential)
-        if key_id is None:
-            raise Unauthenticated(None if credential else "an API key is required")
-        entry = self._entries.get(key_id)
-        if entry is None or not is_hash_of(entry.key.secret_hash, credential, self._peppers):
-            raise Unauthenticated
-        if not entry.key.valid_at(self._now()):
-            raise Unauthenticated
-        return entry.principal
+        entry = self._entries.get(credentials.named(credential))
+        key = credentials.verify(entry.key if entry else None, credential, self._peppers, self._now())
+        return self._entries[key.id].principal
 
     def asking(self, who: Principal) -> Principal:
-        if who.role is Role.AUDITOR:
+        if who.role not in credentials.ASKS:
             raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
         return who
 

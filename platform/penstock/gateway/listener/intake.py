@@ -26,12 +26,12 @@ class Intake:
         """What all hold now."""
         return self._bytes.used
 
-    def begin(self, tenant: TenantId) -> "Held":
+    def begin(self, tenant: TenantId) -> "HeldBytes":
         """Return the account of one body."""
-        return Held(self._bytes, self._arriving, tenant)
+        return HeldBytes(self._bytes, self._arriving, tenant)
 
 
-class Held:
+class HeldBytes:
     """What one body holds; ``release`` may be called often."""
 
     __slots__ = ("_arriving", "_bytes", "_held", "_is_arriving", "_tenant")

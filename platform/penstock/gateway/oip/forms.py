@@ -15,7 +15,7 @@ from penstock.domain.errors import EngineError, InvalidField
 from penstock.domain.models.model import Task
 from penstock.domain.models.tensors import ANY, Datatype, Tensor, TensorSpec, checked, joined
 from penstock.domain.serving.request import Api, PackedTensors
-from penstock.gateway.answers.account import Counts
+from penstock.gateway.answers.account import RawUsage
 from penstock.gateway.answers.content import Choices
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Parameter, check_batch, check_outputs, spec
 from penstock.gateway.oip.scalars import number_of, object_of, of_model, options, texts_of
@@ -60,13 +60,13 @@ class _Own(msgspec.Struct, gc=False):
 class Completion(Choices, gc=False):
     """A completion or one of its events, with the gateway's additions."""
 
-    usage: Counts | None = None
+    usage: RawUsage | None = None
     penstock: _Own | None = None
 
 
 class _Embeddings(msgspec.Struct, gc=False):
     data: list[_Vector]
-    usage: Counts | None = None
+    usage: RawUsage | None = None
     penstock: _Own | None = None
 
 
@@ -134,7 +134,7 @@ def piece(text: str, reason: str = "") -> tuple[Tensor, ...]:
     return (*outputs, _bytes(REASON, (1,), [reason.encode()])) if reason else outputs
 
 
-def told(usage: Counts | None, own: _Own | None) -> Mapping[str, Parameter]:
+def told(usage: RawUsage | None, own: _Own | None) -> Mapping[str, Parameter]:
     """Return an answer's parameters beside its tensors."""
     said: dict[str, Parameter] = {}
     if usage is not None:

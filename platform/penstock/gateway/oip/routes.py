@@ -24,11 +24,11 @@ VERSION = f"{MODEL}/versions/{{version}}"
 Caller = Callable[[Request], Principal]
 
 
-class _Asked(msgspec.Struct):
+class _InferCall(msgspec.Struct):
     ready: bool = False
 
 
-_INDEX = msgspec.json.Decoder(_Asked)
+_INDEX = msgspec.json.Decoder(_InferCall)
 
 
 def add_oip(api: FastAPI, caller: Caller, facts: Facts) -> None:

@@ -16,7 +16,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
-from penstock.gateway.listener.intake import Held
+from penstock.gateway.listener.intake import HeldBytes
 from penstock.gateway.openai import head
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.parse import Parsed
@@ -24,7 +24,7 @@ from penstock.gateway.openai.services import Serve, Services
 from penstock.gateway.records import Early
 
 
-class Exchange(ABC):
+class RequestExchange(ABC):
     """One request."""
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Exchange(ABC):
         self._request_id = RequestId(head.request_id(self._headers, edge.ids()))
         self._progress: Progress | None = None
         self._bounds = UNBOUNDED
-        self._held: Held | None = None
+        self._held: HeldBytes | None = None
         self._tensors: PackedTensors | None = None
         self._who: Principal | None = None
         self._session = ""

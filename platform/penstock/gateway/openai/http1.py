@@ -9,10 +9,10 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.direct import DirectReply
 from penstock.gateway.listener.errors import Headers, in_band, response_of
-from penstock.gateway.listener.intake import Held
+from penstock.gateway.listener.intake import HeldBytes
 from penstock.gateway.listener.plain import PlainReply, read_body
 from penstock.gateway.listener.types import Receive, Scope
-from penstock.gateway.openai.exchange import Exchange
+from penstock.gateway.openai.exchange import RequestExchange
 from penstock.gateway.openai.parse import Parsed, parse
 from penstock.gateway.openai.reading import INLINE_BYTES, is_small, model_of
 from penstock.gateway.openai.services import Services
@@ -22,7 +22,7 @@ _LONG = len(str(INLINE_BYTES))
 HttpReply = DirectReply | PlainReply
 
 
-class HttpExchange(Exchange):
+class HttpExchange(RequestExchange):
     """One request over HTTP/1.1."""
 
     __slots__ = ("_receive", "_way_back")
@@ -98,7 +98,7 @@ class HttpExchange(Exchange):
         held.is_here()
         return body
 
-    async def _arriving_body(self, limit: int, held: Held) -> bytes:
+    async def _arriving_body(self, limit: int, held: HeldBytes) -> bytes:
         receive = self._way_back.guarded(self._receive) if isinstance(self._way_back, DirectReply) else self._receive
         return await read_body(receive, limit, held.grow)
 

@@ -31,7 +31,7 @@ _ENCODER = msgspec.json.Encoder()
 _SORTED = msgspec.json.Encoder(order="deterministic")
 
 
-class _Asked(msgspec.Struct):
+class _ReadJob(msgspec.Struct):
     """What stands before the raw body."""
 
     api: Api
@@ -61,7 +61,7 @@ class _Named(msgspec.Struct):
     model: str = ""
 
 
-_ASKED = msgspec.json.Decoder(_Asked)
+_ASKED = msgspec.json.Decoder(_ReadJob)
 _NAMED = msgspec.json.Decoder(_Named)
 _READ = msgspec.json.Decoder(_Read)
 
@@ -99,7 +99,7 @@ class BodyReader:
         """Return the request and, where it is large, its digest; or raise ``MalformedBody`` or ``InvalidField``."""
         if self._elsewhere is None or is_small(raw):
             return parse(api, raw, bounds), ""
-        asked = _ENCODER.encode(_Asked(api, bounds.context_tokens))
+        asked = _ENCODER.encode(_ReadJob(api, bounds.context_tokens))
         answer = await self._elsewhere.ask(who, (self._task, asked, b"\n", raw))
         return _opened(result(answer))
 

@@ -45,8 +45,8 @@ class _Refusal(msgspec.Struct):
     retry_after_s: float | None = None
 
 
-class _Asked(msgspec.Struct):
-    """Input of preparing; the version without its workers."""
+class _PrepareJob(msgspec.Struct):
+    """What preparing needs; the version without its workers."""
 
     request: InferenceRequest
     version: VersionEntry
@@ -61,7 +61,7 @@ def unsealed(value: object) -> msgspec.Raw:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=unsealed)
-_ASKED = msgspec.json.Decoder(_Asked)
+_ASKED = msgspec.json.Decoder(_PrepareJob)
 _PREPARED = msgspec.json.Decoder(Prepared)
 _REFUSAL = msgspec.json.Decoder(_Refusal)
 
@@ -95,7 +95,7 @@ class OffloadedPreprocessor:
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         if not request.is_large or _is_counted_by_item(version):
             return await self._here.prepare(request, version, principal)
-        asked = _Asked(request, replace(version, workers=()), principal)
+        asked = _PrepareJob(request, replace(version, workers=()), principal)
         answer = await self._elsewhere.ask(principal.tenant, (self._task, _ENCODER.encode(asked)))
         return _PREPARED.decode(result(answer))
 

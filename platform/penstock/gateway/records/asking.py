@@ -17,7 +17,7 @@ _ID = re.compile(r"(?:(?:chatcmpl-|cmpl-|embd-|resp_|msg_)(?=.))?([A-Za-z0-9_.-]
 AGAIN_S = 1.0
 
 
-class Kept(Protocol):
+class KeptRecords(Protocol):
     """Where records are."""
 
     async def find(self, request_id: str) -> RequestRecord | None:
@@ -25,10 +25,10 @@ class Kept(Protocol):
         ...
 
 
-class Asking:
+class RecordLookup:
     """Answers callers."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: KeptRecords) -> None:
         self._kept = kept
         self._under_way: set[KeyId] = set()
 

@@ -22,7 +22,7 @@ DEFAULT_DRAIN_TOKENS_PER_S = 500.0
 _NOTHING = Load()
 
 
-class Seen(NamedTuple):
+class SeenLoad(NamedTuple):
     """A worker's newest load, none at all where the report is older than ``BELIEVED_S``: a table is made when something
     in it changes. And the tokens of work that it probably has before it.
     """
@@ -62,7 +62,7 @@ class LoadBoard:
             entry = self._entries[worker] = _Entry(Load(), now)
         entry.sent_tokens += tokens
 
-    def seen(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> Seen:
+    def seen(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> SeenLoad:
         """Return what is known now: told to this gateway, or in the table put in force at ``table_at``."""
         entry = self._entries.get(worker)
         if entry is None:
@@ -73,7 +73,7 @@ class LoadBoard:
             newest, at, queued = entry.load, entry.at, entry.load.queued_tokens + entry.sent_tokens
         age_s = now - at
         work = queued * math.exp2(-age_s / HALF_LIFE_S) if queued and age_s > 0.0 else float(queued)
-        return Seen(newest if age_s <= BELIEVED_S else _NOTHING, work)
+        return SeenLoad(newest if age_s <= BELIEVED_S else _NOTHING, work)
 
     def drain_per_s(self, worker: WorkerId) -> float:
         """Return how many tokens of work this worker does in a second, smoothed."""

@@ -13,7 +13,7 @@ _THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 _COMES = frozenset(WorkerState) - frozenset({WorkerState.SLEEPING, WorkerState.STOPPED, WorkerState.FAILED})
 
 
-class Refusals:
+class RoutingRefusals:
     """Writes them, within stated bounds of waiting."""
 
     def __init__(self, settings: RouterSettings) -> None:

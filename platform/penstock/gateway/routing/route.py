@@ -20,7 +20,7 @@ from penstock.gateway.routing import choice, filters, pickers, residency, scorer
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
-from penstock.gateway.routing.refusals import Refusals
+from penstock.gateway.routing.refusals import RoutingRefusals
 from penstock.gateway.routing.roster import Roster, roster
 from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.gateway.routing.sample import draw
@@ -91,7 +91,7 @@ class WorkerRouter:
         self._settings = settings
         self._prefix_blocks = lru_cache(_MOST_MODELS)(partial(_prefix_blocks, metrics.counter(names.PREFIX_ROUTED)))
         self._board = LoadBoard()
-        self._refusals = Refusals(settings)
+        self._refusals = RoutingRefusals(settings)
         self._indexes: dict[VersionId, PrefixIndex] = {}
         self._turned_away = TurnedAway()
         table.on_change(self._forget)

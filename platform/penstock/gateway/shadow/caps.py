@@ -109,7 +109,7 @@ class Taken:
         self._turns.had(tenant, now)
 
 
-class Compared:
+class ComparisonCaps:
     """The comparisons of one rule: at a rate, few at once, each tenant's one after the other, tenants in turn.
 
     Who asks seldom meets what others who ask all the time have left, which is nothing. So the tenant whose last turn is

@@ -24,7 +24,7 @@ from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
 from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.shadow import agreeing, copies, scoring
 from penstock.gateway.shadow.asking import Asking
-from penstock.gateway.shadow.caps import Compared
+from penstock.gateway.shadow.caps import ComparisonCaps
 from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.shadows import Spawn
 from penstock.telemetry import names
@@ -52,7 +52,7 @@ class Comparing:
     """Draws the seconds that a copy waits."""
     spawn: Spawn
     metrics: Metrics
-    _taken: defaultdict[tuple[Alias, str], Compared] = field(default_factory=lambda: defaultdict(Compared))
+    _taken: defaultdict[tuple[Alias, str], ComparisonCaps] = field(default_factory=lambda: defaultdict(ComparisonCaps))
 
     def wants_ids(self, call: Admitted) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both models may score it.
@@ -132,7 +132,7 @@ class Comparing:
         )
 
     async def _compare(
-        self, ask: Ask, original: "_Answered", note: Copy, version: VersionEntry, taken: Compared
+        self, ask: Ask, original: "_Answered", note: Copy, version: VersionEntry, taken: ComparisonCaps
     ) -> None:
         """Ask, and tell what the two answers come to."""
         asking, call = self.asking, original.call

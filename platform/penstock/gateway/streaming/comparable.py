@@ -50,7 +50,7 @@ def is_asked(request: InferenceRequest) -> bool:
     return is_json and request.api in (Api.CHAT, Api.COMPLETIONS) and leaves_end(body, BOUNDS | FORMS)
 
 
-class Kept:
+class KeptEvents:
     """A stream's events, for as long as they are few."""
 
     __slots__ = ("_bytes", "_events")

@@ -82,7 +82,7 @@ class StreamingRelays:
             labels = call.request.api is Api.CLASSIFY and self._wants.labels(call)
             reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call), labels=labels)
             return UnaryRelay(self._frame(call, reply), self._settings.max_answer_bytes, reads)
-        kept = comparable.Kept() if self._wants_json(call) else None
+        kept = comparable.KeptEvents() if self._wants_json(call) else None
         continuity = Continuity(call, self._reader, self._count, same if kept is None else kept.over)
         told = AnswerReads(ids=continuity.told)
         if kept is not None:

@@ -11,7 +11,7 @@ from penstock.domain.models.model import Tier
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.dispatch import Breakers, Change, Level, Prober, Progress, Stalls
+from penstock.gateway.dispatch import Breakers, Change, Level, Prober, Stalls, StreamProgress
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
@@ -54,9 +54,9 @@ def degrader(crowd: Crowd, clock: Clock, metrics: Metrics, enter_s: Mapping[Tier
     )
 
 
-def _progress(of: tuple[Lease, Admitted]) -> Progress:
+def _progress(of: tuple[Lease, Admitted]) -> StreamProgress:
     lease, call = of
-    return Progress(call.attempts.worker.id if call.attempts.worker else NOBODY, id(lease), lease.delivered)
+    return StreamProgress(call.attempts.worker.id if call.attempts.worker else NOBODY, id(lease), lease.delivered)
 
 
 @dataclass(slots=True, kw_only=True)

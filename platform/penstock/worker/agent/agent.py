@@ -29,7 +29,7 @@ from penstock.worker.agent.resting import Desire, Resting
 from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Running
 from penstock.worker.agent.status import WorkerMetrics, pages
 from penstock.worker.artifacts.node import Copy
-from penstock.worker.artifacts.progress import Progress
+from penstock.worker.artifacts.progress import FetchProgress
 from penstock.worker.engines.process import EngineProcess
 
 EXIT_DRAINED = 0
@@ -341,7 +341,7 @@ class Agent:
         if state is not self._life.state and self._life.state in (WorkerState.FETCHING, WorkerState.VERIFYING):
             self._enter(state)
 
-    def _show(self, progress: Progress) -> None:
+    def _show(self, progress: FetchProgress) -> None:
         self._life.say(f"{progress.bytes_done / 1e6:.0f} of {progress.bytes_total / 1e6:.0f} MB")
 
     def _compiling(self) -> None:

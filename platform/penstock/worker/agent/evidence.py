@@ -12,7 +12,7 @@ COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
 """What vLLM logs when it begins to compile."""
 
 
-class Evidence:
+class EngineEvidence:
     def __init__(self, pid: int, log: LogTail) -> None:
         self._pid, self._log = pid, log
         self._says_compiling = False

@@ -38,7 +38,7 @@ class Contact(StrEnum):
     REFUSED = "refused"
 
 
-class Refusal(ConnectionError):
+class HeartbeatRefused(ConnectionError):
     """The controller answers and refuses this worker."""
 
     def __init__(self, status: int, words: str) -> None:
@@ -80,7 +80,7 @@ class Heart:
         """Report once; return whether the controller answered."""
         try:
             told = await self._post()
-        except Refusal as refusal:
+        except HeartbeatRefused as refusal:
             if self._turned(Contact.REFUSED):
                 logger().error("controller_refuses", reason=str(refusal), detail=refusal.remedy)
             return False
@@ -117,7 +117,7 @@ class Heart:
         if answer.status != _OK:
             words = answer.body[:MOST_WORDS].decode(errors="replace")
             raise (
-                Refusal(answer.status, words)
+                HeartbeatRefused(answer.status, words)
                 if answer.status in REMEDIES
                 else ConnectionError(f"status {answer.status}: {words}")
             )

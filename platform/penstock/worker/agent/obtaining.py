@@ -9,11 +9,13 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId
 from penstock.worker.artifacts.node import Copy, Watch
-from penstock.worker.artifacts.progress import Progress
+from penstock.worker.artifacts.progress import FetchProgress
 
 
 async def obtained(
-    obtain: Callable[[Watch], Copy], on_phase: Callable[[WorkerState], None], on_progress: Callable[[Progress], None]
+    obtain: Callable[[Watch], Copy],
+    on_phase: Callable[[WorkerState], None],
+    on_progress: Callable[[FetchProgress], None],
 ) -> Copy:
     """Return the result of ``obtain``, or raise its error; callbacks run in this event loop."""
     loop = asyncio.get_running_loop()
@@ -21,7 +23,7 @@ async def obtained(
     def phase(state: WorkerState) -> None:
         loop.call_soon_threadsafe(on_phase, state)
 
-    def progress(progress: Progress) -> None:
+    def progress(progress: FetchProgress) -> None:
         loop.call_soon_threadsafe(on_progress, progress)
 
     return await _in_thread(lambda: obtain(Watch(phase=phase, progress=progress)))

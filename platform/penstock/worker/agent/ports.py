@@ -10,7 +10,7 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.tls.files import Own
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.phases import PhaseMemory
-from penstock.worker.agent.running import Pace
+from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import Files, Launcher
@@ -38,7 +38,7 @@ class AgentConfig:
     """Whether the machine is one that its owner takes back at short notice."""
     linger_s: float = 1.0
     """How long after it reported to be draining the gate stays open: until no gateway's table has us any more."""
-    pace: Pace = field(default_factory=Pace)
+    pace: RunIntervals = field(default_factory=RunIntervals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,13 @@ from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.exit_code import how_it_ended
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load
-from penstock.worker.agent.evidence import COMPILING, Evidence
+from penstock.worker.agent.evidence import COMPILING, EngineEvidence
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
 from penstock.worker.agent.log_tail import LogTail
 from penstock.worker.agent.probing import Probing
 from penstock.worker.agent.warmup import golden, warm
-from penstock.worker.agent.watchdog import Doing, Patience, Watchdog
+from penstock.worker.agent.watchdog import Doing, StallLimits, Watchdog
 from penstock.worker.engines.process import EngineProcess
 from penstock.worker.engines.translate import EngineNumbers
 
@@ -41,7 +41,7 @@ class AnswersWrong(PenstockError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class RunIntervals:
     """Intervals and timeouts, seconds."""
 
     look_every_s: float = 1.0
@@ -63,11 +63,13 @@ class Hooks:
 class Running:
     """One engine process, seen through its gate."""
 
-    def __init__(self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: Pace) -> None:
+    def __init__(
+        self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: RunIntervals
+    ) -> None:
         self.engine, self.client = engine, client
         self._clock, self._pace = clock, pace
         self._log = LogTail(log)
-        self._evidence = Evidence(engine.pid, self._log)
+        self._evidence = EngineEvidence(engine.pid, self._log)
 
     async def wake(self, hooks: Hooks) -> None:
         """Reload a sleeping engine's memory; raises ``EngineLost``."""
@@ -144,7 +146,7 @@ class Running:
 
     async def _look_after(self, manifest: Manifest, hooks: Hooks) -> None:
         pace = self._pace
-        dog = Watchdog(Patience.of(pace.probe_timeout_s), self._clock.monotonic())
+        dog = Watchdog(StallLimits.of(pace.probe_timeout_s), self._clock.monotonic())
         short_s = pace.probe_timeout_s / 4
         async with Probing(partial(self._probe, manifest, hooks, short_s), pace.probe_every_s) as probing:
             while True:

@@ -63,7 +63,7 @@ def _is_busy(before: Activity, now: Activity, elapsed_s: float, part: float = BU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class StallLimits:
     """Seconds without progress allowed, by activity."""
 
     still_s: float
@@ -77,7 +77,7 @@ class Patience:
 
 
 class Watchdog:
-    def __init__(self, patience: Patience, now: float) -> None:
+    def __init__(self, patience: StallLimits, now: float) -> None:
         self._patience = patience
         self._marker: object = None
         self._looked_at = now

@@ -48,7 +48,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CachedCopy:
     """A copy as the LRU sees it; ``used_at`` is Unix seconds."""
 
     digest: str
@@ -120,7 +120,7 @@ class NodeCache:
         if shutil.disk_usage(self._root).free < need_bytes + RESERVE_BYTES:
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CachedCopy]:
         """Return the copies, least recently used first."""
         found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
         return sorted(found, key=lambda entry: entry.used_at)
@@ -145,11 +145,11 @@ class NodeCache:
                 if is_free:
                     shutil.rmtree(path, ignore_errors=True)
 
-    def _entry(self, path: Path) -> Entry:
+    def _entry(self, path: Path) -> CachedCopy:
         use = self._use(path.name)
         used_at = use.stat().st_mtime if use.exists() else 0.0
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        return Entry(digest=path.name, size_bytes=size, used_at=used_at)
+        return CachedCopy(digest=path.name, size_bytes=size, used_at=used_at)
 
     def _use(self, digest: str) -> Path:
         return self._root / f".{digest}.use"

@@ -9,7 +9,7 @@ REPORT_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class FetchProgress:
     """A fetch at one moment. ``eta_s`` is 0 when done, infinite before the first byte."""
 
     bytes_done: int
@@ -24,10 +24,10 @@ class Progress:
         return left / self.rate_bytes_s if self.rate_bytes_s > 0 else float("inf")
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[FetchProgress], None]
 
 
-def silent(_: Progress) -> None: ...
+def silent(_: FetchProgress) -> None: ...
 
 
 class Meter:
@@ -47,8 +47,8 @@ class Meter:
             self._reported_at = now
             self._on_progress(self.progress(now))
 
-    def progress(self, now: float) -> Progress:
+    def progress(self, now: float) -> FetchProgress:
         """Return the progress at monotonic second ``now``."""
         elapsed = now - self._began
         rate = max(0, self._fetched) / elapsed if elapsed > 0 else 0.0
-        return Progress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)
+        return FetchProgress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)

@@ -18,7 +18,7 @@ from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.faults import MemoryCap, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left
 from penstock.worker.batching.policy import Batch, Device, Policy
-from penstock.worker.batching.running import Compute, Entry, Result, Runner
+from penstock.worker.batching.running import Compute, Result, Runner, WaitingItem
 from penstock.worker.batching.settings import BatchSettings
 
 LEAST_LOOK_S = 1e-3
@@ -83,7 +83,7 @@ class Batcher:
         """
         now = self._clock.monotonic()
         self._check(item, now)
-        entry = Entry(item, now, self._loop.create_future(), told, self._note_left)
+        entry = WaitingItem(item, now, self._loop.create_future(), told, self._note_left)
         self.policy.come(entry)
         if self._device.running >= self._settings.in_flight:
             self._arm(entry.deadline_at, now)
@@ -164,7 +164,7 @@ class Batcher:
         self._device = Device(device.running + 1, now, free_at + seconds)
         self._tasks.create_task(self._run(taken, self._fired(batch, now)))
 
-    async def _run(self, taken: Sequence[Entry], fired: Fired) -> None:
+    async def _run(self, taken: Sequence[WaitingItem], fired: Fired) -> None:
         """Run one batch, then look for the next."""
         try:
             self._note(replace(fired, compute_s=await self._runner.through(taken)))
@@ -190,6 +190,6 @@ class Batcher:
         )
 
 
-def _entries(waiting: Sequence[object]) -> Sequence[Entry]:
+def _entries(waiting: Sequence[object]) -> Sequence[WaitingItem]:
     """Narrow the policy's items to entries, the only kind that the batcher adds."""
-    return cast("Sequence[Entry]", waiting)
+    return cast("Sequence[WaitingItem]", waiting)

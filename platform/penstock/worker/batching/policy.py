@@ -50,7 +50,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class BatchDecision:
     """The batch to start, if any, and the second of the next look."""
 
     batch: Batch | None = None
@@ -122,10 +122,10 @@ class Policy:
             return cap_s
         return min(cap_s, max(0.0, settings.slo_s - self._computes.p99(key, size) - settings.margin_s))
 
-    def decide(self, now: float, device: Device) -> Decision:
+    def decide(self, now: float, device: Device) -> BatchDecision:
         """Return the decision; expired items are removed before."""
         if device.running >= self._settings.in_flight:
-            return Decision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
+            return BatchDecision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
         ready, look_at = list[_Ready](), inf
         for group in self._busy.values():
             found = self._ready(group, now, device)
@@ -133,9 +133,9 @@ class Policy:
             if found.trigger is not None:
                 ready.append(found)
         if not ready:
-            return Decision(look_at=look_at)
+            return BatchDecision(look_at=look_at)
         first = ready[0] if len(ready) == 1 else self._first(ready, now)
-        return Decision(batch=self._take(first, now))
+        return BatchDecision(batch=self._take(first, now))
 
     # -- when ------------------------------------------------------------------------------
 

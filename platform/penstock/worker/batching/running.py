@@ -23,7 +23,7 @@ Compute = Callable[[Sequence[Item]], Sequence[Result]]
 
 
 @dataclass(slots=True, eq=False)
-class Entry(Waiting):
+class WaitingItem(Waiting):
     """A waiting item and its caller's future."""
 
     future: asyncio.Future[Result]
@@ -67,7 +67,7 @@ class Runner:
         """Start no more; abandon what hangs in compute."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def through(self, whole: Sequence[Entry]) -> float | None:
+    async def through(self, whole: Sequence[WaitingItem]) -> float | None:
         """Compute a batch until each item has ended; return its seconds, None if it failed."""
         seconds = None
         parts = [whole]
@@ -103,7 +103,7 @@ class Runner:
             return EngineError("The model gave another number of results than it got items.")
         return _Timed(results, began_at, self._clock.monotonic())
 
-    def _learn(self, part: Sequence[Entry], timed: _Timed) -> float:
+    def _learn(self, part: Sequence[WaitingItem], timed: _Timed) -> float:
         """Deliver results, and add the time to the predictions, without the wait behind another batch."""
         began_at = max(timed.began_at, min(self._last_ended_at, timed.ended_at))
         seconds = timed.ended_at - began_at
@@ -114,7 +114,7 @@ class Runner:
             one.answer(result)
         return seconds
 
-    def _give_up(self, part: Sequence[Entry], error: Exception) -> bool:
+    def _give_up(self, part: Sequence[WaitingItem], error: Exception) -> bool:
         """Fail these items if they cannot be split further; return whether they were failed."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.domain.ids import VersionId
 from penstock.telemetry import names
-from penstock.telemetry.definitions import Kind, Label, Metric
+from penstock.telemetry.definitions import Label, Metric, MetricKind
 
 NAMES: dict[str, Metric] = {
     "torch:items_running": names.ENGINE_RUNNING,
@@ -96,7 +96,7 @@ def exposition(numbers: EngineNumbers, version: VersionId) -> str:
     for theirs, metric in NAMES.items():
         if theirs not in numbers.values:
             continue
-        sample = f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+        sample = f"{metric.name}_total" if metric.kind is MetricKind.COUNTER else metric.name
         lines += [
             f"# HELP {sample} {metric.help}",
             f"# TYPE {sample} {metric.kind}",

@@ -20,7 +20,7 @@ from penstock.worker import gate_config
 from penstock.worker.gate.adapters import Adapters
 from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send
 from penstock.worker.gate.entry import Entry
-from penstock.worker.gate.in_flight import Connection, InFlight, Visit
+from penstock.worker.gate.in_flight import InFlight, RequestChannels, Visit
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.pages import Pages
 from penstock.worker.gate.queue_wait import QueueWait, Rejection
@@ -138,7 +138,7 @@ class Gate:
         work = admitted.work
         if work is not None and work.part < 1.0:
             visit.meter.share = Share(work.sequences)
-        connection = Connection(scope["path"], admitted.receive, send, self.clock.monotonic, admitted.report)
+        connection = RequestChannels(scope["path"], admitted.receive, send, self.clock.monotonic, admitted.report)
         in_flight = InFlight(visit, connection, self.tally)
         try:
             await self._app({**scope, TICKET: visit.ticket}, in_flight.receive, in_flight.send)

@@ -43,7 +43,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class RequestChannels:
     """What a request is connected to: its path, the server's channels, a clock in seconds, what each head carries."""
 
     path: str
@@ -76,7 +76,7 @@ class InFlight:
         "_tally",
     )
 
-    def __init__(self, visit: Visit, connection: Connection, tally: Tally) -> None:
+    def __init__(self, visit: Visit, connection: RequestChannels, tally: Tally) -> None:
         ticket, meter = visit.ticket, visit.meter
         self._meter, self._last_event = meter, LAST_EVENTS.get(connection.path, ())
         self._request, self._is_metered = visit.request, are_filled()

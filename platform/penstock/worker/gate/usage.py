@@ -9,7 +9,7 @@ from penstock.worker.gate.queueing.constants import MOST_KNOWN
 MOST_WAIT_S = 5.0
 
 
-class Asked(msgspec.Struct):
+class UsageQuery(msgspec.Struct):
     """Which requests; for those that still run the answer waits, for so long at most, until they ended."""
 
     requests: list[str]
@@ -18,6 +18,6 @@ class Asked(msgspec.Struct):
 
 async def answer(meters: Meters, body: bytes) -> bytes:
     """Return the counts by request as JSON, unknown ones left out; ``msgspec.MsgspecError`` for another body."""
-    asked = msgspec.json.decode(body, type=Asked)
+    asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

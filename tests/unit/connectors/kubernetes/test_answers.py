@@ -5,7 +5,7 @@ import json
 import pytest
 
 from penstock.connectors.kubernetes import answers
-from penstock.connectors.kubernetes.answers import Json, Refused
+from penstock.connectors.kubernetes.answers import ApiRefused, Json
 from penstock.connectors.kubernetes.backoff import LONGEST_S
 from penstock.connectors.kubernetes.pods import running
 from penstock.domain.ids import WorkerId
@@ -47,7 +47,7 @@ def listed(items: object) -> bytes:
 )
 def test_a_list_that_cannot_be_read_is_refused(raw: bytes) -> None:
     """A list that lacks what we read of it is no answer, and never an empty cluster."""
-    with pytest.raises(Refused, match="can't be read") as refused:
+    with pytest.raises(ApiRefused, match="can't be read") as refused:
         answers.page(raw)
     assert refused.value.status == answers.NO_ANSWER
 
@@ -55,7 +55,7 @@ def test_a_list_that_cannot_be_read_is_refused(raw: bytes) -> None:
 @pytest.mark.parametrize("raw", [b"[]", b"{}", b"\xff", encoded({"metadata": {"generation": "x"}})])
 def test_a_write_that_answers_nothing_is_refused(raw: bytes) -> None:
     """A PATCH whose answer names no object has not been seen to work."""
-    with pytest.raises(Refused, match="can't be read"):
+    with pytest.raises(ApiRefused, match="can't be read"):
         answers.written(raw)
 
 
@@ -71,13 +71,13 @@ def test_a_write_that_answers_nothing_is_refused(raw: bytes) -> None:
 )
 def test_a_watch_line_that_cannot_be_read_is_refused(found: object) -> None:
     """A line without what we read of it ends the watch in words."""
-    with pytest.raises(Refused, match="can't be read"):
+    with pytest.raises(ApiRefused, match="can't be read"):
         answers.event(encoded(found))
 
 
 def test_an_error_in_a_watch_is_what_it_says() -> None:
     """A 410 in the stream is raised with its code, by which a list is begun anew."""
-    with pytest.raises(Refused, match="too old") as refused:
+    with pytest.raises(ApiRefused, match="too old") as refused:
         answers.event(encoded({"type": "ERROR", "object": {"code": 410, "message": "too old"}}))
     assert refused.value.status == answers.GONE
 

@@ -173,10 +173,12 @@ def test_a_version_leaves_in_steps(tmp_path: Path) -> None:
         ('{"edition": 1}', "can't be read"),
         (json.dumps(kube_pools.content() | {"edition": EDITION + 1}), f"not {EDITION}"),
         (json.dumps(kube_pools.content() | {"pools": []}), "no pool"),
+        (json.dumps(kube_pools.content() | {"namespaces": "x"}), "unknown field `namespaces`"),
+        (json.dumps(kube_pools.content()).replace('"device":', '"devices": "x", "device":'), "unknown field `devices`"),
     ],
 )
 def test_pools_that_nobody_can_use(tmp_path: Path, content: str, told: str) -> None:
-    """A file that is missing, damaged, of another edition or empty ends the start with words."""
+    """A file that is missing, damaged, of another edition, empty or misspelt ends the start with words."""
     file = tmp_path / "pools.json"
     if content:
         file.write_text(content)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.process import identity, leftovers
-from penstock.connectors.process.records import Record, Records
+from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.ids import VersionId, WorkerId
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
@@ -34,7 +34,7 @@ def worker(run: Path, processes: list[subprocess.Popen[str]], name: str, program
     processes.append(process)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
-    record = Record(
+    record = ProcessRecord(
         worker=WorkerId(name),
         version=VersionId("m@0123456789ab"),
         pid=process.pid,
@@ -64,7 +64,9 @@ async def test_a_process_that_only_has_the_same_id_is_left_alone(
     records = Records(tmp_path / leftovers.FOLDER)
     (record,) = records.all()
     records.write(
-        Record(worker=record.worker, version=record.version, pid=record.pid, start="another boot/1", started_at=0.0)
+        ProcessRecord(
+            worker=record.worker, version=record.version, pid=record.pid, start="another boot/1", started_at=0.0
+        )
     )
     assert leftovers.living(tmp_path) == []
     assert await leftovers.drain(tmp_path, 0.2) == 0

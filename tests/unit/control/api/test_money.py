@@ -72,7 +72,7 @@ async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, r
         ("/tenants/acme/plan", {"tokens_per_min": 2**60}, "tokens_per_min"),
         ("/tenants/acme/plan", {"requests_per_min": 1.5}, "requests_per_min"),
         ("/tenants/acme/plan", {"priority": "royal"}, "priority"),
-        ("/tenants/acme/plan", {"speed": 1}, None),
+        ("/tenants/acme/plan", {"speed": 1}, "speed"),
         ("/tenants/nobody/plan", {"weight": 2}, "tenant"),
         ("/orgs/default/plan", {"weight": 2}, "weight"),
         ("/orgs/default/plan", {"priority": "batch"}, "priority"),
@@ -85,7 +85,7 @@ async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, r
         ("/keys/nobody/plan", {"max_streams": 2}, "key"),
         ("/budgets/tenant/acme", {}, None),
         ("/budgets/tenant/acme", {"spend_per_day": -5}, "spend_per_day"),
-        ("/budgets/tenant/acme", {"weight": 5}, None),
+        ("/budgets/tenant/acme", {"weight": 5}, "weight"),
         ("/budgets/world/acme", {"spend_per_day": 5}, "kind"),
         ("/budgets/org/nobody", {"spend_per_day": 5}, "org"),
     ],
@@ -118,7 +118,7 @@ async def test_a_moved_tenants_spend_counts_for_its_new_organisation(operator: h
 
 @pytest.mark.parametrize(
     ("tenant", "body", "param"),
-    [("nobody", {"org": "default"}, "tenant"), ("acme", {"org": "nowhere"}, "org"), ("acme", {}, None)],
+    [("nobody", {"org": "default"}, "tenant"), ("acme", {"org": "nowhere"}, "org"), ("acme", {}, "org")],
 )
 async def test_nobody_moves_to_nowhere(
     operator: httpx.AsyncClient, room: Room, tenant: str, body: dict[str, str], param: str | None

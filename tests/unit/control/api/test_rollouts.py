@@ -119,7 +119,7 @@ async def test_versions_that_can_not_take_part_are_refused(site: Site) -> None:
     assert [text.split(":")[0] for text in asked] == [
         "the candidate is the incumbent itself",
         "there is no version no@1",
-        f"{idle} is not deployed, so nobody could answer",
+        f"{idle} is not deployed, so no worker could answer",
     ]
     await site.operator.put(f"/admin/v1/deployments/{idle}", json={"replicas": 1})
     assert "no worker of" in (await site.start(idle)).text

@@ -15,7 +15,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import Ended, Forgiven, LedgerRow, hour_of
 from penstock.domain.tenancy.tenant import Priority
 from penstock.slo.budget import Budget
-from penstock.slo.policy import Pace
+from penstock.slo.policy import RolloutPace
 from tests.support.clock import ManualClock
 from tests.twins.ledger import MemoryLedger
 
@@ -66,16 +66,16 @@ def row(number: int, version: VersionId, outcome: Outcome, at: float) -> LedgerR
 @pytest.mark.parametrize(
     ("counts", "pace"),
     [
-        ([(ONE, Outcome.OK, 9_000)], Pace.FREE),
-        ([(ONE, Outcome.OK, 9_000), (ONE, Outcome.CANCELLED, 900)], Pace.FREE),
-        ([(ONE, Outcome.OK, 9_000), (OTHER, Outcome.INTERNAL, 500)], Pace.FREE),
-        ([(ONE, Outcome.OK, 9_000), (ONE, Outcome.ENGINE_ERROR, 60)], Pace.FROZEN),
-        ([(ONE, Outcome.OK, 20), (ONE, Outcome.ENGINE_ERROR, 1)], Pace.SLOW),
+        ([(ONE, Outcome.OK, 9_000)], RolloutPace.FREE),
+        ([(ONE, Outcome.OK, 9_000), (ONE, Outcome.CANCELLED, 900)], RolloutPace.FREE),
+        ([(ONE, Outcome.OK, 9_000), (OTHER, Outcome.INTERNAL, 500)], RolloutPace.FREE),
+        ([(ONE, Outcome.OK, 9_000), (ONE, Outcome.ENGINE_ERROR, 60)], RolloutPace.FROZEN),
+        ([(ONE, Outcome.OK, 20), (ONE, Outcome.ENGINE_ERROR, 1)], RolloutPace.SLOW),
     ],
     ids=["good", "callers left", "another tier's", "spent", "too few to judge"],
 )
 async def test_the_pace_is_the_policys_word_on_what_is_left(
-    clock: ManualClock, counts: Sequence[tuple[VersionId, Outcome, int]], pace: Pace
+    clock: ManualClock, counts: Sequence[tuple[VersionId, Outcome, int]], pace: RolloutPace
 ) -> None:
     """Only a tier's own versions count, and only ends that are the platform's fault or good."""
     budgets = by_ledger(await ledger_with(clock, *counts), clock)
@@ -88,7 +88,7 @@ async def test_one_caller_can_not_freeze_a_tier(clock: ManualClock) -> None:
     own = Forgiven(hour=hour_of(clock.now()), version=ONE, outcome=Outcome.ENGINE_ERROR, requests=360)
     assert await by_ledger(ledger, clock).is_spent(Tier.CHAT, VERSIONS)
     await ledger.forgive([own])
-    assert (await by_ledger(ledger, clock).verdict(Tier.CHAT, VERSIONS)).pace is Pace.FREE
+    assert (await by_ledger(ledger, clock).verdict(Tier.CHAT, VERSIONS)).pace is RolloutPace.FREE
 
 
 async def test_a_recorded_budget_freezes_where_the_ledger_knows_nothing_of_it(clock: ManualClock) -> None:
@@ -133,9 +133,9 @@ async def test_what_is_older_than_the_promises_period_is_forgiven(clock: ManualC
     """A budget comes back as its bad days leave the window."""
     ledger = await ledger_with(clock, (ONE, Outcome.ENGINE_ERROR, 500), (ONE, Outcome.OK, 500))
     budgets = by_ledger(ledger, clock)
-    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is Pace.FROZEN
+    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is RolloutPace.FROZEN
     clock.advance(40 * 86_400.0)
-    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is not Pace.FROZEN
+    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is not RolloutPace.FROZEN
 
 
 class Counting(MemoryLedger):
@@ -157,7 +157,7 @@ async def test_it_is_read_now_and_then_and_its_absence_is_no_data(clock: ManualC
     ledger = Counting()
     budgets = by_ledger(ledger, clock)
     for _ in range(10):
-        assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is Pace.FREE
+        assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is RolloutPace.FREE
     assert ledger.reads == 1
     clock.advance(REREAD_S)
     ledger.is_away = True

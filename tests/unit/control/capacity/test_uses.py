@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.capacity.uses import HALF_S, follow, worth
+from penstock.control.capacity.uses import HALF_S, follow, uses_per_s
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.serving.load import Load
@@ -28,12 +28,12 @@ def test_each_time_that_work_begins_is_a_use() -> None:
 def test_worth_is_how_often_and_how_lately() -> None:
     """A use counts half after a while; who was used this moment is worth more than who was used more often before."""
     seen = follow(follow(None, READY, 0.0), BUSY, 1.0)
-    later, much_later = worth(seen, 1.0 + HALF_S), worth(seen, 1.0 + 2 * HALF_S)
+    later, much_later = uses_per_s(seen, 1.0 + HALF_S), uses_per_s(seen, 1.0 + 2 * HALF_S)
     assert later == pytest.approx(2 * much_later, rel=0.01)
     often = replace(seen, uses=9.0, used_at=0.0)
-    assert worth(often, 2.0) > worth(seen, 2.0)
-    assert worth(replace(seen, used_at=60.0), 60.0) > worth(often, 60.0)
-    assert worth(follow(None, READY, 0.0), 1.0) == 0.0
+    assert uses_per_s(often, 2.0) > uses_per_s(seen, 2.0)
+    assert uses_per_s(replace(seen, used_at=60.0), 60.0) > uses_per_s(often, 60.0)
+    assert uses_per_s(follow(None, READY, 0.0), 1.0) == 0.0
 
 
 def test_that_it_was_woken_is_a_use() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.fleet.heartbeats import Hears, Heartbeats, Memory
+from penstock.control.fleet.heartbeats import Heartbeats, Listeners, Memory
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerEnd, WorkerReport, WorkerState
@@ -85,7 +85,7 @@ async def test_the_long_silent_are_forgotten(clock: ManualClock) -> None:
 async def test_only_news_is_news(clock: ManualClock) -> None:
     """A new worker, state or address and memory given back call for a tick at once; mere load does not."""
     news: list[int] = []
-    heartbeats = Heartbeats(MemoryLeases(), clock, hears=Hears(on_news=lambda: news.append(1)))
+    heartbeats = Heartbeats(MemoryLeases(), clock, listeners=Listeners(on_news=lambda: news.append(1)))
     for report, expected in (
         (things.report("w1", state=WorkerState.LOADING), 1),
         (things.report("w1"), 2),
@@ -100,7 +100,7 @@ async def test_only_news_is_news(clock: ManualClock) -> None:
 def test_an_end_is_told_once(clock: ManualClock) -> None:
     """A worker that drains reports every second why it goes, and counts as one."""
     ended = list[WorkerReport]()
-    heartbeats = Heartbeats(MemoryLeases(), clock, hears=Hears(on_end=ended.append))
+    heartbeats = Heartbeats(MemoryLeases(), clock, listeners=Listeners(on_end=ended.append))
     draining = replace(things.report("w1", state=WorkerState.DRAINING), end=WorkerEnd.NOTICE)
     for report in (things.report("w1"), draining, draining, replace(draining, state=WorkerState.STOPPED)):
         heartbeats.take(report)

@@ -39,7 +39,7 @@ def test_who_waits_longest_comes_first(clock: ManualClock) -> None:
 def test_news_is_what_begins(clock: ManualClock) -> None:
     """The first word of a wait is news, its repetition is none."""
     news = list[int]()
-    demand = Demand(clock, lambda: news.append(1))
+    demand = Demand(clock, on_news=lambda: news.append(1))
     for _ in range(3):
         demand.take(told())
     clock.advance(3.0)

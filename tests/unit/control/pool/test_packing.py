@@ -6,14 +6,14 @@ from itertools import chain, combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.pool.packing import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.ids import VersionId, WorkerId
 
 NOW = 1000.0
 POLICY = PoolPolicy(limit_bytes=100, residency_s=5.0, residency_wakes=2.0, patience_s=5.0)
 
 
-def resident(name: str, size: int = 50, stay: Stay = Stay.HERE, *, worth: float = 1.0, **also: float) -> Resident:
+def resident(name: str, size: int = 50, stay: Stay = Stay.HERE, *, uses_per_s: float = 1.0, **also: float) -> Resident:
     return Resident(
         worker=WorkerId(name),
         version=VersionId(f"v-{name}"),
@@ -22,13 +22,15 @@ def resident(name: str, size: int = 50, stay: Stay = Stay.HERE, *, worth: float 
         is_busy=bool(also.get("busy")),
         since=also.get("since", 0.0),
         used_at=also.get("used_at", 0.0),
-        worth=worth,
+        uses_per_s=uses_per_s,
         wake_s=also.get("wake_s", 0.0),
     )
 
 
-def claim(name: str, size: int = 50, rank: Rank = Rank.WAITED_FOR, *, waits_s: float = 0.0, holds: int = 0) -> Claim:
-    return Claim(
+def claim(
+    name: str, size: int = 50, rank: Rank = Rank.WAITED_FOR, *, waits_s: float = 0.0, holds: int = 0
+) -> PlaceClaim:
+    return PlaceClaim(
         version=VersionId(f"v-{name}"),
         size_bytes=size,
         rank=rank,
@@ -41,7 +43,7 @@ def claim(name: str, size: int = 50, rank: Rank = Rank.WAITED_FOR, *, waits_s: f
     )
 
 
-def packed(residents: list[Resident], *claims: Claim, kept: tuple[str, ...] = ()) -> Packed:
+def packed(residents: list[Resident], *claims: PlaceClaim, kept: tuple[str, ...] = ()) -> Packed:
     return pack(residents, claims, [VersionId(f"v-{name}") for name in kept], NOW, POLICY)
 
 
@@ -53,7 +55,7 @@ def test_what_is_free_is_given_at_once() -> None:
 
 def test_the_least_used_gives_way_and_the_claim_waits_for_its_memory() -> None:
     """Nobody is woken into memory that another one still holds, and one sleeper is enough."""
-    here = [resident("a", worth=2.0), resident("b", worth=0.5)]
+    here = [resident("a", uses_per_s=2.0), resident("b", uses_per_s=0.5)]
     done = packed([*here, resident("c", stay=Stay.AWAY)], claim("c"))
     assert (done.wake, done.sleep) == ((), (WorkerId("b"),))
     going = [here[0], resident("b", stay=Stay.FALLING_ASLEEP), resident("c", stay=Stay.AWAY)]
@@ -64,7 +66,7 @@ def test_the_least_used_gives_way_and_the_claim_waits_for_its_memory() -> None:
 
 def test_nobody_sleeps_for_nobody() -> None:
     """Without a claim everybody keeps its place."""
-    assert packed([resident("a"), resident("b", worth=0.0)]).sleep == ()
+    assert packed([resident("a"), resident("b", uses_per_s=0.0)]).sleep == ()
 
 
 def test_who_serves_is_kept_waited_for_or_new_stays() -> None:
@@ -79,7 +81,7 @@ def test_who_serves_is_kept_waited_for_or_new_stays() -> None:
 
 def test_who_waits_for_long_has_the_place_of_a_busy_one() -> None:
     """After its time the least used of the busy gives way, once it was there for its residency; who is kept never."""
-    here = [resident("a", busy=1, worth=2.0), resident("b", busy=1, worth=0.5)]
+    here = [resident("a", busy=1, uses_per_s=2.0), resident("b", busy=1, uses_per_s=0.5)]
     assert packed(here, claim("c", waits_s=15.0)).sleep == ()
     done = packed(here, claim("c", waits_s=15.1))
     assert (done.wake, done.sleep) == ((), ("b",))
@@ -94,7 +96,7 @@ def test_who_waits_for_long_has_the_place_of_a_busy_one() -> None:
 
 def test_a_turn_takes_as_few_busy_ones_as_it_can() -> None:
     """Idle ones go first, the busy ones for the rest alone, and nobody needless; one is enough where one is told."""
-    here = [resident("a", 50, busy=1, worth=5.0), resident("b", 30), resident("c", 20, busy=1)]
+    here = [resident("a", 50, busy=1, uses_per_s=5.0), resident("b", 30), resident("c", 20, busy=1)]
     assert packed(here, claim("z", 40, waits_s=20.0)).sleep == ("c", "b")
     assert packed(here, claim("z", 30, waits_s=20.0)).sleep == ("b",)
     going = [resident("a", 50, Stay.FALLING_ASLEEP, busy=1), resident("b", 50, busy=1)]
@@ -111,17 +113,17 @@ def test_who_gave_way_waits_for_a_turn_of_its_own() -> None:
 
 def test_who_was_only_proven_has_no_residency() -> None:
     """A new version that nobody ever used gives its place to whoever wants it."""
-    fresh = resident("a", 100, worth=0.0, since=NOW - 0.1)
+    fresh = resident("a", 100, uses_per_s=0.0, since=NOW - 0.1)
     assert packed([fresh], claim("b", rank=Rank.NEW)).sleep == ("a",)
 
 
 def test_several_give_way_to_a_large_one_and_no_needless_one() -> None:
     """Those who lose least together, and nobody whose memory is not needed."""
-    small = [resident(name, 25, worth=worth) for name, worth in (("a", 1.0), ("b", 0.1), ("c", 3.0), ("d", 0.2))]
+    small = [resident(name, 25, uses_per_s=worth) for name, worth in (("a", 1.0), ("b", 0.1), ("c", 3.0), ("d", 0.2))]
     assert set(packed(small, claim("z", 50)).sleep) == {"b", "d"}
-    uneven = [resident("a", 10, worth=0.01), resident("b", 60, worth=0.5), resident("c", 30, worth=2.0)]
+    uneven = [resident("a", 10, uses_per_s=0.01), resident("b", 60, uses_per_s=0.5), resident("c", 30, uses_per_s=2.0)]
     assert packed(uneven, claim("z", 60)).sleep == ("b",)
-    alone = [resident("a", 55, worth=6.0), resident("b", 45, worth=5.4)]
+    alone = [resident("a", 55, uses_per_s=6.0), resident("b", 45, uses_per_s=5.4)]
     assert packed(alone, claim("z", 45)).sleep == ("b",)
 
 
@@ -173,7 +175,11 @@ def test_a_second_worker_takes_what_is_free_alone() -> None:
 
 def test_a_pool_that_has_become_smaller_is_obeyed() -> None:
     """More is awake than it has: idle ones sleep, no more than needed, and those that go already count."""
-    here = [resident("a", 50, worth=3.0), resident("b", 50, worth=1.0), resident("c", 50, worth=2.0, busy=1)]
+    here = [
+        resident("a", 50, uses_per_s=3.0),
+        resident("b", 50, uses_per_s=1.0),
+        resident("c", 50, uses_per_s=2.0, busy=1),
+    ]
     assert packed(here).sleep == ("b",)
     assert packed([here[0], resident("b", 50, Stay.FALLING_ASLEEP), here[2]]).sleep == ()
 
@@ -195,7 +201,7 @@ RESIDENTS = st.builds(
     is_busy=st.booleans(),
     since=st.floats(NOW - 30, NOW),
     used_at=st.floats(NOW - 900, NOW),
-    worth=st.one_of(st.just(0.0), st.floats(0.001, 20)),
+    uses_per_s=st.one_of(st.just(0.0), st.floats(0.001, 20)),
     wake_s=st.floats(0, 10),
 )
 
@@ -217,7 +223,7 @@ def test_what_holds_whoever_is_there(
 ) -> None:
     """Nobody who is kept, holds nothing or, before somebody's turn, serves is put to sleep; what is given was free."""
     claims = [
-        Claim(
+        PlaceClaim(
             version=VersionId(f"new{n}"),
             size_bytes=size,
             rank=Rank.WAITED_FOR,
@@ -229,7 +235,7 @@ def test_what_holds_whoever_is_there(
         for n, (size, waits_s) in enumerate(new)
     ]
     claims += [
-        Claim(
+        PlaceClaim(
             version=one.version,
             size_bytes=one.size_bytes,
             rank=Rank.WAITED_FOR,
@@ -265,7 +271,9 @@ def test_victims_lose_little(residents: list[Resident], size: int) -> None:
     here = [one for one in residents if one.stay is Stay.HERE]
     done = pack(here, [claim("z", size)], (), NOW, PoolPolicy(limit_bytes=max(size, sum(o.size_bytes for o in here))))
     free = max(size, sum(one.size_bytes for one in here)) - sum(one.size_bytes for one in here)
-    idle = [one for one in here if not one.is_busy and (not one.worth or NOW - one.since >= max(5.0, 2 * one.wake_s))]
+    idle = [
+        one for one in here if not one.is_busy and (not one.uses_per_s or NOW - one.since >= max(5.0, 2 * one.wake_s))
+    ]
     enough = [
         chosen
         for chosen in chain.from_iterable(combinations(idle, n) for n in range(len(idle) + 1))
@@ -273,7 +281,10 @@ def test_victims_lose_little(residents: list[Resident], size: int) -> None:
     ]
     chosen = [one for one in here if one.worker in done.sleep]
     if enough:
-        assert sum(one.worth for one in chosen) <= 2 * min(sum(one.worth for one in some) for some in enough) + 1e-9
+        assert (
+            sum(one.uses_per_s for one in chosen)
+            <= 2 * min(sum(one.uses_per_s for one in some) for some in enough) + 1e-9
+        )
         assert all(free + sum(o.size_bytes for o in chosen if o is not one) < size for one in chosen)
     else:
         assert not chosen

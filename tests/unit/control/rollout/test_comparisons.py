@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.rollout.comparisons import Comparisons, Pair, pairs
-from penstock.control.rollout.evidence import Evidence
-from penstock.control.rollout.watch import FOLLOW_EVERY_S, ComparisonWatch
+from penstock.control.rollout.comparisons import Comparisons, VersionPair, pairs
+from penstock.control.rollout.evidence import FOLLOW_EVERY_S, ComparisonWatch, EvidenceReader
 from penstock.domain.fleet.table import Route, Share
 from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Tier
-from penstock.domain.rollout.arms import ArmCounts, Cell, Times, fault
+from penstock.domain.rollout.arms import ArmCounts, Stratum, Times, fault
 from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import STAGES, Rollout
 from tests.support.clock import ManualClock
@@ -31,8 +30,11 @@ def route(**weights: int) -> Route:
 def test_each_lesser_share_is_judged_beside_the_largest() -> None:
     """One alone, or beside versions without a share, has nobody beside it."""
     assert pairs(route(old=10_000)) == pairs(route(old=10_000, new=0)) == ()
-    assert pairs(route(old=9_500, new=500)) == (Pair(ALIAS, OLD, NEW),)
-    assert pairs(route(new=2_000, old=7_000, third=1_000)) == (Pair(ALIAS, OLD, NEW), Pair(ALIAS, OLD, THIRD))
+    assert pairs(route(old=9_500, new=500)) == (VersionPair(ALIAS, OLD, NEW),)
+    assert pairs(route(new=2_000, old=7_000, third=1_000)) == (
+        VersionPair(ALIAS, OLD, NEW),
+        VersionPair(ALIAS, OLD, THIRD),
+    )
 
 
 def test_judges_follow_the_routes() -> None:
@@ -110,7 +112,7 @@ async def test_the_watch_reads_what_gateways_tell_and_follows_the_routes(clock: 
     async def catalogue() -> Catalogue:
         return known[0]
 
-    watch = ComparisonWatch(clock, catalogue, Evidence(store, comparisons.take), comparisons)
+    watch = ComparisonWatch(clock, catalogue, EvidenceReader(store, comparisons.take), comparisons)
     watch._followed_at = clock.monotonic()
     for second in World(seed=2, per_s=40.0, share=0.25, regression=Regression(bad=1.0)).seconds(10):
         await store.tell(replace(second, at=second.at + 86_400 * (second.at % 2)))
@@ -132,12 +134,12 @@ async def test_the_watch_reads_what_gateways_tell_and_follows_the_routes(clock: 
         {"answers": 1, "empty": 2},
         {"answers": 1, "cut": 2},
         {"json_broken": 1},
-        {"ttft": (Times(Cell(3, 3), ((110, 1),)),)},
-        {"ttft": (Times(Cell(3, 3), ((-1, 1),)),)},
-        {"itl": (Times(Cell(3, 3), ((5, -1),)),)},
-        {"itl": (Times(Cell(65, 3), ((5, 1),)),)},
-        {"price": (Times(Cell(3, 3), ((330, 1),)),)},
-        {"ttft": (Times(Cell(3, 3), ((5, 1 << 40),)),)},
+        {"ttft": (Times(Stratum(3, 3), ((110, 1),)),)},
+        {"ttft": (Times(Stratum(3, 3), ((-1, 1),)),)},
+        {"itl": (Times(Stratum(3, 3), ((5, -1),)),)},
+        {"itl": (Times(Stratum(65, 3), ((5, 1),)),)},
+        {"price": (Times(Stratum(3, 3), ((330, 1),)),)},
+        {"ttft": (Times(Stratum(3, 3), ((5, 1 << 40),)),)},
     ],
     ids=str,
 )

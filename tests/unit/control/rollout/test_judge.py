@@ -83,7 +83,7 @@ def test_what_nobody_would_notice_is_nothing_however_little_times_spread(slower_
     def like_a_clock(second: ArmSecond) -> ArmSecond:
         def arm(one: ArmCounts) -> ArmCounts:
             place = 30 + (slower_buckets if one.version == NEW else 0)
-            pressed = tuple(Times(cell, ((place, sum(many for _, many in counts)),)) for cell, counts in one.ttft)
+            pressed = tuple(Times(stratum, ((place, sum(many for _, many in counts)),)) for stratum, counts in one.ttft)
             return replace(one, ttft=pressed, itl=())
 
         return replace(second, arms=tuple(arm(one) for one in second.arms))
@@ -164,7 +164,7 @@ def lame(second: ArmSecond) -> ArmSecond:
     """One of the incumbent's own workers is three times as slow."""
 
     def slow(arm: ArmCounts) -> ArmCounts:
-        later = [Times(cell, tuple((place + 12, many) for place, many in counts)) for cell, counts in arm.ttft]
+        later = [Times(stratum, tuple((place + 12, many) for place, many in counts)) for stratum, counts in arm.ttft]
         return replace(arm, ttft=tuple(later))
 
     return replace(second, arms=tuple(slow(arm) if arm.worker == "old-0" else arm for arm in second.arms))
@@ -274,17 +274,17 @@ def test_nobody_waits_for_answers_whose_end_their_callers_steer() -> None:
 def test_a_candidate_that_has_everything_is_judged_by_its_promises() -> None:
     """At 100 % there is no incumbent to compare with: its own ends prove it, and bad ones still abort."""
     judged = judge()
-    judged.alone = True
+    judged.has_everything = True
     seconds = list(World(seed=7, per_s=40.0, share=0.5).seconds(60))
     assert after((without(second, OLD) for second in seconds), judged).verdict is Verdict.PROMOTE
     beside = judge()
     after(World(seed=7, per_s=40.0, share=0.5).seconds(60), beside)
     beside.next_stage()
-    beside.alone = True
+    beside.has_everything = True
     later = (replace(second, at=second.at + 60, number=second.number + 60) for second in seconds)
     assert after((without(second, OLD) for second in later), beside).verdict is Verdict.PROMOTE
     bad = judge()
-    bad.alone = True
+    bad.has_everything = True
     assert after((without(second, OLD) for second in broken(8)), bad).verdict is Verdict.ABORT
 
 
@@ -304,7 +304,7 @@ def scored(seconds: Iterable[ArmSecond], ratio: float, *, seed: int = 1) -> list
 def unseen() -> Judge:
     """Return the judge of a candidate whose answers no caller has seen."""
     found = judge()
-    found.scores = True
+    found.needs_answers = True
     return found
 
 
@@ -362,5 +362,5 @@ def test_who_looks_again_gets_the_last_word_until_something_comes() -> None:
     assert judged.judgement(said.at) is said
     later = judged.judgement(said.at + 0.5)
     assert (later.at, later.findings) == (said.at + 0.5, said.findings)
-    judged.alone = True
+    judged.has_everything = True
     assert judged.judgement(said.at + 0.5).findings != said.findings

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.rollout.bets import Bets, expected_s
+from penstock.control.rollout.e_process import EProcess, expected_s
 from penstock.control.rollout.judge import Judge
 from penstock.control.rollout.plan import Planned, plan
 from penstock.domain.models.model import Tier
@@ -87,10 +87,10 @@ def test_the_least_time_of_a_share_holds_and_workers_follow_it() -> None:
 
 def test_what_is_expected_of_bets_is_what_bets_do() -> None:
     """Second by second, by the bets themselves."""
-    bets, per_s = Bets(forgets=False), {0.9: 2, 0.5: 1}
+    bets, per_s = EProcess(forgets=False), {0.9: 2, 0.5: 1}
     seconds = 0
-    while bets.log_evidence < math.log(100.0):
-        bets.slot(per_s, 0.6, 1.5)
+    while bets.log_wealth < math.log(100.0):
+        bets.observe(per_s, 0.6, 1.5)
         seconds += 1
     assert seconds == math.ceil(expected_s(per_s, 0.6, 1.5, 100.0))
     assert expected_s({0.4: 5.0}, 0.6, 1.0, 100.0) == math.inf

@@ -8,22 +8,22 @@ import pytest
 
 from penstock.apps import slos
 from penstock.control.rollout.judge import LATE_S, Judge
-from penstock.control.rollout.sides import ALONE
+from penstock.control.rollout.sequential import ALONE
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Tier
-from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, Priced
-from penstock.domain.rollout.judgement import Finding, Metric, Verdict
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Priced, Stratum
+from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
 from tests.support.gateways.simulated_arms import ALIAS, LENGTHS, NEW, OLD, Regression, World, histograms
 
 
-def price_of(seconds: Iterable[ArmSecond]) -> Finding:
+def price_of(seconds: Iterable[ArmSecond]) -> MetricFinding:
     """Return what is said of prices after these seconds."""
     return prices_of(seconds)[-1]
 
 
-def prices_of(seconds: Iterable[ArmSecond]) -> list[Finding]:
+def prices_of(seconds: Iterable[ArmSecond]) -> list[MetricFinding]:
     """Return what is said of prices after each of these seconds."""
-    found = list[Finding]()
+    found = list[MetricFinding]()
     judged, now = Judge(slos.gates(Tier.CHAT), ALIAS, OLD, NEW), 0.0
     for second in seconds:
         now = second.at + LATE_S
@@ -60,7 +60,7 @@ def test_copies_of_one_tenant_alone_abort_nothing(tenants: tuple[str, ...]) -> N
 
 def paying(who: TenantId, version: str, per_s: int, place: int) -> ArmCounts:
     """Return a second's answers of one tenant that are all as dear as it wants them, in bodies of everybody's sizes."""
-    where = [Cell(tokens.bit_length(), 0) for tokens in LENGTHS]
+    where = [Stratum(tokens.bit_length(), 0) for tokens in LENGTHS]
     price = histograms([where[number % len(where)] for number in range(per_s)], [place] * per_s)
     worker = WorkerId(f"{version}-0")
     return ArmCounts(alias=ALIAS, version=VersionId(version), worker=worker, price=price, priced=(Priced(who, price),))
@@ -102,7 +102,7 @@ BESIDE = {
 def test_beside_many_tenants_with_more_answers_one_aborts_nothing(habit: str) -> None:
     """Most of a small candidate is little of all traffic, and is looked at all the same."""
     others, each, own, share, begins = BESIDE[habit]
-    luck, where = random.Random(1), Cell(10, 1)
+    luck, where = random.Random(1), Stratum(10, 1)
     names = [f"t{number}" for number in range(others)]
 
     def arm(version: VersionId, answers: dict[str, list[int]]) -> ArmCounts:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.control.rollout import steps
-from penstock.control.rollout.steps import Seen
+from penstock.control.rollout.steps import StepInputs
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
+from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
 from penstock.domain.rollout.rollout import STAGES, Blast, Rollout, Stage, State, Step
 from penstock.domain.serving.shadow import ShadowCaps
 
@@ -22,15 +22,15 @@ LAST = len(START.stages) - 1
 
 
 def said(verdict: Verdict) -> Judgement:
-    finding = Finding(metric=Metric.TTFT, verdict=verdict, strength=2.0, sample=200, says=f"ttft says {verdict}")
+    finding = MetricFinding(metric=Metric.TTFT, verdict=verdict, strength=2.0, sample=200, says=f"ttft says {verdict}")
     return Judgement(version=NEW, at=0.0, verdict=verdict, findings=(finding,))
 
 
-def seen(verdict: Verdict = Verdict.WAIT, *, ready: int = 1, needed: int = 1, budget_spent: bool = False) -> Seen:
-    return Seen(judgement=said(verdict), ready=ready, needed=needed, budget_spent=budget_spent)
+def seen(verdict: Verdict = Verdict.WAIT, *, ready: int = 1, needed: int = 1, budget_spent: bool = False) -> StepInputs:
+    return StepInputs(judgement=said(verdict), ready=ready, needed=needed, budget_spent=budget_spent)
 
 
-def after(rollout: Rollout, what: Seen, now: float = 61.0) -> Rollout:
+def after(rollout: Rollout, what: StepInputs, now: float = 61.0) -> Rollout:
     told = replace(what, judgement=what.judgement and replace(what.judgement, at=now))
     taken = steps.step(rollout, told, now, 1)
     return taken.rollout if taken else rollout
@@ -52,7 +52,7 @@ def test_a_promotion_says_what_was_proven_with_the_least_to_spare() -> None:
     found = said(Verdict.PROMOTE).findings[0]
     others = (replace(found, strength=1.1, says="cut: the last"), replace(found, strength=None, says="no sample"))
     judged = replace(said(Verdict.PROMOTE), findings=(found, *others), at=61.0)
-    taken = steps.step(START, Seen(judgement=judged, ready=1, needed=1), 61.0, 1)
+    taken = steps.step(START, StepInputs(judgement=judged, ready=1, needed=1), 61.0, 1)
     assert taken is not None
     assert taken.change.says == "proven no worse, at last in cut: the last"
 
@@ -60,7 +60,7 @@ def test_a_promotion_says_what_was_proven_with_the_least_to_spare() -> None:
 @pytest.mark.parametrize("judgement", [None, said(Verdict.WAIT)])
 def test_without_a_proof_it_waits_and_is_held_when_patience_ends(judgement: Judgement | None) -> None:
     """Missing evidence promotes nothing and aborts nothing."""
-    what = Seen(judgement=judgement, ready=1)
+    what = StepInputs(judgement=judgement, ready=1)
     assert after(START, what, 3599.0) == START
     held = steps.step(START, what, 3600.0, 7)
     assert held is not None
@@ -70,13 +70,13 @@ def test_without_a_proof_it_waits_and_is_held_when_patience_ends(judgement: Judg
 
 def test_a_proof_that_nobody_confirms_is_none() -> None:
     """Gateways that have gone silent promote nobody, and the hold that follows says so; harm does not age."""
-    silent = Seen(judgement=said(Verdict.PROMOTE), ready=1, needed=1)
+    silent = StepInputs(judgement=said(Verdict.PROMOTE), ready=1, needed=1)
     assert steps.step(START, silent, 61.0, 1) is None
     held = steps.step(START, silent, 3600.0, 1)
     assert held is not None
     assert held.change.says == "nothing was told for 3600 s, so no proof after 3600 s at 1 %"
     assert not steps.wants_workers(START, replace(silent, ready=0), 61.0)
-    aborted = steps.step(START, Seen(judgement=said(Verdict.ABORT)), 61.0, 1)
+    aborted = steps.step(START, StepInputs(judgement=said(Verdict.ABORT)), 61.0, 1)
     assert aborted is not None
     assert aborted.rollout.state is State.ABORTED
 
@@ -85,16 +85,16 @@ def test_more_tokens_than_were_allowed_hold_it_until_it_has_everything() -> None
     """A share by tenant may be anything: what was touched counts, and at 100 % there is no such bound."""
     some = replace(START, blast=Blast(tokens_ratio=0.2))
     judged = replace(said(Verdict.PROMOTE), tokens_ratio=0.41)
-    held = steps.step(some, Seen(judgement=replace(judged, at=10.0), ready=1), 10.0, 2)
+    held = steps.step(some, StepInputs(judgement=replace(judged, at=10.0), ready=1), 10.0, 2)
     assert held is not None
     assert held.rollout.state is State.HELD
     assert held.change.says == "it had 41% of all tokens of the last minutes, and 20% at most were allowed"
-    assert after(some, Seen(judgement=replace(judged, tokens_ratio=0.2), ready=1), 10.0) == some
-    assert after(some, Seen(judgement=replace(judged, tokens_ratio=None), ready=1), 10.0) == some
+    assert after(some, StepInputs(judgement=replace(judged, tokens_ratio=0.2), ready=1), 10.0) == some
+    assert after(some, StepInputs(judgement=replace(judged, tokens_ratio=None), ready=1), 10.0) == some
     everything = replace(some, stage=LAST)
-    assert after(everything, Seen(judgement=judged, ready=1), 10.0) == everything
+    assert after(everything, StepInputs(judgement=judged, ready=1), 10.0) == everything
     promoted = replace(some, by_person=True)
-    asked = steps.step(promoted, Seen(judgement=judged), 10.0, 2)
+    asked = steps.step(promoted, StepInputs(judgement=judged), 10.0, 2)
     assert asked is not None
     assert (asked.rollout.state, asked.rollout.proposed) == (State.RUNNING, True)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.rollout.arms import BUCKETS, ArmCounts, ArmSecond, Cell, Exposed, Priced, Times, Worse, fault
+from penstock.domain.rollout.arms import BUCKETS, ArmCounts, ArmSecond, Exposed, Priced, Stratum, Times, Worse, fault
 
 ARM = ArmCounts(alias=Alias("chat"), version=VersionId("chat@1"), worker=WorkerId("w"), good=1, answers=1)
 SECOND = ArmSecond(gateway="g", life="l", number=1, at=1, arms=(ARM,))
@@ -14,7 +14,7 @@ HUGE = 2**63
 
 
 def times(bucket: int = 1, count: int = 1, prompt: int = 1, running: int = 1) -> tuple[Times, ...]:
-    return (Times(Cell(prompt, running), ((bucket, count),)),)
+    return (Times(Stratum(prompt, running), ((bucket, count),)),)
 
 
 def test_a_second_that_can_be_has_no_fault() -> None:
@@ -47,7 +47,7 @@ def test_a_price_is_told_once(changes: dict[str, Any]) -> None:
 
 
 def test_prices_of_several_places_and_tenants_are_sound() -> None:
-    """The same place may be two tenants', and a cell may come with several."""
+    """The same place may be two tenants', and a stratum may come with several."""
     whose = tuple(Priced(TenantId(who), times(), ((2, 1),)) for who in "tu")
     arm = replace(ARM, price=(*times(count=2), *times(bucket=7)), paired=((2, 2), (3, 1)), priced=whose)
     assert not fault(replace(SECOND, arms=(arm,)))
@@ -83,5 +83,5 @@ def test_prices_of_several_places_and_tenants_are_sound() -> None:
     ],
 )
 def test_an_arm_counts_what_a_second_can_hold(changes: dict[str, Any]) -> None:
-    """Nothing negative or huge, no part above its whole, no cell that there is not; so with a blast's tokens."""
+    """Nothing negative or huge, no part above its whole, no stratum that there is not; so with a blast's tokens."""
     assert fault(replace(SECOND, arms=(ARM, replace(ARM, **changes))))

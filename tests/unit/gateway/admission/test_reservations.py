@@ -13,7 +13,7 @@ from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
-from penstock.domain.tenancy.limits import Decision, Draw, LimitStore, Measure
+from penstock.domain.tenancy.limits import Draw, LimitStore, Measure, MeterDecision
 from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, Scope, draws
@@ -60,14 +60,14 @@ class Breakable:
         self.meanwhile: Callable[[], object] = lambda: None
         """What happens while a reservation is under way."""
 
-    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         """Reserve, if in reach."""
         self._check()
         decision = await self.inner.reserve(lease, draws, hold_s)
         self.meanwhile()
         return decision
 
-    async def look(self, draws: Sequence[Draw]) -> Decision:
+    async def look(self, draws: Sequence[Draw]) -> MeterDecision:
         """Look, if in reach."""
         self._check()
         return await self.inner.look(draws)

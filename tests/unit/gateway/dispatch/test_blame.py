@@ -9,7 +9,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.doubt import Doubt
-from penstock.gateway.dispatch import Evidence, Finding, Origin
+from penstock.gateway.dispatch import FailureEvidence, Origin, ProbeResult
 from penstock.gateway.dispatch.blame import Blame, BlameSettings
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import names
@@ -89,7 +89,7 @@ def _doubts(room: Room, *who: Origin, now: float = 0.0) -> list[Doubt]:
     found = []
     worker = room.of(WORKER)[0]
     for one in who:
-        held = room.breakers.failed(worker, Evidence.ANSWERED, one, now)
+        held = room.breakers.failed(worker, FailureEvidence.ANSWERED, one, now)
         found.append(room.breakers.doubt(worker, one, now, is_charged=not held))
     return found
 
@@ -123,8 +123,8 @@ def test_complaints_of_long_ago_are_no_evidence() -> None:
         assert doubt.is_own
 
 
-@pytest.mark.parametrize("finding", [Finding.FAILED, Finding.CLOSED, Finding.BUSY])
-def test_only_a_passed_probe_acquits(finding: Finding) -> None:
+@pytest.mark.parametrize("finding", [ProbeResult.FAILED, ProbeResult.CLOSED, ProbeResult.BUSY])
+def test_only_a_passed_probe_acquits(finding: ProbeResult) -> None:
     """A worker that does not answer counts against the platform, and so does one that nobody can tell of."""
     room = Room(version({"a": 1}))
     [doubt] = _doubts(room, origin())
@@ -149,7 +149,7 @@ def test_a_worker_that_leaves_or_is_shut_settles_what_waits_for_it() -> None:
     assert gone.is_own is False
     room = Room(version({"a": 1}))
     [shut] = _doubts(room, origin())
-    room.fail(room.of(WORKER)[0], 0.1, Evidence.CLOSED)
+    room.fail(room.of(WORKER)[0], 0.1, FailureEvidence.CLOSED)
     assert shut.is_own is False
     assert _doubts(room, origin(), now=0.2)[0].is_own is False
 

@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Change, Evidence, Finding, Level, Why
+from penstock.gateway.dispatch import Change, FailureEvidence, Level, ProbeResult, Why
 from tests.support.gateways.breakers import STEADY, Room, origin, version
 from tests.support.samples.calls import VERSION
 
 MANY = ("acme", "shop", "forum", "bank")
 
 
-def fails(_: WorkerId) -> Finding:
+def fails(_: WorkerId) -> ProbeResult:
     """Every worker fails its probe."""
-    return Finding.FAILED
+    return ProbeResult.FAILED
 
 
 # -- suspicion and verdict ------------------------------------------------------------------
@@ -27,7 +27,7 @@ def test_an_answered_error_is_a_suspicion_and_the_probe_decides() -> None:
     room.fail(bad, 0.0)
     room.fail(other, 0.0)
     assert not room.told
-    assert room.probe(0.0, lambda one: Finding.FAILED if one == bad else Finding.PASSED) == [bad, other]
+    assert room.probe(0.0, lambda one: ProbeResult.FAILED if one == bad else ProbeResult.PASSED) == [bad, other]
     assert room.told == [Change(level=Level.WORKER, name=bad, is_open=True, reason="probe failed", version=VERSION.id)]
     assert room.out(0.1) == {bad}
 
@@ -38,10 +38,10 @@ def test_an_acquittal_charges_the_tenants_shape() -> None:
     (worker,) = room.ids
     room.fail(worker, 0.0)
     room.probe(0.0)
-    assert not room.breakers.failed(worker, Evidence.ANSWERED, origin(), 5.0)
-    assert room.breakers.failed(worker, Evidence.ANSWERED, origin(shape="tools"), 5.0)
-    assert room.breakers.failed(worker, Evidence.ANSWERED, origin("shop"), 5.0)
-    assert room.breakers.failed(worker, Evidence.ANSWERED, origin(), 11.0)
+    assert not room.breakers.failed(worker, FailureEvidence.ANSWERED, origin(), 5.0)
+    assert room.breakers.failed(worker, FailureEvidence.ANSWERED, origin(shape="tools"), 5.0)
+    assert room.breakers.failed(worker, FailureEvidence.ANSWERED, origin("shop"), 5.0)
+    assert room.breakers.failed(worker, FailureEvidence.ANSWERED, origin(), 11.0)
 
 
 def test_an_answer_to_the_same_shape_lifts_the_charge() -> None:
@@ -51,7 +51,7 @@ def test_an_answer_to_the_same_shape_lifts_the_charge() -> None:
     room.fail(worker, 0.0)
     room.probe(0.0)
     room.breakers.charges.clear(origin())
-    assert room.breakers.failed(worker, Evidence.ANSWERED, origin(), 0.1)
+    assert room.breakers.failed(worker, FailureEvidence.ANSWERED, origin(), 0.1)
 
 
 def test_a_tenant_that_varies_its_shapes_is_charged_as_a_whole() -> None:
@@ -81,11 +81,11 @@ def test_a_broken_connection_is_asked_about_at_once() -> None:
     """A worker that broke a connection is passed over and asked; a refusal opens it, an answer brings it back."""
     room = Room(version({"a": 2}))
     gone, lives = room.ids
-    room.fail(gone, 0.0, Evidence.BROKEN)
+    room.fail(gone, 0.0, FailureEvidence.BROKEN)
     assert room.out(0.0) == {gone}
-    room.probe(0.0, lambda _: Finding.CLOSED)
+    room.probe(0.0, lambda _: ProbeResult.CLOSED)
     assert room.opened(Level.WORKER) == [gone]
-    room.fail(lives, 0.0, Evidence.BROKEN)
+    room.fail(lives, 0.0, FailureEvidence.BROKEN)
     room.probe(0.0)
     assert room.out(0.0) == {gone}
 
@@ -94,9 +94,9 @@ def test_a_full_engine_is_acquitted() -> None:
     """A probe that waits behind others' work in an engine that works opens nothing, and charges nobody."""
     room = Room(version({"a": 1}))
     (worker,) = room.ids
-    room.fail(worker, 0.0, Evidence.SILENT)
+    room.fail(worker, 0.0, FailureEvidence.SILENT)
     room.fail(worker, 0.0)
-    room.probe(0.0, lambda _: Finding.BUSY)
+    room.probe(0.0, lambda _: ProbeResult.BUSY)
     assert not room.told
     assert not room.breakers.charges
 
@@ -144,7 +144,7 @@ def test_failures_while_open_change_nothing() -> None:
     worker = room.ids[0]
     for _ in range(10):
         room.lose("t-a0")
-        room.fail(worker, 0.5, Evidence.BROKEN)
+        room.fail(worker, 0.5, FailureEvidence.BROKEN)
     assert room.probe(1.0) == [worker]
     assert not room.out(1.0)
 
@@ -198,7 +198,7 @@ def test_an_outlier_is_trusted_again_after_several_probes() -> None:
     room = Room(version({"a": 3}))
     bad = room.ids[0]
     for n in range(12):
-        room.breakers.failed(bad, Evidence.BROKEN, origin(MANY[n % 4], str(n % 2)), 0.0)
+        room.breakers.failed(bad, FailureEvidence.BROKEN, origin(MANY[n % 4], str(n % 2)), 0.0)
     assert room.opened(Level.WORKER) == [bad]
     asked_at = [at / 4 for at in range(60) if room.probe(at / 4)]
     assert asked_at == [5.0, 6.0, 7.0]
@@ -227,7 +227,7 @@ def test_a_probe_of_the_worker_before_says_nothing_of_the_one_after() -> None:
     (probe,) = room.breakers.due(0.0)
     room.breakers.learn([version({"a": 1}, state=WorkerState.LOADING)], 0.1)
     room.breakers.learn([entry], 0.3)
-    room.breakers.judged(probe, Finding.FAILED, 0.4)
+    room.breakers.judged(probe, ProbeResult.FAILED, 0.4)
     assert not room.told
 
 
@@ -267,7 +267,7 @@ def test_stalled_workers_are_passed_over_until_they_have_answered() -> None:
 
 # -- whatever happens -------------------------------------------------------------------------
 
-_SAID = st.sampled_from([Evidence.ANSWERED, Evidence.BROKEN, Evidence.SILENT])
+_SAID = st.sampled_from([FailureEvidence.ANSWERED, FailureEvidence.BROKEN, FailureEvidence.SILENT])
 _STEPS = st.lists(
     st.tuples(
         st.sampled_from(["fail", "fail", "ok", "probe", "wait", "look"]),
@@ -282,7 +282,7 @@ _STEPS = st.lists(
 
 @given(_STEPS, st.integers(1, 4), st.integers(0, 4))
 def test_finding_2_two_tenants_shut_nothing_whose_probe_passes(
-    steps: list[tuple[str, Evidence, int, int, float]], in_a: int, in_b: int
+    steps: list[tuple[str, FailureEvidence, int, int, float]], in_a: int, in_b: int
 ) -> None:
     """No sequence of two tenants' requests, of any shapes and ends short of a lost worker, opens any circuit."""
     room, now = Room(version({"a": in_a, "b": in_b})), 0.0
@@ -317,7 +317,9 @@ _EVENTS = st.lists(
 
 
 @given(_EVENTS, st.integers(1, 4), st.integers(0, 4))
-def test_bounds_hold_whatever_happens(events: list[tuple[str, Evidence, int, float]], in_a: int, in_b: int) -> None:
+def test_bounds_hold_whatever_happens(
+    events: list[tuple[str, FailureEvidence, int, float]], in_a: int, in_b: int
+) -> None:
     """Never everybody is ejected; a version is shut only with every worker proven down; what opens is told closed."""
     room, now, proven = Room(version({"a": in_a, "b": in_b})), 0.0, set[WorkerId]()
     for what, evidence, index, seconds in events:
@@ -328,13 +330,13 @@ def test_bounds_hold_whatever_happens(events: list[tuple[str, Evidence, int, flo
             room.breakers.succeeded(worker, who.tenant, now)
         elif what == "closed":
             proven.add(worker)
-            room.fail(worker, now, Evidence.CLOSED, who)
+            room.fail(worker, now, FailureEvidence.CLOSED, who)
         elif what == "fail":
             room.fail(worker, now, evidence, who)
         else:
-            finding = Finding.FAILED if what == "probe fails" else Finding.PASSED
+            finding = ProbeResult.FAILED if what == "probe fails" else ProbeResult.PASSED
             asked = room.probe(now, lambda _, finding=finding: finding)  # type: ignore[misc]
-            proven = proven.union(asked) if finding is Finding.FAILED else proven
+            proven = proven.union(asked) if finding is ProbeResult.FAILED else proven
         assert len(room.out(now)) < len(room.ids)
         if room.breakers.shut_for_s(VERSION.id, now):
             assert proven == set(room.ids)

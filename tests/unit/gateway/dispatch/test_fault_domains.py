@@ -1,16 +1,16 @@
 """Zones and versions: what their workers' circuits say of them."""
 
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Change, Evidence, Finding, Level
+from penstock.gateway.dispatch import Change, FailureEvidence, Level, ProbeResult
 from tests.support.gateways.breakers import OTHER, Room, origin, version
 from tests.support.samples.calls import VERSION
 
 MANY = ("acme", "shop", "forum", "bank")
 
 
-def fails(_: WorkerId) -> Finding:
+def fails(_: WorkerId) -> ProbeResult:
     """Every worker fails its probe."""
-    return Finding.FAILED
+    return ProbeResult.FAILED
 
 
 # -- zones ------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def test_one_models_loss_of_a_zone_is_every_models_knowledge() -> None:
     room.lose("t-a")
     assert room.opened(Level.ZONE) == ["a"]
     assert room.out(0.5, "o-") == {"o-a0"}
-    assert room.probe(0.5, lambda _: Finding.CLOSED) == ["o-a0"]
+    assert room.probe(0.5, lambda _: ProbeResult.CLOSED) == ["o-a0"]
 
 
 def test_a_model_that_is_down_everywhere_says_nothing_about_zones() -> None:
@@ -77,7 +77,7 @@ def test_a_version_nobody_can_reach_is_refused_early_until_a_probe_passes() -> N
     assert room.breakers.is_unreachable(VERSION.id)
     assert room.breakers.shut_for_s(VERSION.id, 0.25) == 0.75
     assert room.breakers.shut_for_s(VERSION.id, 1.0) > 0.0
-    room.probe(1.0, lambda one: Finding.PASSED if one == "t-a1" else Finding.CLOSED)
+    room.probe(1.0, lambda one: ProbeResult.PASSED if one == "t-a1" else ProbeResult.CLOSED)
     assert room.breakers.shut_for_s(VERSION.id, 1.2) == 0.0
     assert not room.breakers.is_unreachable(VERSION.id)
     assert room.out(1.2) == {"t-a0", "t-b0"}
@@ -98,6 +98,6 @@ def test_one_worker_that_lives_keeps_its_version_open() -> None:
     room.lose("t-a0")
     room.lose("t-a1")
     for n in range(100):
-        room.fail(room.ids[2], n * 0.1, Evidence.BROKEN, origin(MANY[n % 4], str(n)))
-        room.probe(n * 0.1, lambda one: Finding.PASSED if one == "t-a2" else Finding.CLOSED)
+        room.fail(room.ids[2], n * 0.1, FailureEvidence.BROKEN, origin(MANY[n % 4], str(n)))
+        room.probe(n * 0.1, lambda one: ProbeResult.PASSED if one == "t-a2" else ProbeResult.CLOSED)
     assert not room.opened(Level.VERSION)

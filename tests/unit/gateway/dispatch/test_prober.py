@@ -10,14 +10,14 @@ from penstock.domain.serving.probe import question
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import unseal
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.gateway.dispatch import Evidence
+from penstock.gateway.dispatch import FailureEvidence
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour, Mode
 from tests.support.gateways.breakers import origin
 from tests.support.gateways.dispatch import Corridor, corridor, ticket_key, until
 
 
-def suspect(way: Corridor, evidence: Evidence = Evidence.ANSWERED) -> None:
+def suspect(way: Corridor, evidence: FailureEvidence = FailureEvidence.ANSWERED) -> None:
     """Let a request have failed at the first worker."""
     way.breakers.failed(way.workers[0].id, evidence, origin(), time.monotonic())
 
@@ -71,7 +71,7 @@ async def test_a_worker_that_drains_is_not_well_because_its_engine_answers() -> 
     """A gateway that is deaf to tables led callers there again after each probe: its gate lets the platform in."""
     async with corridor(2) as way, way.probing():
         way.stubs[0].behaviour = Behaviour(mode="drain")
-        suspect(way, Evidence.CLOSED)  # a caller was refused
+        suspect(way, FailureEvidence.CLOSED)  # a caller was refused
         await until(lambda: not is_out(way) or way.counted(names.PROBES, reason="half_open") == 2)
         assert (is_out(way), way.counted(names.PROBES, reason="half_open", outcome="closed")) == (True, 2)
         way.stubs[0].behaviour = Behaviour()
@@ -82,7 +82,7 @@ async def test_a_worker_that_is_gone_is_found_by_the_first_broken_connection() -
     """One broken connection and a refused probe: out within milliseconds, where it took three callers' failures."""
     async with corridor(2) as way, way.probing():
         await way.stubs[0].stop()
-        suspect(way, Evidence.BROKEN)
+        suspect(way, FailureEvidence.BROKEN)
         await until(lambda: way.counted(names.PROBES, outcome="closed") == 1)
         assert is_out(way)
 
@@ -91,7 +91,7 @@ async def test_an_engine_that_the_gate_knows_to_hang_is_found_at_once() -> None:
     """Where the gate says that nothing has moved for as long as a probe may take, the verdict does not wait for it."""
     async with corridor(2) as way, way.probing(timeout_s=30.0, look_s=0.01):
         way.stubs[0].behaviour = Behaviour(mode="freeze", still_s=31.0)
-        suspect(way, Evidence.SILENT)
+        suspect(way, FailureEvidence.SILENT)
         await until(lambda: way.counted(names.PROBES, reason="silent", outcome="failed") == 1)
         await until(lambda: way.stubs[0].stats.running == 0)
         assert is_out(way)

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import Asleep, EngineError, EngineRefused, PenstockError, WorkerLost
 from penstock.gateway.dispatch import engine_words, verdict
-from penstock.gateway.dispatch.records import Evidence
+from penstock.gateway.dispatch.records import FailureEvidence
 
 
 @given(st.integers(100, 599), st.binary(max_size=20), st.binary(max_size=200))
@@ -65,7 +65,7 @@ def test_a_worker_that_sleeps_is_no_worker_that_is_down() -> None:
     """Another one is tried, and nothing is held against who fell asleep; one that drains is gone."""
     judged, gone = (verdict.of_answer(503, refused, b"{}") for refused in (b"sleeping", b"draining"))
     assert isinstance(judged.error, Asleep)
-    assert (judged.retry, judged.evidence, gone.evidence) == (True, Evidence.NONE, Evidence.CLOSED)
+    assert (judged.retry, judged.evidence, gone.evidence) == (True, FailureEvidence.NONE, FailureEvidence.CLOSED)
 
 
 def test_a_failed_handler_is_told_apart() -> None:

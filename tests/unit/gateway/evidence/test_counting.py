@@ -11,7 +11,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
-from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, bucket, cell, price_bucket
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Stratum, bucket, price_bucket, stratum
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Report
 from penstock.domain.serving.shadow import Copy
@@ -68,15 +68,15 @@ def a_call(tenant: str = "acme", user: str = "", **changes: Any) -> Admitted:  #
 
 
 def test_an_answer_counts_its_times_price_and_end(house: House) -> None:
-    """In the cell of what had to be computed and of who ran beside it; the wait at the door is left out."""
+    """In the stratum of what had to be computed and of who ran beside it; the wait at the door is left out."""
     house.arms.ended(a_call(), OK)
     second = house.second()
     assert (second.gateway, second.life, second.number, second.at) == ("g", "life", 1, int(house.clock.now()))
     (arm,) = second.arms
     assert (arm.alias, arm.version, arm.worker) == ("toy", calls.VERSION.id, "w1")
-    assert arm.ttft == ((cell(64, 3), ((bucket(0.25), 1),)),)
-    assert arm.itl == ((cell(64, 3), ((bucket(0.03), 1),)),)
-    assert [one.cell for one in arm.price] == [Cell(0, 0)]
+    assert arm.ttft == ((stratum(64, 3), ((bucket(0.25), 1),)),)
+    assert arm.itl == ((stratum(64, 3), ((bucket(0.03), 1),)),)
+    assert [one.stratum for one in arm.price] == [Stratum(0, 0)]
     assert (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut) == (1, 0, 0, 1, 0, 0)
     assert (arm.prompt_tokens, arm.output_tokens, arm.exposed) == (100, 5, (("acme", 105),))
     assert house.arms.take() is None
@@ -201,7 +201,7 @@ def test_empty_and_cut_answers_are_told(
 
 
 def test_a_second_is_bounded_whatever_comes(house: House) -> None:
-    """Thousands of tenants with all kinds of prompts and times fill so many cells and names, and the rest is told."""
+    """Thousands of tenants with all kinds of prompts and times fill so many strata and names, and the rest is told."""
     for number in range(3000):
         call = a_call(f"t{number}")
         call.timings.put(Stage.PREFILL, 0.005 * 1.1 ** (number % 109))
@@ -229,7 +229,7 @@ def test_a_copy_counts_as_its_candidates_answer_and_touches_nobody(house: House)
     house.arms.ended(a_copy("other"), OK)
     arm = house.arm()
     assert (arm.alias, arm.version, arm.worker) == ("toy", calls.VERSION.id, "w1")
-    assert arm.ttft == ((cell(64, 3), ((bucket(0.25), 2),)),)
+    assert arm.ttft == ((stratum(64, 3), ((bucket(0.25), 2),)),)
     assert (arm.good, arm.bad, arm.answers, arm.prompt_tokens, arm.output_tokens, arm.exposed) == (2, 0, 2, 0, 0, ())
 
 
@@ -258,7 +258,7 @@ def test_callers_prices_are_as_if_nothing_were_cached(house: House) -> None:
         call = a_call(f"tenant-{cached}")
         call = replace(call, version=replace(calls.VERSION, price=PRICE))
         house.arms.ended(call, replace(OK, usage=replace(OK.usage, cached_tokens=cached)))
-    assert (arm := house.arm()).price == ((Cell(0, 0), ((price_bucket(WHOLE), 2),)),)
+    assert (arm := house.arm()).price == ((Stratum(0, 0), ((price_bucket(WHOLE), 2),)),)
     assert {(one.tenant, one.price[0].counts[0][1]) for one in arm.priced} == {("tenant-0", 1), ("tenant-96", 1)}
 
 
@@ -393,4 +393,4 @@ def test_company_is_the_workers_own_word_where_it_has_told(house: House, company
     call = a_call()
     call.attempts.report = Report(load=company)
     house.arms.ended(call, OK)
-    assert [one.cell for one in house.arm().ttft] == [cell(64, beside)]
+    assert [one.stratum for one in house.arm().ttft] == [stratum(64, beside)]

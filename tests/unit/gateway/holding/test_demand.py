@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId
-from penstock.gateway.holding import Demand
+from penstock.gateway.holding import WakeDemand
 from penstock.gateway.holding import demand as telling
 from penstock.gateway.holding.demand import Want
 from tests.support.gateways.dispatch import until
@@ -30,7 +30,7 @@ class Ears:
 async def test_it_is_told_at_once_and_again_while_it_is_held() -> None:
     """The first of them does not wait for the second to pass; what is held no more is told no more."""
     held, ears = {A: Want(2, 70)}, Ears()
-    demand = Demand(held=lambda: held)
+    demand = WakeDemand(held=lambda: held)
     running = asyncio.create_task(demand.run(ears))
     demand.begin(A)
     await until(lambda: bool(ears.heard), within_s=telling.EVERY_S / 2)
@@ -46,7 +46,7 @@ async def test_it_is_told_at_once_and_again_while_it_is_held() -> None:
 
 async def test_who_is_not_held_is_wanted_too() -> None:
     """Requests that another version answers, or whose time is too short, are told once, added up."""
-    ears, demand = Ears(), Demand()
+    ears, demand = Ears(), WakeDemand()
     demand.note(B, 10)
     demand.note(B, 20)
     for _ in range(2):
@@ -57,7 +57,7 @@ async def test_who_is_not_held_is_wanted_too() -> None:
 async def test_where_nobody_hears_it_those_that_wait_are_told() -> None:
     """A database that is away is noticed with the first telling, and told anew as soon as there is one again."""
     told: list[str] = []
-    demand = Demand(held=lambda: {A: Want(1, 7)}, away=lambda: told.append("away"))
+    demand = WakeDemand(held=lambda: {A: Want(1, 7)}, away=lambda: told.append("away"))
     ears = Ears(is_away=True)
     await demand.tell(ears)
     assert told == ["away"]
@@ -74,7 +74,7 @@ async def test_a_way_that_never_answers_is_away() -> None:
             await asyncio.Event().wait()
 
     told: list[str] = []
-    demand = Demand(held=lambda: {A: Want(1, 7)}, away=lambda: told.append("away"))
+    demand = WakeDemand(held=lambda: {A: Want(1, 7)}, away=lambda: told.append("away"))
     await demand.tell(Frozen())
     assert told == ["away"]
 
@@ -84,6 +84,6 @@ async def test_the_memory_twin_carries_it() -> None:
     memory, heard = MemoryWanted(), list[object]()
     listening = asyncio.create_task(memory.run(heard.append))
     await asyncio.sleep(0)
-    await Demand(held=lambda: {A: Want(1, 7)}).tell(memory)
+    await WakeDemand(held=lambda: {A: Want(1, 7)}).tell(memory)
     assert len(heard) == 1
     listening.cancel()

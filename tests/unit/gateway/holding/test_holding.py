@@ -26,7 +26,7 @@ from penstock.domain.outcome import Stage
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Source
-from penstock.gateway.holding import Demand, Holding, HoldSettings
+from penstock.gateway.holding import Holding, HoldSettings, WakeDemand
 from penstock.gateway.holding.holding import Held
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -52,7 +52,7 @@ class Site:
     settings: HoldSettings = field(default_factory=HoldSettings)
     version: VersionEntry | None = None
     metrics: Metrics = field(default_factory=Metrics)
-    demand: Demand = field(default_factory=Demand)
+    demand: WakeDemand = field(default_factory=WakeDemand)
     clock: SystemClock = field(default_factory=SystemClock)
     relays: list[StubRelay] = field(default_factory=list)
 

@@ -6,13 +6,15 @@ from collections import Counter
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.holding.hold_settings import HoldSettings
-from penstock.gateway.holding.places import Entry, Places
+from penstock.gateway.holding.places import HeldRequest, Places
 
 SMALL = HoldSettings(requests=4, tokens=1000)
 
 
-def entry(number: int, tenant: str, *, tokens: int = 10, weight: int = 1, standing: Standing = Standing.PAID) -> Entry:
-    return Entry(who=number, tenant=TenantId(tenant), weight=weight, standing=standing, tokens=tokens)
+def entry(
+    number: int, tenant: str, *, tokens: int = 10, weight: int = 1, standing: Standing = Standing.PAID
+) -> HeldRequest:
+    return HeldRequest(who=number, tenant=TenantId(tenant), weight=weight, standing=standing, tokens=tokens)
 
 
 def order(places: Places) -> list[object]:

@@ -9,7 +9,7 @@ from penstock.domain.errors import OverLimit, UnknownRequest
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.serving.request_record import RequestRecord
 from penstock.domain.tenancy.tenant import OPERATORS, Principal, Role
-from penstock.gateway.records import Asking
+from penstock.gateway.records import RecordLookup
 from tests.support.samples.calls import principal
 
 RECORD = RequestRecord("req-1", "acme", "k", 0.0, "/v1/chat/completions", "ok", 1.0)
@@ -44,7 +44,7 @@ ACME, OTHER = TenantId("acme"), TenantId("other")
 )
 async def test_a_key_sees_what_is_its_own(who: Principal, sees: bool) -> None:
     """Its own requests, the tenant's with a role for that, all with an operator's: everything else is unknown."""
-    asking = Asking(Kept({"req-1": RECORD}))
+    asking = RecordLookup(Kept({"req-1": RECORD}))
     if sees:
         assert await asking.find(who, "req-1") == RECORD
         return
@@ -58,20 +58,20 @@ async def test_a_key_sees_what_is_its_own(who: Principal, sees: bool) -> None:
 @pytest.mark.parametrize("name", ["req-1", "chatcmpl-req-1", "cmpl-req-1", "resp_req-1"])
 async def test_the_id_in_an_answer_is_the_requests(name: str) -> None:
     """Whoever holds an answer of an SDK has its id, with the kind of answer before it."""
-    assert await Asking(Kept({"req-1": RECORD})).find(principal(tenant=ACME, key=KeyId("k")), name) == RECORD
+    assert await RecordLookup(Kept({"req-1": RECORD})).find(principal(tenant=ACME, key=KeyId("k")), name) == RECORD
 
 
 @pytest.mark.parametrize("name", ["", "../spool", 'req"', "req\n", "x" * 200])
 async def test_what_is_no_id_is_unknown(name: str) -> None:
     """Nothing that is no request's id comes near the files."""
     with pytest.raises(UnknownRequest):
-        await Asking(Kept({name: RECORD})).find(principal(), name)
+        await RecordLookup(Kept({name: RECORD})).find(principal(), name)
 
 
 async def test_a_key_asks_for_one_record_at_a_time() -> None:
     """A second question of the same key is refused while the first reads; other keys' are not."""
     kept = Kept({"req-1": RECORD})
-    asking = Asking(kept)
+    asking = RecordLookup(kept)
     kept.may_answer.clear()
     first = asyncio.create_task(asking.find(principal(), "req-1"))
     await asyncio.sleep(0)
@@ -85,4 +85,4 @@ async def test_a_key_asks_for_one_record_at_a_time() -> None:
 @pytest.mark.parametrize("name", ["cmpl-evil-1", "msg_-1", "resp_"])
 async def test_a_callers_id_that_begins_like_an_answers_is_found(name: str) -> None:
     """A caller named its requests like answers, and neither it nor an operator could ask what became of them."""
-    assert await Asking(Kept({name: RECORD})).find(principal(tenant=ACME, key=KeyId("k")), name) == RECORD
+    assert await RecordLookup(Kept({name: RECORD})).find(principal(tenant=ACME, key=KeyId("k")), name) == RECORD

@@ -11,7 +11,7 @@ from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, VersionId, WorkerId
 from penstock.domain.serving.request import Prepared
-from penstock.gateway.dispatch import Breakers, Evidence, Finding, Origin, Shape
+from penstock.gateway.dispatch import Breakers, FailureEvidence, Origin, ProbeResult, Shape
 from penstock.gateway.routing import (
     CurrentTable,
     RouterSettings,
@@ -70,7 +70,7 @@ class House:
     def fail_all(self) -> None:
         """Have the platform's own probes find every worker dead."""
         for worker in self.table.view.workers:
-            self.breakers.failed(worker, Evidence.CLOSED, breakers.origin(), 0.0)
+            self.breakers.failed(worker, FailureEvidence.CLOSED, breakers.origin(), 0.0)
 
 
 def test_an_adapter_has_the_roster_of_its_base() -> None:
@@ -128,7 +128,7 @@ def test_a_dead_base_shuts_its_adapters_and_its_return_opens_them() -> None:
     assert house.router.wait_s(PIRATE) == float("inf")
     house.clock.elapsed_s = 5.0
     (probe,) = house.breakers.due(5.0)
-    house.breakers.judged(probe, Finding.PASSED, 5.0)
+    house.breakers.judged(probe, ProbeResult.PASSED, 5.0)
     assert house.pick() == "w0"
 
 
@@ -142,7 +142,7 @@ def test_a_fallback_takes_over_from_an_adapter_whose_base_is_dead() -> None:
     route = Route(alias=Alias("sea"), shares=shares, fallback=other.id)
     house.table.swap(RoutingTable(number=9, made_at=0.0, routes=(route,), versions=(base(1), other, PIRATE)), 0.0)
     assert house.resolver.resolve(request(model="sea"), principal()).id == PIRATE.id
-    house.breakers.failed(WorkerId("w0"), Evidence.CLOSED, breakers.origin(), 0.0)
+    house.breakers.failed(WorkerId("w0"), FailureEvidence.CLOSED, breakers.origin(), 0.0)
     assert house.resolver.resolve(request(model="sea"), principal()).id == other.id
 
 
@@ -155,18 +155,18 @@ def test_a_bad_adapter_is_no_complaint_of_its_base() -> None:
         doubts = []
         for tenant, shape in (("a", "x"), ("b", "y"), ("c", "x")):
             origin = Origin(breakers.origin(tenant).tenant, Shape(f"{shape} {adapter}"), adapter)
-            house.breakers.failed(worker, Evidence.ANSWERED, origin, 0.0)
+            house.breakers.failed(worker, FailureEvidence.ANSWERED, origin, 0.0)
             doubts.append(house.breakers.doubt(worker, origin, 0.0, is_charged=False))
         for probe in house.breakers.due(1.0):
-            house.breakers.judged(probe, Finding.PASSED, 1.0)
+            house.breakers.judged(probe, ProbeResult.PASSED, 1.0)
         return bool(doubts[-1].is_own)
 
     assert fail(PIRATE.id) is False
     origin = breakers.origin("d")
-    house.breakers.failed(worker, Evidence.ANSWERED, origin, 1.0)
+    house.breakers.failed(worker, FailureEvidence.ANSWERED, origin, 1.0)
     doubt = house.breakers.doubt(worker, origin, 1.0, is_charged=False)
     for probe in house.breakers.due(2.0):
-        house.breakers.judged(probe, Finding.PASSED, 2.0)
+        house.breakers.judged(probe, ProbeResult.PASSED, 2.0)
     assert doubt.is_own is True
     assert not house.breakers.is_shut(VERSION.id)
 

@@ -10,7 +10,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import Api
-from penstock.gateway.dispatch import Finding
+from penstock.gateway.dispatch import ProbeResult
 from penstock.gateway.routing import CurrentTable, TableResolver
 from tests.support.gateways.breakers import Room, version
 from tests.support.samples.calls import VERSION, principal, request
@@ -55,7 +55,7 @@ def test_a_dead_versions_new_requests_go_to_the_fallback_and_come_back() -> None
     assert house.all() == [OLD.id] * len(OUR)
     assert house.noted == [NEW.id] * before.count(NEW.id)
 
-    assert house.room.probe(1.0, lambda _: Finding.CLOSED) == list(house.room.of("n-"))
+    assert house.room.probe(1.0, lambda _: ProbeResult.CLOSED) == list(house.room.of("n-"))
     assert set(house.all()) == {OLD.id}
     assert house.room.probe(9.0) == list(house.room.of("n-"))
     assert house.all() == before

@@ -13,7 +13,7 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
-from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, Evidence, Finding
+from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, FailureEvidence, ProbeResult
 from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, choice, scorers
 from penstock.gateway.routing.load_board import BELIEVED_S
 from penstock.gateway.routing.scorers import Candidate, Weights
@@ -151,22 +151,22 @@ def test_a_version_nobody_reaches_is_refused_early_with_its_start_time(restart_s
     """Its table still says ready: the first request finds out, the next ones hear at once how long a start takes."""
     house = House(replace(version(worker(W0)), start_s=17.0, restart_s=restart_s))
     assert house.pick() == W0
-    house.breakers.failed(W0, Evidence.CLOSED, origin(), 0.0)
+    house.breakers.failed(W0, FailureEvidence.CLOSED, origin(), 0.0)
     with pytest.raises(NoCapacity) as caught:
         house.pick()
     assert caught.value.retry_after_s == wait
     (probe,) = house.breakers.due(0.5)
-    house.breakers.judged(probe, Finding.PASSED, 0.5)
+    house.breakers.judged(probe, ProbeResult.PASSED, 0.5)
     assert house.pick() == W0
 
 
 def test_a_version_that_fails_everywhere_says_when_it_is_tried_again() -> None:
     """Where connections are taken and everything fails, the wait is the time to the next probe."""
     house = House(worker(W0))
-    house.breakers.failed(W0, Evidence.ANSWERED, origin(), 0.0)
+    house.breakers.failed(W0, FailureEvidence.ANSWERED, origin(), 0.0)
     assert house.pick() == W0
     (probe,) = house.breakers.due(0.0)
-    house.breakers.judged(probe, Finding.FAILED, 0.0)
+    house.breakers.judged(probe, ProbeResult.FAILED, 0.0)
     with pytest.raises(NoCapacity, match="every worker of this model fails") as caught:
         house.pick()
     assert caught.value.retry_after_s == 1.0
@@ -188,7 +188,7 @@ def test_full_workers_say_how_long_by_their_rate() -> None:
 def test_ejected_workers_are_left_alone_but_never_all() -> None:
     """A broken worker is avoided; if it is the only one it is asked all the same."""
     house = House(worker(W0), worker(W1))
-    house.breakers.failed(W0, Evidence.CLOSED, origin(), 0.0)
+    house.breakers.failed(W0, FailureEvidence.CLOSED, origin(), 0.0)
     assert {house.pick() for _ in range(20)} == {W1}
     assert house.pick(tried=frozenset({W1})) == W0
 

@@ -16,9 +16,9 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
-from penstock.gateway.dispatch import Breakers, Evidence
+from penstock.gateway.dispatch import Breakers, FailureEvidence
 from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter
-from penstock.gateway.routing.load_board import LoadBoard, Seen
+from penstock.gateway.routing.load_board import LoadBoard, SeenLoad
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
@@ -30,7 +30,7 @@ EVERYBODY = SampleSettings(choices=10**6)
 SMALL = SampleSettings().choices + MAX_HOLDERS
 SHORT = Prepared(prompt_tokens=20)
 NOBODY: frozenset[WorkerId] = frozenset()
-Look = Callable[[WorkerId, Load, float, float], Seen]
+Look = Callable[[WorkerId, Load, float, float], SeenLoad]
 
 
 class Fleet:
@@ -87,7 +87,9 @@ def fleets(draw: st.DrawFn) -> tuple[Fleet, frozenset[WorkerId]]:
     for worker in sorted(draw(some)):
         fleet.heard(worker, Load(waiting=MOST_WAITING))
     for worker in sorted(draw(some)):
-        fleet.breakers.failed(worker, draw(st.sampled_from([Evidence.CLOSED, Evidence.BROKEN])), origin(), 0.0)
+        fleet.breakers.failed(
+            worker, draw(st.sampled_from([FailureEvidence.CLOSED, FailureEvidence.BROKEN])), origin(), 0.0
+        )
     fleet.breakers.suspect(frozenset(draw(some)), 0.0)
     fleet.clock.advance(draw(st.sampled_from([0.0, 0.3, 0.7])))
     return fleet, frozenset(draw(some))
@@ -129,7 +131,7 @@ def test_the_last_worker_that_can_is_found(able: int) -> None:
     fleet = Fleet(300, "abc")
     for worker in fleet.ids:
         if worker != fleet.ids[able]:
-            fleet.breakers.failed(worker, Evidence.CLOSED, origin(), 0.0)
+            fleet.breakers.failed(worker, FailureEvidence.CLOSED, origin(), 0.0)
     assert {fleet.pick() for _ in range(5)} == {fleet.ids[able]}
 
 
@@ -138,7 +140,7 @@ def test_a_lost_zone_is_not_drawn() -> None:
     fleet = Fleet(300, "abc")
     zone = set(fleet.ids[::3])
     for worker in sorted(zone)[:60]:
-        fleet.breakers.failed(worker, Evidence.CLOSED, origin(), 0.0)
+        fleet.breakers.failed(worker, FailureEvidence.CLOSED, origin(), 0.0)
     assert not zone & {fleet.pick() for _ in range(2_000)}
 
 
@@ -147,7 +149,7 @@ def test_more_than_half_are_never_left_alone_for_errors() -> None:
     fleet = Fleet(300)
     for worker in fleet.ids[:200]:
         for n in range(12):
-            fleet.breakers.failed(worker, Evidence.SILENT, origin(f"tenant {n % 4}", f"shape {n % 3}"), 0.0)
+            fleet.breakers.failed(worker, FailureEvidence.SILENT, origin(f"tenant {n % 4}", f"shape {n % 3}"), 0.0)
     got = Counter(fleet.pick() for _ in range(2_000))
     assert sum(got[w] for w in fleet.ids[:200]) > 0.02 * got.total()
 
@@ -169,7 +171,7 @@ def test_a_pick_looks_at_few_whatever_the_size() -> None:
         looks.append(0)
         look = fleet.drawing._board.seen
 
-        def counted(worker: WorkerId, load: Load, at: float, now: float, look: Look = look) -> Seen:
+        def counted(worker: WorkerId, load: Load, at: float, now: float, look: Look = look) -> SeenLoad:
             looks[-1] += 1
             return look(worker, load, at, now)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import TenantId
 from penstock.domain.serving.shadow import ShadowCaps
-from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, Compared, Level, Taken, Turns
+from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, ComparisonCaps, Level, Taken, Turns
 
 ACME = TenantId("acme")
 
@@ -101,7 +101,7 @@ def test_turns_of_many_tenants_are_bounded() -> None:
 
 def compared_in_an_hour(*tenants: tuple[str, float, float], per_s: float = 0.2) -> Counter[str]:
     """Return how many of each tenant's answers are compared: its name, seconds between answers, seconds of a copy."""
-    compared, found, running = Compared(), Counter[str](), list[tuple[float, TenantId]]()
+    compared, found, running = ComparisonCaps(), Counter[str](), list[tuple[float, TenantId]]()
     coming = [(seconds, name, seconds, copy_s) for name, seconds, copy_s in tenants]
     while (one := min(coming))[0] < 3600.0:
         coming.remove(one)

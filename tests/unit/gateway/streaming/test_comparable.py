@@ -93,7 +93,7 @@ def plain(events: bytes) -> tuple[int, bytes]:
 )
 def test_a_stream_is_json_or_not_or_nobody_knows(pieces: list[bytes], *, expected: bool | None) -> None:
     """Its events go by as they are."""
-    kept = comparable.Kept()
+    kept = comparable.KeptEvents()
     take = kept.over(plain)
     assert [take(piece) for piece in pieces] == [(1, piece) for piece in pieces]
     assert kept.is_json() is expected
@@ -101,7 +101,7 @@ def test_a_stream_is_json_or_not_or_nobody_knows(pieces: list[bytes], *, expecte
 
 def test_another_attempt_forgets_what_the_one_before_it_said() -> None:
     """Half an answer of a lost worker is nobody's."""
-    kept = comparable.Kept()
+    kept = comparable.KeptEvents()
     for said in ('{"a":', "{}"):
         kept.over(plain)(events(said)[0])
     assert kept.is_json() is True

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import structlog
 
-from penstock.gateway.dispatch import Breakers, Evidence
+from penstock.gateway.dispatch import Breakers, FailureEvidence
 from penstock.gateway.upkeep.background import Background
 from penstock.telemetry import names
 from tests.support.gateways.breakers import origin
@@ -110,7 +110,7 @@ async def test_a_prober_that_failed_once_goes_on(method: str) -> None:
         house, breakers = background(counted), way.breakers
         way.breakers = Once(breakers, method)  # type: ignore[assignment]
         prober = way.prober()
-        breakers.failed(way.workers[0].id, Evidence.BROKEN, origin(), way.clock.monotonic())
+        breakers.failed(way.workers[0].id, FailureEvidence.BROKEN, origin(), way.clock.monotonic())
         house.keep("prober", prober.run)
         await until(lambda: way.counted(names.PROBES, outcome="passed") >= 1 and not _is_asked(breakers))
         await house.stop()

@@ -26,7 +26,7 @@ from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient, GateState
 from penstock.worker.agent.phases import PhaseMemory
 from penstock.worker.agent.ports import AgentConfig, Ports
-from penstock.worker.agent.running import Pace
+from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
@@ -147,7 +147,7 @@ async def living(tmp_path: Path, device: str) -> AsyncIterator[Site]:
                 device=device,
                 heartbeat_s=0.05,
                 linger_s=0.0,
-                pace=Pace(look_every_s=0.05),
+                pace=RunIntervals(look_every_s=0.05),
             ),
             Ports(
                 obtain=obtain,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.worker.agent.watchdog import STEPS, Doing, Patience, Watchdog, doing
+from penstock.worker.agent.watchdog import STEPS, Doing, StallLimits, Watchdog, doing
 from penstock.worker.engines.vitals import Activity, Vitals
 
-PATIENCE = Patience.of(10.0)
+PATIENCE = StallLimits.of(10.0)
 RESTING, UNKNOWN, NOTHING, WORKING, COMPILING = Doing
 
 

@@ -14,7 +14,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.models.model import Artifact
 from penstock.worker.artifacts.fetch import Fetcher
-from penstock.worker.artifacts.progress import Meter, Progress
+from penstock.worker.artifacts.progress import FetchProgress, Meter
 from tests.support.clock import ManualClock
 from tests.support.models.versions import sha256
 
@@ -84,7 +84,7 @@ def test_a_damaged_prefix_is_fetched_again(tmp_path: Path) -> None:
     """A prefix with a wrong byte costs one more fetch of that file, not a failure."""
     (tmp_path / "f.part").write_bytes(b"\xff" + DATA[1:500])
     source = Source(DATA)
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     fetcher(source).fetch([artifact("f", DATA)], tmp_path, seen.append)
     assert (tmp_path / "f").read_bytes() == DATA
     assert seen[-1].bytes_done == seen[-1].bytes_total == len(DATA)
@@ -146,7 +146,7 @@ def test_a_failing_store_leaves_a_prefix(tmp_path: Path) -> None:
 
 def test_progress_tells_bytes_rate_and_time_left(clock: ManualClock) -> None:
     """Rate counts what this run fetched; the rest at that rate is the time left."""
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     meter = Meter(total=1000, already=400, clock=clock, on_progress=seen.append)
     meter.add(0)
     clock.advance(2.0)

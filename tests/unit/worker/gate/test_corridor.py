@@ -17,11 +17,11 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import decode
 from penstock.telemetry import names
-from penstock.telemetry.definitions import Kind, Metric
+from penstock.telemetry.definitions import Metric, MetricKind
 from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.load import Observed
 from penstock.worker.gate.queueing.admission import AdmissionQueue
-from penstock.worker.gate.queueing.estimates import Pace
+from penstock.worker.gate.queueing.estimates import ServiceRate
 from penstock.worker.gate_config import GateConfig, install
 from tests.support.clock import ManualClock
 
@@ -118,7 +118,7 @@ def gate(engine: Engine, clock: ManualClock) -> Gate:
 
 
 def sample(gate: Gate, metric: Metric, **labels: str) -> float:
-    name = f"{metric.name}_total" if metric.kind is Kind.COUNTER else f"{metric.name}_count"
+    name = f"{metric.name}_total" if metric.kind is MetricKind.COUNTER else f"{metric.name}_count"
     return gate.tally.metrics.registry.get_sample_value(name, {"version": "m@1", **labels}) or 0.0
 
 
@@ -246,7 +246,7 @@ async def test_who_waits_past_its_time_hears_so(gate: Gate, ticket: Ticket, reas
     calls: list[Awaitable[None]] = []
     await started(Client(gate), calls)
     await started(Client(gate), calls)
-    gate.queue.forecast.pace = Pace(initial=1e9)
+    gate.queue.forecast.pace = ServiceRate(initial=1e9)
     late = Client(gate)
     late.next = [{"type": "http.request", "body": b""}, SILENCE]
     await late.call(ticket=replace(ticket, tenant=TenantId("other")))

@@ -30,8 +30,8 @@ Handler = Any
 """Its description of a method."""
 
 
-class Caller(NamedTuple):
-    """A call's metadata, and the tenant of its valid key, if any."""
+class RpcCaller(NamedTuple):
+    """Who is in a call: what its metadata say, and whose valid key they show, if anybody's."""
 
     headers: Headers
     who: Principal | None
@@ -82,14 +82,14 @@ class Calls(grpc.aio.ServerInterceptor):
         make = streaming if handler.response_streaming else whole
         return make(call, handler.request_deserializer, handler.response_serializer)
 
-    def _caller(self, context: Context) -> Caller:
+    def _caller(self, context: Context) -> RpcCaller:
         headers = headers_of(context)
         try:
-            return Caller(headers, self._edge.identity.recognise(head.credential(dict(headers))))
+            return RpcCaller(headers, self._edge.identity.recognise(head.credential(dict(headers))))
         except PenstockError:
-            return Caller(headers, None)
+            return RpcCaller(headers, None)
 
-    def _place_of(self, caller: Caller, context: Context) -> tuple[SharedRoom, str]:
+    def _place_of(self, caller: RpcCaller, context: Context) -> tuple[SharedRoom, str]:
         """Return the room and the name that the call counts for."""
         if caller.who is not None:
             return self._known, caller.who.tenant

@@ -23,7 +23,7 @@ from penstock.gateway.oip.grpc.replies import FINAL, Outbox, Said, TextReply, Wh
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Named, Parameter
 from penstock.gateway.oip.scalars import soonest, timeout_s
 from penstock.gateway.openai import head
-from penstock.gateway.openai.exchange import Exchange
+from penstock.gateway.openai.exchange import RequestExchange
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.reading import INLINE_BYTES
 from penstock.gateway.openai.services import Services
@@ -32,7 +32,7 @@ Read = Callable[[], Awaitable[bytes | None]]
 """Returns the next message; None where none will come."""
 
 
-class RpcExchange(Exchange):
+class RpcExchange(RequestExchange):
     """Base of whole and streamed answers."""
 
     __slots__ = ("_asked", "_found", "_left_s", "_message", "_way_back", "trailers")

@@ -18,7 +18,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.grpc import status
-from penstock.gateway.oip.grpc.calls import Caller, Context, abort, headers_of
+from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of
 from penstock.gateway.oip.grpc.exchange import Read, RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.oip.grpc.replies import Outbox
@@ -72,7 +72,7 @@ class OpenInference:
 
     # -- inference -------------------------------------------------------------------------
 
-    async def _infer(self, caller: Caller, context: Context) -> bytes:
+    async def _infer(self, caller: RpcCaller, context: Context) -> bytes:
         headers, who = caller
         exchange = UnaryExchange(self._edge, headers, _reading(context), context.time_remaining(), who)
         await self._watched(exchange, context)
@@ -82,7 +82,7 @@ class OpenInference:
         context.set_trailing_metadata(status.metadata(exchange.trailers))
         return exchange.message
 
-    async def _stream_infer(self, caller: Caller, context: Context) -> None:
+    async def _stream_infer(self, caller: RpcCaller, context: Context) -> None:
         try:
             self._edge.identity.authenticate(head.credential(dict(caller.headers)))
         except PenstockError as error:

@@ -13,7 +13,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue
 from penstock.domain.serving.ticket import Ticket
 from penstock.worker.engines.torch.handler import Prepared
-from penstock.worker.engines.torch.turns import Turns, Waiting
+from penstock.worker.engines.torch.turns import PendingInput, Turns
 
 Note = Callable[[float, float], None]
 """Hears of each input how long it waited for a thread, and how long that was held."""
@@ -55,7 +55,7 @@ class Preparing:
         """
         made: Made = asyncio.get_running_loop().create_future()
         asked = _Asked(work, ticket.deadline_at, self._clock.monotonic(), made)
-        waiting = Waiting(ticket.tenant, ticket.weight, lambda: self._begin(waiting, asked))
+        waiting = PendingInput(ticket.tenant, ticket.weight, lambda: self._begin(waiting, asked))
         self._turns.come(waiting)
         self._look()
         try:
@@ -75,7 +75,7 @@ class Preparing:
         while (one := self._turns.next()) is not None:
             one.start()
 
-    def _begin(self, waiting: Waiting, asked: _Asked) -> None:
+    def _begin(self, waiting: PendingInput, asked: _Asked) -> None:
         made = asked.made
         if made.done() or asked.deadline_at <= self._clock.now():
             self._turns.ended(waiting, 0.0)

@@ -15,7 +15,7 @@ from penstock.fairness.turns import VirtualTimes
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class PendingInput:
     """One input that is to be prepared: ``start`` begins it."""
 
     tenant: TenantId
@@ -28,7 +28,7 @@ class _Tenant:
     name: TenantId
     weight: int = 1
     running: int = 0
-    queue: deque[Waiting] = field(default_factory=deque)
+    queue: deque[PendingInput] = field(default_factory=deque)
 
 
 class Turns:
@@ -42,7 +42,7 @@ class Turns:
     def __len__(self) -> int:
         return sum(len(one.queue) for one in self._tenants.values())
 
-    def come(self, waiting: Waiting) -> None:
+    def come(self, waiting: PendingInput) -> None:
         """Let an input wait for its turn."""
         tenant = self._tenants.get(waiting.tenant)
         if tenant is None:
@@ -51,14 +51,14 @@ class Turns:
         tenant.weight = max(1, waiting.weight)
         tenant.queue.append(waiting)
 
-    def leave(self, waiting: Waiting) -> None:
+    def leave(self, waiting: PendingInput) -> None:
         """Forget an input that may still wait: its caller has left."""
         tenant = self._tenants.get(waiting.tenant)
         if tenant is not None and waiting in tenant.queue:
             tenant.queue.remove(waiting)
             self._forget(tenant)
 
-    def next(self) -> Waiting | None:
+    def next(self) -> PendingInput | None:
         """Take the next input, and a thread for it; None if none may start."""
         able = [one for one in self._tenants.values() if one.queue and one.running < self._most]
         if not able or self._running > self._most:
@@ -69,7 +69,7 @@ class Turns:
         self._running += 1
         return tenant.queue.popleft()
 
-    def ended(self, waiting: Waiting, seconds: float) -> None:
+    def ended(self, waiting: PendingInput, seconds: float) -> None:
         """Take a thread back that was held for these seconds."""
         tenant = self._tenants[waiting.tenant]
         tenant.running -= 1

@@ -17,7 +17,7 @@ from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.anticipation import Anticipation
 from penstock.worker.gate.queueing.constants import FIRST_PACE, LEAST_LOOK_S, LEAST_RETRY_S
 from penstock.worker.gate.queueing.entered import Entered
-from penstock.worker.gate.queueing.estimates import Pace
+from penstock.worker.gate.queueing.estimates import ServiceRate
 from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue, oldest
 from penstock.worker.gate.queueing.flow import Flow
 from penstock.worker.gate.queueing.forecast import Forecast
@@ -68,7 +68,7 @@ class AdmissionQueue:
         """``pace`` is the first guess in tokens of service per second; ``adapters`` are the engine's, if it has any."""
         self.slots, self.adapters = Slots(size), adapters
         self.fair, self.rules = FairQueue(bounds), MayEnter(self.slots)
-        self.forecast = Forecast(self.fair, self.rules, Pace(initial=pace), adapters)
+        self.forecast = Forecast(self.fair, self.rules, ServiceRate(initial=pace), adapters)
         self.entered = Entered()
         self.look_at: float | None = None
         """The second at which the next choice may differ though nothing has happened; None if it won't."""

@@ -9,7 +9,7 @@ import math
 from penstock.worker.gate.queueing.constants import FOLD_S, REMEMBERED
 
 
-class Pace:
+class ServiceRate:
     """Tokens of service per second of a full engine, as an average that forgets with a half-life."""
 
     def __init__(self, *, initial: float, half_life_s: float = 10.0) -> None:

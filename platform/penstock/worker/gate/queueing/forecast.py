@@ -17,7 +17,7 @@ from penstock.worker.gate.queueing.constants import (
     STAY_HEADROOM,
     WAIT_HEADROOM,
 )
-from penstock.worker.gate.queueing.estimates import Pace, Stay
+from penstock.worker.gate.queueing.estimates import ServiceRate, Stay
 from penstock.worker.gate.queueing.fair_queue import FairQueue
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.retries import Retries
@@ -27,7 +27,7 @@ from penstock.worker.gate.queueing.work import Fit, Work
 class Forecast:
     """Of one queue, with what was measured of its engine."""
 
-    def __init__(self, fair: FairQueue, rules: MayEnter, pace: Pace, adapters: AdapterSlots | None) -> None:
+    def __init__(self, fair: FairQueue, rules: MayEnter, pace: ServiceRate, adapters: AdapterSlots | None) -> None:
         self._fair, self._rules, self._slots, self._adapters = fair, rules, rules.slots, adapters
         self.pace, self.stay, self.retries = pace, Stay(), Retries()
 

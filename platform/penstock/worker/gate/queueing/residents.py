@@ -50,7 +50,7 @@ class _Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedAdapter:
     """Why an adapter isn't loaded here, and until when."""
 
     why: str
@@ -82,7 +82,7 @@ class Residents:
         self._began = 0.0
         self._waiting: dict[VersionId, _Waiting] = {}
         self._wishes: dict[VersionId, tuple[TenantId, float]] = {}
-        self._refused: dict[VersionId, Refused] = {}
+        self._refused: dict[VersionId, RefusedAdapter] = {}
         self._loads: deque[tuple[float, frozenset[TenantId]]] = deque()
 
     def __len__(self) -> int:
@@ -217,7 +217,7 @@ class Residents:
         """It isn't served here for so long; a pin isn't wanted of itself for longer each time."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
-        self._refused[adapter] = Refused(why, now + for_s)
+        self._refused[adapter] = RefusedAdapter(why, now + for_s)
         if adapter in self.pinned:
             before = self._paused.get(adapter)
             of_s = min(MINUTE_S, 2 * before.of_s) if before is not None else FIRST_LOAD_S
@@ -233,7 +233,7 @@ class Residents:
         self._at.pop(adapter, None)
         self._checked.pop(adapter, None)
 
-    def refusal(self, adapter: VersionId, now: float) -> Refused | None:
+    def refusal(self, adapter: VersionId, now: float) -> RefusedAdapter | None:
         """Return why it isn't served here now, and until when; None where it may be."""
         refused = self._refused.get(adapter)
         if refused is not None and refused.until <= now:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock.worker.gate.queueing.estimates import Pace, Stay
+from penstock.worker.gate.queueing.estimates import ServiceRate, Stay
 
 
 def test_it_converges_to_the_measured_rate() -> None:
     """After a few half-lives the estimate is the measured rate."""
-    pace = Pace(initial=10.0, half_life_s=1.0)
+    pace = ServiceRate(initial=10.0, half_life_s=1.0)
     pace.busy(0.0)
     for step in range(1, 200):
         pace.did(50.0, step * 0.1, full=True)
@@ -16,7 +16,7 @@ def test_it_converges_to_the_measured_rate() -> None:
 
 def test_idle_time_is_not_slowness() -> None:
     """An hour without work leaves the estimate where it was."""
-    pace = Pace(initial=100.0)
+    pace = ServiceRate(initial=100.0)
     pace.busy(0.0)
     pace.did(100.0, 1.0, full=True)
     pace.idle(1.0)
@@ -29,7 +29,7 @@ def test_idle_time_is_not_slowness() -> None:
 
 def test_an_engine_with_little_to_do_is_not_slow() -> None:
     """Without anybody waiting a low rate says nothing; a higher one than believed does."""
-    pace = Pace(initial=100.0, half_life_s=1.0)
+    pace = ServiceRate(initial=100.0, half_life_s=1.0)
     pace.busy(0.0)
     for step in range(1, 100):
         pace.did(1.0, step * 0.1, full=False)

@@ -1,16 +1,16 @@
-"""Ranks among the incumbent's of late in the same cell."""
+"""Ranks among the incumbent's of late in the same stratum."""
 
 import random
 
 import pytest
 
-from penstock.control.rollout.cells import LEAST, MOST_S, SPAN_S, Ranks
-from penstock.domain.rollout.arms import BUCKETS, Cell, Times, bucket, cell, price_bucket
+from penstock.control.rollout.strata import LEAST, MOST_S, SPAN_S, Ranks
+from penstock.domain.rollout.arms import BUCKETS, Stratum, Times, bucket, price_bucket, stratum
 
-SHORT, LONG = Cell(5, 3), Cell(11, 3)
+SHORT, LONG = Stratum(5, 3), Stratum(11, 3)
 
 
-def times(where: Cell, *buckets: int) -> Times:
+def times(where: Stratum, *buckets: int) -> Times:
     return Times(where, tuple(sorted((one, buckets.count(one)) for one in set(buckets))))
 
 
@@ -40,7 +40,7 @@ def test_a_request_is_compared_in_its_own_cell_or_not_at_all() -> None:
     """Long prompts are not held against short ones, and few say little."""
     ranks = Ranks()
     ranks.add(1, [times(SHORT, *[10] * LEAST), times(LONG, *[60] * (LEAST - 1))])
-    found, alone = ranks.scores([times(SHORT, 20, 20), times(LONG, 20), times(Cell(1, 1), 20)])
+    found, alone = ranks.scores([times(SHORT, 20, 20), times(LONG, 20), times(Stratum(1, 1), 20)])
     assert (sum(found.values()), alone) == (2, 2)
 
 
@@ -52,7 +52,7 @@ def test_cells_on_both_sides_help_out_and_cancel_out(sides: tuple[tuple[int, int
     def draw(mean: float, many: int) -> list[int]:
         return [min(BUCKETS - 1, max(0, round(chance.gauss(mean, 5)))) for _ in range(many)]
 
-    less, more = (Cell(*one) for one in sides)
+    less, more = (Stratum(*one) for one in sides)
     ranks.add(1, [times(less, *draw(33.0, 40))])
     assert ranks.scores([times(SHORT, 40)]) == ({}, 1)
     ranks.add(2, [times(more, *draw(47.0, 15))])
@@ -81,7 +81,7 @@ def test_thin_traffic_is_compared_with_the_last_few_of_ten_minutes() -> None:
     assert ranks.scores([times(SHORT, 20)]) == ({round(1 / (LEAST + 2), 2): 1}, 0)
     ranks.add(391 + MOST_S, [])
     assert ranks.scores([times(SHORT, 20)]) == ({}, 1)
-    assert ranks._cells == {}
+    assert ranks._strata == {}
 
 
 def test_buckets_grow_by_a_tenth_and_end() -> None:
@@ -93,6 +93,6 @@ def test_buckets_grow_by_a_tenth_and_end() -> None:
 
 
 def test_cells_tell_lengths_and_company_apart() -> None:
-    """Each doubling of the prompt is a cell, and each growth of the company by half of that."""
-    assert [cell(tokens, 0).prompt for tokens in (-5, 0, 1, 255, 256)] == [0, 0, 1, 8, 9]
-    assert [cell(0, running).running for running in (-1, 0, 1, 2, 3, 4, 6, 8)] == [0, 0, 1, 3, 4, 5, 6, 7]
+    """Each doubling of the prompt is a stratum, and each growth of the company by half of that."""
+    assert [stratum(tokens, 0).prompt for tokens in (-5, 0, 1, 255, 256)] == [0, 0, 1, 8, 9]
+    assert [stratum(0, running).running for running in (-1, 0, 1, 2, 3, 4, 6, 8)] == [0, 0, 1, 3, 4, 5, 6, 7]

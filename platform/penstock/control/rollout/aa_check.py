@@ -1,15 +1,14 @@
-"""How alike neighbours are: the same comparison between the incumbent's own workers, which always runs.
+"""A/A check: the candidate's comparison, run all the time between the incumbent's own workers.
 
-There the truth is known: they are equal. So how far their ranks stray tells how many of the requests of a second are
-witnesses of their own, and an alarm there says that the judge is not fit to judge. With one worker nothing is known,
-and the cap is what a moderate noise would give.
+These are equal. So the variance of their mean ranks tells how many of a second's requests are independent, and a
+rejection tells that the judge is unfit. With one worker nothing is measured, and the cap assumes moderate noise.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from penstock.control.rollout.bets import Bets
-from penstock.control.rollout.cells import FORGIVEN, SPAN_S, Ranks
+from penstock.control.rollout.e_process import EProcess
+from penstock.control.rollout.strata import FORGIVEN, SPAN_S, Ranks
 from penstock.domain.ids import WorkerId
 from penstock.domain.rollout.arms import Times
 
@@ -18,20 +17,20 @@ BINS = 90
 """A quarter of an hour of bins of ten seconds."""
 LEAST_BINS = 12
 CAP = 1.0
-"""What a second counts at most; also where nothing is known."""
+"""The most that a second counts as, also without a measurement."""
 LEAST_CAP = 0.05
-WORTH = 2.5
-"""Requests that a second may count for each witness of its own in it: the tolerance in the null pays for the rest."""
+PER_INDEPENDENT = 2.5
+"""Requests that a second may count for each independent one: the tolerance in the null pays for the rest."""
 _VARIANCE = 1.0 / 12.0
 """Of a rank among equals."""
 
 
-class Noise:
-    """Each worker of the incumbent against the others of the last minute."""
+class AACheck:
+    """Each of the incumbent's workers against the others of the last minute."""
 
     def __init__(self) -> None:
         self._others: dict[WorkerId, Ranks] = {}
-        self._alarms: dict[WorkerId, Bets] = {}
+        self._alarms: dict[WorkerId, EProcess] = {}
         self._bins: deque[tuple[float, int]] = deque(maxlen=BINS)
         self._open: dict[WorkerId, list[float]] = {}
         self._bin = 0
@@ -41,14 +40,14 @@ class Noise:
         self.cap = CAP
         """How many requests of a second count at most."""
 
-    def slot(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
-        """Take a second's times of the incumbent by worker; ``mean`` is the judge's own tolerance for a rank."""
+    def observe(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
+        """Add a second of the incumbent's times by worker; ``mean`` is the judge's tolerated mean rank."""
         given = {worker: tuple(times) for worker, times in workers.items()}
         if at // BIN_S != self._bin:
             self._close(at // BIN_S)
         for worker in given:
             if worker not in self._others:
-                self._others[worker], self._alarms[worker] = Ranks(), Bets(forgets=True)
+                self._others[worker], self._alarms[worker] = Ranks(), EProcess(forgets=True)
             self._heard[worker] = at
         for worker in [one for one, heard in self._heard.items() if heard < at - SPAN_S]:
             del self._heard[worker], self._others[worker], self._alarms[worker]
@@ -58,22 +57,22 @@ class Noise:
             own = given.get(worker, ())
             (counts, forgiven), _ = others.scores_by(own, (0, FORGIVEN))
             if counts:
-                self._alarms[worker].slot(forgiven, mean, cap)
+                self._alarms[worker].observe(forgiven, mean, cap)
                 sums = self._open.setdefault(worker, [0.0, 0.0])
                 sums[0] += sum([score * count for score, count in counts.items()])
                 sums[1] += sum(counts.values())
 
-    def is_loud(self, log_odds: float) -> bool:
-        """Tell whether the evidence against one of the incumbent's workers is as strong as that."""
+    def is_rejected(self, log_odds: float) -> bool:
+        """Tell whether the evidence against any worker reaches these odds."""
         return any(one.reaches(log_odds) for one in self._alarms.values())
 
     def _measured(self) -> float:
-        """Return how many requests of a second count at most."""
+        """Return the most requests that a second may count as."""
         if len(self._bins) < LEAST_BINS:
             return CAP
         many, spread = self._count / len(self._bins), self._spread / len(self._bins)
-        witnesses_per_s = _VARIANCE / max(spread, _VARIANCE / many) / BIN_S
-        return min(CAP, max(LEAST_CAP, WORTH * witnesses_per_s))
+        independent_per_s = _VARIANCE / max(spread, _VARIANCE / many) / BIN_S
+        return min(CAP, max(LEAST_CAP, PER_INDEPENDENT * independent_per_s))
 
     def _close(self, following: int) -> None:
         self._bins.extend((total / many, int(many)) for total, many in self._open.values() if many)

@@ -1,0 +1,123 @@
+"""Operators: aliases, the versions behind them, and what the evidence says of versions that share one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+
+from penstock.control.api.bodies import NewShares
+from penstock.control.api.deps import Control, Controlled, Operator, Overseer
+from penstock.control.api.wire import JsonRoute, Sent
+from penstock.domain.errors import InvalidField
+from penstock.domain.fleet.table import Override, Route
+from penstock.domain.fleet.versions import PastRoute
+from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.rollout.judgement import Judgement
+from penstock.domain.tenancy.tenant import KeyRing, Role
+
+router = APIRouter(prefix="/aliases", tags=["models"], route_class=JsonRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasList:
+    """The aliases in force."""
+
+    aliases: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasHistory:
+    """What an alias was set to, newest first."""
+
+    alias: Alias
+    history: tuple[PastRoute, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasRemoved:
+    """An alias that leads nowhere any more."""
+
+    alias: Alias
+    removed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairJudged:
+    """The judgement on a version beside the incumbent that has most of the alias."""
+
+    incumbent: VersionId
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasCompared:
+    """The judgements on the versions that share an alias."""
+
+    alias: Alias
+    pairs: tuple[PairJudged, ...]
+
+
+@router.get("")
+async def aliases(control: Controlled, _: Operator) -> AliasList:
+    """List the aliases in force."""
+    return AliasList(aliases=await control.registry.routes())
+
+
+@router.get("/{alias}")
+async def alias_history(control: Controlled, _: Operator, alias: Alias) -> AliasHistory:
+    """Show what an alias was set to, newest first."""
+    return AliasHistory(alias=alias, history=await control.registry.alias_history(alias))
+
+
+@router.put("/{alias}")
+async def put_alias(control: Controlled, caller: Operator, alias: Alias, body: Sent[NewShares]) -> Route:
+    """Set the versions of an alias and their weights."""
+    act = control.act(caller, "alias.put", alias)
+    await control.rollouts.check_free((alias,))
+    overrides = await _overrides(control, alias, body)
+    route = await control.registry.put_alias(Route(alias=alias, shares=body.shares, overrides=overrides), act)
+    control.runtime.wake()
+    return route
+
+
+@router.delete("/{alias}")
+async def remove_alias(control: Controlled, caller: Operator, alias: Alias) -> AliasRemoved:
+    """Remove an alias."""
+    act = control.act(caller, "alias.remove", alias)
+    await control.rollouts.check_free((alias,))
+    await control.registry.remove_alias(alias, act)
+    control.runtime.wake()
+    return AliasRemoved(alias=alias)
+
+
+@router.get("/{alias}/comparison")
+async def comparison(control: Controlled, _: Overseer, alias: Alias) -> AliasCompared:
+    """Judge each version that shares the alias beside the one that has most of it."""
+    if all(route.alias != alias for route in await control.registry.routes()):
+        raise InvalidField(f"there is no alias {alias}", param="alias")
+    judged = control.comparisons.judged(alias)
+    pairs = tuple(PairJudged(incumbent=pair.incumbent, judgement=judgement) for pair, judgement in judged)
+    return AliasCompared(alias=alias, pairs=pairs)
+
+
+async def _overrides(control: Control, alias: Alias, body: NewShares) -> tuple[Override, ...]:
+    """Return the alias's new overrides, or raise ``InvalidField`` for a tenant without effect."""
+    if body.overrides is None:
+        return next((route.overrides for route in await control.registry.routes() if route.alias == alias), ())
+    if body.overrides:
+        tenants = (one.tenant for one in body.overrides)
+        check_tenants(alias, tenants, await control.ring(), control.clock.now(), param="overrides")
+    return body.overrides
+
+
+def check_tenants(alias: Alias, named: Iterable[TenantId], ring: KeyRing, now: float, *, param: str) -> None:
+    tenants = {tenant.id for tenant in ring.tenants}
+    keys: dict[TenantId, list[bool]] = {}
+    for key in ring.keys:
+        if key.role is Role.INFER and key.valid_at(now):
+            keys.setdefault(key.tenant, []).append(not key.models or alias in key.models)
+    for one in named:
+        if one not in tenants:
+            raise InvalidField(f"there is no tenant {one[:80]}", param=param)
+        if not any(keys.get(one, [True])):
+            raise InvalidField(f"no key of {one} may use {alias}", param=param)

@@ -1,0 +1,38 @@
+"""The one check of an API key, for gateways and the operators' API. Pure.
+
+Each looks the key up by the id in the credential, in memory or in a store, and verifies it here. Look-ups may differ in
+time for known and unknown ids: ids are no secrets. The secret's hash is compared in constant time. Refusals say nothing
+until the secret is proven; then its holder learns that the key has ended.
+"""
+
+from penstock.domain.errors import Unauthenticated
+from penstock.domain.ids import KeyId
+from penstock.domain.tenancy.keys import is_hash_of, key_id_of
+from penstock.domain.tenancy.tenant import ApiKey, Role
+
+ASKS = frozenset({Role.INFER, Role.ADMIN})
+"""Roles that may ask models."""
+READS = frozenset({Role.ADMIN, Role.AUDITOR})
+"""Roles that may read usage, keys, budgets and the audit log."""
+MANAGES = frozenset({Role.ADMIN})
+"""Roles that may change something."""
+
+
+def named(credential: str) -> KeyId:
+    """Return the id of the key that a credential claims to be, or raise ``Unauthenticated``."""
+    key = key_id_of(credential)
+    if key is None:
+        raise Unauthenticated(None if credential else "an API key is required")
+    return key
+
+
+def verify(key: ApiKey | None, credential: str, peppers: tuple[bytes, ...], now: float) -> ApiKey:
+    """Return the key if the credential is its secret and it works at Unix time ``now``, or raise ``Unauthenticated``.
+
+    ``peppers`` are the keys for hashes, the newest first.
+    """
+    if key is None or not is_hash_of(key.secret_hash, credential, peppers):
+        raise Unauthenticated
+    if not key.valid_at(now):
+        raise Unauthenticated("this API key was revoked or has expired")
+    return key
