@@ -37,7 +37,7 @@ class Setting:
     choices: tuple[str, ...]
 
     def fault(self, value: str) -> str:
-        """Say what is wrong with a value; empty where the process takes it."""
+        """Say what is wrong with a value; empty if the process takes it."""
         if self.choices and value not in self.choices:
             return f"is {value!r}, not one of {', '.join(self.choices)}"
         if self.type not in ("integer", "number"):
@@ -53,7 +53,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port that the process listens on, the variable that sets it, and who comes there."""
+    """A port that the process listens on, the variable that sets it, and its clients."""
 
     name: str
     setting: str
@@ -73,7 +73,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder that the process writes to. `setting` is empty where its place is fixed."""
+    """A folder that the process writes to. `setting` is empty if its place is fixed."""
 
     name: str
     setting: str
@@ -113,7 +113,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process: everything that whoever starts it must know."""
+    """One process: everything that starting it takes."""
 
     name: str
     command: tuple[str, ...]
@@ -131,13 +131,15 @@ class Process:
     beyond_s: float
 
     def setting(self, name: str) -> Setting:
-        """The setting of that name. Raises `ContractError` where the process reads no such variable."""
+        """The setting of that name. Raises `ContractError` if the process reads no such variable."""
         if name not in self.settings:
             raise ContractError(f"{self.name} reads no {name}: `penstock contract` lists what it reads")
         return self.settings[name]
 
     def judge(self, told: Sequence[Mapping[str, object]]) -> None:
-        """Raise `ContractError` unless these variables are all known, well formed, secret where secret, and enough."""
+        """Raise `ContractError` unless these variables are all known, well formed, secret if they must be, and
+        enough.
+        """
         names = [str(item["name"]) for item in told]
         for item in told:
             if str(item["name"]).startswith(PREFIX):
@@ -162,7 +164,7 @@ def processes() -> Mapping[str, Process]:
 
 
 def read(file: Path) -> Mapping[str, Process]:
-    """Every process of a contract. Raises `ContractError` where the file is of another edition, or was changed."""
+    """Every process of a contract. Raises `ContractError` if the file is of another edition, or was changed."""
     content = _checked(file)
     return MappingProxyType({name: _process(told) for name, told in mapping(content, "processes").items()})
 
@@ -193,7 +195,7 @@ def is_bare(value: object) -> bool:
 
 
 def process(name: str) -> Process:
-    """One process. Raises `KeyError` where there is none of that name."""
+    """One process. Raises `KeyError` if there is none of that name."""
     return processes()[name]
 
 

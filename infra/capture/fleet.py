@@ -21,12 +21,12 @@ REGIONAL: tuple[tuple[StackKind, Program], ...] = (
 
 
 def stack_name(fleet: Fleet, region_name: str) -> str:
-    """The Pulumi stack: the environment, and the region where there is one."""
+    """The Pulumi stack: the environment, and the region if there is one."""
     return f"{fleet.environment.name}.{region_name}" if region_name else fleet.environment.name
 
 
 def capture_fleet(fleet: Fleet) -> tuple[Capture, ...]:
-    """Every stack of the fleet, in order. Raises `CaptureFailedError` where a program does."""
+    """Every stack of the fleet, in order. Raises `CaptureFailedError` if a program does."""
     exports: dict[str, Mapping[str, Json]] = {}
     captures = [_capture(fleet, StackKind.GLOBAL, "", partial(global_.program, fleet), exports)]
     for name in fleet.environment.regions:

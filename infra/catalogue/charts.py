@@ -48,7 +48,7 @@ class Mirror:
         return f"{self.registry}/{FOLDER}"
 
     def image(self, upstream: str) -> str:
-        """An image's copy. Raises `KeyError` where the catalogue does not list it for this chart."""
+        """An image's copy. Raises `KeyError` if the catalogue does not list it for this chart."""
         if upstream not in charts()[self.chart]["images"]:
             raise KeyError(f"{upstream} is not mirrored for {self.chart}: add it to catalogue/charts.yaml")
         return f"{self.registry}/{mirrored(upstream)}"

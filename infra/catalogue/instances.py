@@ -27,7 +27,7 @@ class _File(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One type. `nvme_gb` and `efa` are 0 where the type has none; `usd_per_h` is on demand in us-east-1."""
+    """One type. `nvme_gb` and `efa` are 0 if the type has none; `usd_per_h` is on demand in us-east-1."""
 
     name: str
     family: str
@@ -43,7 +43,7 @@ class Instance:
     usd_per_h: float
 
     def offered(self, region: str) -> tuple[str, ...] | None:
-        """The zone ids of `region` that list the type; `None` where it is offered in every zone."""
+        """The zone ids of `region` that list the type; `None` if it is offered in every zone."""
         zones = _content()["families"][self.family]["zones"].get(region, [])
         return None if isinstance(zones, str) else tuple(zones)
 

@@ -46,7 +46,7 @@ PROFILES: dict[str, dict[str, Profile]] = {
 
 
 def misfit(gpu: str, layout: dict[str, int]) -> str:
-    """Why the layout can't be cut from that GPU; an empty string where it can."""
+    """Why the layout can't be cut from that GPU; an empty string if it can."""
     profiles = PROFILES.get(gpu)
     if profiles is None:
         return f"{gpu} can't be partitioned with a known table"

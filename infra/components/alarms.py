@@ -8,7 +8,7 @@ from infra.components.site import Component, Site
 
 
 class AlarmTopic(Component):
-    """The topic, who may publish to it, and its reader."""
+    """The topic, its allowed publishers, and its reader."""
 
     def __init__(
         self, name: str, site: Site, key_arn: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None

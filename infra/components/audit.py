@@ -1,4 +1,4 @@
-"""The write-once record: a bucket nobody can shorten, and a trail of every call in every region."""
+"""The write-once record: a bucket that can't be shortened, and a trail of every call in every region."""
 
 import pulumi
 import pulumi_aws as aws

@@ -27,7 +27,7 @@ _USE = (
 
 
 def key_policy(purpose: Purpose, site: Site) -> pulumi.Output[str]:
-    """The account may delegate by IAM; named services may use the key under a condition; nobody else."""
+    """The account may delegate by IAM; named services may use the key under a condition; no one else may."""
     return document(
         Statement(
             sid="AccountAdministersKey",

@@ -1,5 +1,5 @@
 """Node pools under an auto-scaling group: a launch template, a managed node group, a warm
-pool where the config has one.
+pool if the config has one.
 """
 
 from dataclasses import dataclass
@@ -219,7 +219,7 @@ class NodePool(Component):
         )
 
     def label(self, zone: str) -> str:
-        """A group's name: the pool's, and the zone's where the pool stands in several."""
+        """A group's name: the pool's, and the zone's if the pool stands in several."""
         return f"{self.pool.name}-{zone}" if len(self.spec.zone_ids) > 1 else self.pool.name
 
     def _share(self, total: int, index: int) -> int:

@@ -1,4 +1,4 @@
-"""Who fills the registry: the release pipeline, known by its OpenID Connect token, pushes and signs; no person does."""
+"""The release pipeline fills the registry: known by its OpenID Connect token, it pushes and signs; no person does."""
 
 import pulumi
 import pulumi_aws as aws

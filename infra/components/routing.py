@@ -1,6 +1,6 @@
 """One name for all regions: the nearest healthy one answers.
 
-A region is sick where no worker of any alias could answer. That is noticed after two probes of ten seconds; what
+A region is sick if no worker of any alias could answer. That is noticed after two probes of ten seconds; what
 resolvers remember of it lasts up to a minute more. Where all regions are sick, Route 53 answers as if none were.
 """
 

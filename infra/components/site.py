@@ -36,7 +36,7 @@ class Site:
         }
 
     def arn(self, service: str, resource: str) -> str:
-        """The ARN of something in this region and account whose name is known beforehand."""
+        """The ARN of a named resource in this region and account."""
         return f"arn:aws:{service}:{self.region}:{self.environment.account_id}:{resource}"
 
     def global_arn(self, service: str, resource: str) -> str:

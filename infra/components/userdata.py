@@ -1,4 +1,4 @@
-"""What a node reads at first boot: NVMe joined into one cache disk where there is any, devices aligned where EFA is.
+"""What a node reads at first boot: NVMe joined into one cache disk if there is any, devices aligned if it has EFA.
 
 Amazon Linux takes a NodeConfig in MIME, Bottlerocket (CPU pools, no instance store) takes TOML.
 EKS merges its own part into both.

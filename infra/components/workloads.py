@@ -1,4 +1,4 @@
-"""Who may do what in AWS from inside the cluster: one role per service account, through Pod Identity alone.
+"""The rights in AWS of pods inside the cluster: one role per service account, through Pod Identity alone.
 
 A row here is the whole story of a pod's rights; a service account without a row has none.
 """

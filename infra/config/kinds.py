@@ -13,7 +13,7 @@ class Capacity(StrEnum):
 
 
 class Scaler(StrEnum):
-    """Who adds and removes a pool's nodes; the two never see each other's pods."""
+    """The scaler that adds and removes a pool's nodes; the two never see each other's pods."""
 
     ASG = "asg"
     KARPENTER = "karpenter"

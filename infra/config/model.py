@@ -71,7 +71,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """Who builds, mirrors and signs images: a pipeline known by its OpenID Connect issuer and its subjects."""
+    """The pipeline that builds, mirrors and signs images, known by its OpenID Connect issuer and its subjects."""
 
     issuer: str
     subjects: tuple[str, ...]
@@ -100,7 +100,7 @@ class Region:
     asymmetries: tuple[str, ...] = ()
 
     def pool(self, name: str) -> Pool:
-        """The pool of that name. Raises `KeyError` where the region has none."""
+        """The pool of that name. Raises `KeyError` if the region has none."""
         return {pool.name: pool for pool in self.pools}[name]
 
 
@@ -150,5 +150,5 @@ class Fleet:
     regions: tuple[Region, ...]
 
     def region(self, name: str) -> Region:
-        """The region of that name. Raises `KeyError` where the environment has none."""
+        """The region of that name. Raises `KeyError` if the environment has none."""
         return {region.name: region for region in self.regions}[name]

@@ -116,7 +116,7 @@ def _judge_images(environment: Environment) -> list[Problem]:
 
 
 def _judge_sizes(environment: Environment) -> list[Problem]:
-    """Kubernetes runs one pod where nobody says how many, and no scaler says it of the controller."""
+    """Kubernetes runs one pod if no number is given, and no scaler gives the controller one."""
     size = environment.controller
     if size.min_replicas == size.max_replicas:
         return []

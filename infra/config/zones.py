@@ -6,7 +6,7 @@ from infra.config.pools import Pool
 
 
 def pool_zones(region: Region, pool: Pool) -> tuple[str, ...]:
-    """The region's zones that offer every type of the pool; only the reservation's zone where one is held."""
+    """The region's zones that offer every type of the pool; only the reservation's zone if one is held."""
     offered = tuple(
         zone
         for zone in region.zone_ids

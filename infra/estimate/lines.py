@@ -35,7 +35,7 @@ class _Prices(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One priced thing. `most_usd` is what it costs at its maximum; equal to `usd` where it has none."""
+    """One priced thing. `most_usd` is what it costs at its maximum; equal to `usd` if it has none."""
 
     what: str
     usd: float

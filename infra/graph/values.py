@@ -11,7 +11,7 @@ UNKNOWN = "<not known before deployment>"
 
 
 def dig(value: Json, path: str) -> Json:
-    """The value at a dotted path (`rules.0.action`); `None` where the path ends early."""
+    """The value at a dotted path (`rules.0.action`); `None` if the path ends early."""
     for step in path.split("."):
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -28,19 +28,19 @@ def is_list(value: Json) -> TypeGuard["Sequence[Json]"]:
 
 
 def text(value: Json, path: str) -> str:
-    """The text at the path; an empty string where there is none. Numbers become their text."""
+    """The text at the path; an empty string if there is none. Numbers become their text."""
     found = dig(value, path)
     return "" if found is None or isinstance(found, Mapping) or is_list(found) else str(found)
 
 
 def number(value: Json, path: str) -> float:
-    """The number at the path; 0 where there is none or where it is not known yet."""
+    """The number at the path; 0 if there is none or it is not known yet."""
     found = dig(value, path)
     return float(found) if isinstance(found, (int, float)) else 0.0
 
 
 def items(value: Json, path: str) -> list[Json]:
-    """The list at the path; one value counts as a list of one, as IAM documents have it; empty where absent."""
+    """The list at the path; one value counts as a list of one, as IAM documents have it; empty if absent."""
     found = dig(value, path)
     if found is None:
         return []
@@ -48,7 +48,7 @@ def items(value: Json, path: str) -> list[Json]:
 
 
 def mapping(value: Json, path: str) -> Mapping[str, Json]:
-    """The mapping at the path; empty where there is none."""
+    """The mapping at the path; empty if there is none."""
     found = dig(value, path)
     return found if isinstance(found, Mapping) else {}
 
@@ -66,7 +66,7 @@ def texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def parsed(value: Json) -> Json:
-    """A JSON text as its value; `None` where it is not known yet or is not JSON."""
+    """A JSON text as its value; `None` if it is not known yet or is not JSON."""
     if not isinstance(value, str) or UNKNOWN in value:
         return None
     try:

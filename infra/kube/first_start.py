@@ -1,6 +1,6 @@
 """The job that prepares the database and makes the operators' first key, before anything else starts.
 
-It runs again with each release, and changes nothing where nothing is to be done.
+It runs again with each release, and changes nothing if nothing is to be done.
 """
 
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ _TOLERATES_GPU = {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"
 
 
 def gpu_operator_values(facts: ClusterFacts) -> dict[str, object]:
-    """The operator's values; the MIG manager runs only where a pool has a layout."""
+    """The operator's values; the MIG manager runs only if a pool has a layout."""
     tolerations, mirror = [_TOLERATES_GPU], facts.mirror("gpu-operator")
     nvidia = mirror.folder("nvcr.io/nvidia/gpu-operator")
     plugin = {"repository": mirror.folder("nvcr.io/nvidia/k8s-device-plugin"), "image": "k8s-device-plugin"}

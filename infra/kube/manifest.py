@@ -60,7 +60,7 @@ class Manifest:
     body: Mapping[str, object] = field(default_factory=dict)
 
     def metadata(self) -> dict[str, object]:
-        """The object's metadata; every object says who manages it."""
+        """The object's metadata; every object names its manager."""
         found: dict[str, object] = {
             "name": self.name,
             "labels": {"app.kubernetes.io/managed-by": "penstock-infra", **self.labels},

@@ -45,7 +45,7 @@ class NetworkPolicy:
 
 
 def namespace_peer(namespace: str, **labels: str) -> dict[str, object]:
-    """Pods of a namespace, narrowed by `app.kubernetes.io/name` where given."""
+    """Pods of a namespace, narrowed by `app.kubernetes.io/name` if given."""
     peer: dict[str, object] = {"namespaceSelector": {"matchLabels": {NAME: namespace}}}
     if labels:
         peer["podSelector"] = {"matchLabels": {f"app.kubernetes.io/{key}": value for key, value in labels.items()}}

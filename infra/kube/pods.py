@@ -54,7 +54,7 @@ def resources(*, cpu: str, memory: str, **devices: str) -> dict[str, object]:
 
 
 def http_probe(probe: Probe, *, period_s: int, failures: int) -> dict[str, object]:
-    """A probe on one of the real endpoints; whoever answers within its time is not cut off at it."""
+    """A probe on one of the real endpoints; an answer within its time is not cut off."""
     return {
         "httpGet": {"path": probe.path, "port": probe.port},
         "periodSeconds": period_s,

@@ -63,7 +63,7 @@ class Run:
         return {**found, "ports": ports, **_probes(self.process)} if ports else found
 
     def volumes(self) -> list[dict[str, object]]:
-        """The volumes of its folders and files. Raises `ContractError` where one would end too soon."""
+        """The volumes of its folders and files. Raises `ContractError` if one would end too soon."""
         lost = [
             folder.name for folder in self.process.folders if folder.life == KEPT and folder.name not in self.claims
         ]

@@ -74,7 +74,7 @@ def gateway_triggers() -> tuple[Trigger, ...]:
 
 
 def _quantile(part: float, histogram: str, selector: str) -> str:
-    """A quantile that is 0 where nothing was observed, and nothing at all where nobody was scraped.
+    """A quantile that is 0 if nothing was observed, and nothing at all where nobody was scraped.
 
     Without observations the quantile is no number, which no scaler may be handed; hence the comparison.
     """

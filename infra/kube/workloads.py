@@ -29,7 +29,7 @@ def labels_of(workload: str, **more: str) -> dict[str, str]:
 
 
 def account(workload: str) -> Manifest:
-    """A service account; its token is mounted only where a pod asks for it."""
+    """A service account; its token is mounted only if a pod asks for it."""
     return Manifest(
         api_version="v1",
         kind="ServiceAccount",

@@ -81,7 +81,7 @@ def accounts(captures: Sequence[Capture]) -> Iterator[str]:
 
 
 def vanished(captures: Sequence[Capture], golden: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A URN of the golden list may only go where an alias says where to."""
+    """A URN of the golden list may only go if an alias names its successor."""
     for item in captures:
         present = {node.urn for node in item.graph.nodes}
         aliased = {alias for node in item.graph.nodes for alias in node.options.aliases}

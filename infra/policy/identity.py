@@ -1,4 +1,4 @@
-"""Who may do what: named actions on named things, under one boundary, for pods and services alone."""
+"""Rights: named actions on named things, under one boundary, for pods and services alone."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ PART_S = {"h": 3600, "m": 60, "s": 1}
 
 
 def seconds(duration: str) -> float:
-    """Read a duration as Go writes it: ``24h``, ``1h30m``; 0 where it says no time at all."""
+    """Read a duration as Go writes it: ``24h``, ``1h30m``; 0 if it says no time at all."""
     return sum(float(count) * PART_S[unit] for count, unit in re.findall(r"([\d.]+)([hms])", duration))
 
 
@@ -71,7 +71,7 @@ def volumes_bind(view: View) -> Iterator[Breach]:
 
 @book.rule("volumes-kept", "A replica's volume outlives it, and is one that EBS can make", StackKind.SERVING)
 def volumes_kept(view: View) -> Iterator[Breach]:
-    """Kubernetes deletes the claims of replicas that go where it is told to, and their volumes with them.
+    """Kubernetes deletes the claims of removed replicas if it is told to, and their volumes with them.
 
     https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention
     """
@@ -178,7 +178,7 @@ def targets_drain(view: View) -> Iterator[Breach]:
 
 @book.rule("nodes-admitted", "The nodes' role may join the cluster", StackKind.REGION)
 def nodes_admitted(view: View) -> Iterator[Breach]:
-    """Managed groups bring an entry of their own; whoever else makes nodes must have one, of this type.
+    """Managed groups bring an access entry of their own; other nodes need one of this type.
 
     https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
     """

@@ -74,7 +74,7 @@ def build(fleet: Fleet, kind: StackKind, region_name: str, graph: Graph) -> View
 
 
 def allowed_actions(statement: Json) -> list[str]:
-    """The actions a statement allows; none where it denies."""
+    """The actions a statement allows; none if it denies."""
     return [str(action) for action in items(statement, "Action")] if text(statement, "Effect") == "Allow" else []
 
 

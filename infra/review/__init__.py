@@ -1,1 +1,1 @@
-"""A second opinion from people who never saw our code: the graph as Terraform, judged by provider and checkov."""
+"""A second opinion by independent tools: the graph as Terraform, judged by its provider and checkov."""

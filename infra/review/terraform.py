@@ -1,6 +1,6 @@
 """Runs the Terraform binary over a translation, offline: its provider comes from a folder that the caller names.
 
-Terraform is a tool on the box, never a dependency: where it or the folder is absent, callers skip and say so.
+Terraform is a tool on the box, never a dependency: if it or the folder is absent, callers skip and say so.
 """
 
 import json
@@ -26,7 +26,7 @@ class TerraformFailedError(RuntimeError):
 
 
 def missing() -> str:
-    """Why Terraform can't run here; an empty string where it can."""
+    """Why Terraform can't run here; an empty string if it can."""
     if shutil.which("terraform") is None:
         return "no terraform binary on PATH"
     folder = os.environ.get(MIRROR_VARIABLE, "")

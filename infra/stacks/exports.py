@@ -25,7 +25,7 @@ class Exports:
 
     @classmethod
     def read(cls, kind: StackKind, stack: str) -> Self:
-        """The exports of another stack. The engine fails the update where one is missing."""
+        """The exports of another stack. The engine fails the update if one is missing."""
         name = f"{pulumi.get_organization()}/{project_name(kind)}/{stack}"
         reference = pulumi.StackReference(f"{kind}-{stack}", stack_name=name)
         return cls(**{field.name: reference.require_output(camel(field.name)) for field in dataclasses.fields(cls)})

@@ -93,7 +93,7 @@ def _after(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulu
 class LinkedRoles(Component):
     """The service-linked roles that key policies name: in a fresh account a policy that names them is refused.
 
-    AWS makes them at the first use of their service; where the account has one already, import it.
+    AWS makes them at the first use of their service; if the account has one already, import it.
     """
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:

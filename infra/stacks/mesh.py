@@ -47,7 +47,7 @@ def program(fleet: Fleet) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watch:
-    """Where the alarms stand that AWS publishes in one region only, and whom they tell."""
+    """The region of the alarms that AWS publishes in one region only, and their topic."""
 
     site: Site
     topic_arn: pulumi.Input[str]
@@ -55,7 +55,7 @@ class _Watch:
 
 
 def _watch(fleet: Fleet, members: dict[str, _Member]) -> _Watch:
-    """The region of the health metrics: a member where we serve from it, else a provider and a topic for it."""
+    """The region of the health metrics: a member if we serve from it, else a provider and a topic for it."""
     member = members.get(HEALTH_METRICS_REGION)
     if member:
         return _Watch(site=member.site, topic_arn=member.below.alarm_topic_arn, options=member.options)

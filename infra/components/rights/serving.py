@@ -1,4 +1,5 @@
-"""What Penstock's own processes do in AWS: whoever calls the artifacts reads versions, and nobody does more.
+"""The rights in AWS of Penstock's own processes: callers of the artifact store read versions, and no process does
+more.
 
 Databases and stores are entered with passwords, so a process that calls nothing else has no rights here at all.
 """

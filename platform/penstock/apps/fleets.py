@@ -33,7 +33,6 @@ class Hosted:
 
 @asynccontextmanager
 async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
-    """Yield the host that the settings name; raise ``CommandError`` for one that can't be used."""
     if settings.fleet is FleetKind.LOCAL:
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
         yield Hosted(host=_local(settings, command), plan=plan, pool=pool)

@@ -43,7 +43,6 @@ class Done:
 
 
 def main(settings: InitSettings, clock: Clock) -> Done:
-    """Do what is missing, or raise ``CommandError``."""
     peers.check_stores(settings)
     keys.check_files(settings.model_copy(update={"admin_key_file": ""}), InitSettings)
     return asyncio.run(_main(settings, clock))

@@ -33,7 +33,6 @@ def heeded_budgets(settings: ControllerSettings) -> tuple[Budget, ...]:
 
 
 def budgets(settings: Settings, given: str = "") -> ErrorBudgets:
-    """Return the error budgets by a Prometheus, or else by this home's pages."""
     found, counts = prometheus(settings, given), heeded(settings)
     if found is None:
         read = reading(lambda: pages(settings), SystemClock())

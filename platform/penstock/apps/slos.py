@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def shipped(in_wheel: str, in_repository: str) -> Path:
-    """Return a data file or folder: the installed copy, or the repository's in a checkout."""
+    """Return a data file or folder: installed, or from the repository in a checkout."""
     for path in (_PACKAGE / in_wheel, _REPOSITORY / in_repository):
         if path.exists():
             return path
@@ -66,7 +66,6 @@ def policy() -> Policy:
 
 @lru_cache
 def gates(tier: Tier) -> Gates:
-    """Return the tolerances of rollouts in a tier; its promise of availability bounds the bad ends."""
     objective = load()[tier].objective(Indicator.AVAILABILITY)
     if objective is None:
         raise CommandError(f"Tier {tier} promises no availability, so nothing can be rolled out in it.")

@@ -37,7 +37,6 @@ def provide(settings: KeySettings, worker: WorkerId, version: VersionId) -> None
 
 
 def secrets_of(settings: WorkerSettings, worker: WorkerId) -> WorkerSecrets:
-    """Return this worker's own secrets, or raise ``CommandError``."""
     given = settings.worker_key_file
     file = Path(given) if given else settings.paths.worker_key(worker)
     do = "`penstock worker-key NAME VERSION` beside the platform key prints one."

@@ -12,9 +12,8 @@ from penstock.cli import (
     ask,
     audit,
     budgets,
-    classify,
+    classic,
     diagnose,
-    embed,
     explain,
     keys,
     logs,
@@ -46,8 +45,8 @@ app.command()(processes.up)
 app.command()(processes.down)
 app.command()(processes.restart)
 app.command()(ask.ask)
-app.command()(embed.embed)
-app.command()(classify.classify)
+app.command()(classic.embed)
+app.command()(classic.classify)
 app.command()(status.status)
 app.command()(logs.logs)
 app.command()(diagnose.diagnose)

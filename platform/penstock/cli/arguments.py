@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from decimal import Decimal, DecimalException
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.models.model import EngineSettings, ModelVersion
 from penstock.domain.money import MicroUsd, Price
+from penstock.views.tenants import DOLLARS, FIELDS, NUMBERS, YES_OR_NO
 from penstock.views.words import MICRO
 
 ENGINE_NUMBERS = tuple(
@@ -24,6 +25,22 @@ MOST_MICRO = 2**53
 """More micro-dollars than meters count exactly."""
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_PLAN_WORDS = ("priority", "over_quota")
+CAPS = (
+    "max_output_tokens",
+    "max_concurrent",
+    "max_streams",
+    "requests_per_min",
+    "tokens_per_min",
+    *DOLLARS,
+    "deadline_s",
+)
+"""The bounds that a key or an organisation may have: the rest is its tenant's."""
+CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
+PLAN_HELP = (
+    f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
+    "over_quota=refuse or yield, copied=yes or no, reserved as a part of each engine)."
+)
 
 
 class OperatorsApi(Protocol):
@@ -43,7 +60,6 @@ def seconds(moment: str) -> float:
 
 
 def length(text: str) -> float:
-    """Return a length of time in seconds, 0 for nothing."""
     if not text:
         return 0.0
     found = _LENGTH.fullmatch(text.strip())
@@ -90,6 +106,29 @@ def engine_settings(texts: Sequence[str]) -> dict[str, int | str]:
                 f"and dtype, which is one of {', '.join(DTYPES)}.",
             )
     return found
+
+
+def plan(pairs: Iterable[str]) -> dict[str, object]:
+    """Return the operators' API's fields; ``CommandError`` names the pair at fault."""
+    return dict(_bound(pair) for pair in pairs)
+
+
+def _bound(pair: str) -> tuple[str, object]:
+    name, _, value = pair.partition("=")
+    if name not in FIELDS or not value:
+        raise CommandError(f"{pair!r} is no bound.", do=f"Give FIELD=VALUE with one of: {', '.join(FIELDS)}.")
+    if name in DOLLARS:
+        return name, micro_usd(value)
+    if name in _PLAN_WORDS:
+        return name, value
+    if name in YES_OR_NO and value in ("yes", "no"):
+        return name, value == "yes"
+    if name == "degrade_model":
+        return name, "" if value == "0" else value
+    try:
+        return name, int(value) if name in NUMBERS else float(value)
+    except ValueError as error:
+        raise CommandError(f"{value!r} is no number for {name}.", do=f"Give for example {name}=60.") from error
 
 
 def share(text: str) -> dict[str, object]:

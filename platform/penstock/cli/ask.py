@@ -47,7 +47,7 @@ def ask(
 
 def _classify(question: str, image: Path, model: str, key: str, *, stages: bool) -> None:
     from penstock.apps.settings import load
-    from penstock.cli.classify import show
+    from penstock.cli.classic import show
     from penstock.clients import classic
     from penstock.domain.clock import SystemClock
     from penstock.domain.command_error import CommandError

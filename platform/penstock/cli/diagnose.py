@@ -95,7 +95,6 @@ def diagnose(
 
 
 def measure(settings: Settings, asked: DiagnoseOptions) -> "Recording":
-    """Measure by a Prometheus, or without one by watching the pages of this home."""
     from penstock.apps import observed
     from penstock.connectors.prometheus.window import watch
     from penstock.diagnosis.recording import record

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.apps.settings import load
-from penstock.cli import bounds, screen
+from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import err, explained, out
 from penstock.domain.tenancy.tenant import Role
@@ -29,7 +29,7 @@ def create_key(
     model: Annotated[list[str] | None, typer.Option(help="Restrict the key to this alias; may be repeated.")] = None,
     expires_in_s: Annotated[float, typer.Option(help="Seconds until the key expires; 0 never.")] = 0.0,
     plan: Annotated[
-        list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {bounds.CAPS_HELP}")
+        list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {arguments.CAPS_HELP}")
     ] = None,
 ) -> None:
     """Make a key and show it, this one time.
@@ -52,7 +52,7 @@ def create_key(
             "role": role,
             "models": model or [],
             "expires_in_s": expires_in_s,
-            "plan": bounds.parsed(plan or []),
+            "plan": arguments.plan(plan or []),
         }
         _show_secret(operator(load()).post("/keys", body))
 
@@ -71,7 +71,7 @@ def list_keys(
 @app.command("plan")
 @as_caller
 def change_plan(
-    key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.CAPS_HELP}")]
+    key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {arguments.CAPS_HELP}")]
 ) -> None:
     """Change a key's own bounds; its tenant's bounds hold as well.
 
@@ -79,7 +79,7 @@ def change_plan(
     """
     with explained():
         out.print(
-            views.described(operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds"
+            views.described(operator(load()).patch(f"/keys/{key_id}/plan", arguments.plan(changes))) or "no bounds"
         )
 
 

@@ -28,7 +28,6 @@ class _NoReferences(yaml.SafeLoader):
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    """Return the rules of a file for the controller, or raise ``CommandError``."""
     try:
         with file.open("rb") as opened:
             raw = opened.read(MOST_BYTES + 1)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.apps.settings import load
-from penstock.cli import bounds, screen
+from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import explained, out
 from penstock.domain.tenancy.tenant import Priority
@@ -14,8 +14,8 @@ from penstock.views import tenants as views
 
 app = typer.Typer(no_args_is_help=True, help="Tenants: owners of keys, limits and prefix caches.")
 orgs = typer.Typer(no_args_is_help=True, help="Organisations: their bounds hold for all of their tenants together.")
-Changes = Annotated[list[str], typer.Argument(help=bounds.HELP)]
-Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
+Changes = Annotated[list[str], typer.Argument(help=arguments.PLAN_HELP)]
+Caps = Annotated[list[str], typer.Argument(help=arguments.CAPS_HELP)]
 
 
 @app.command("create")
@@ -28,7 +28,7 @@ def create_tenant(
     ] = Priority.STANDARD,
     weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same priority class.")] = 1,
     org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
-    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
+    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {arguments.PLAN_HELP}")] = None,
 ) -> None:
     """Make a tenant. It has no key yet: `penstock keys create TENANT`.
 
@@ -39,7 +39,7 @@ def create_tenant(
     * `penstock tenants create shop --priority interactive --plan tokens_per_min=20000 --plan spend_per_month=50`
     """
     with explained():
-        wanted = {"priority": priority, "weight": weight, **bounds.parsed(plan or [])}
+        wanted = {"priority": priority, "weight": weight, **arguments.plan(plan or [])}
         operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
         out.print(f"{tenant} created; make it a key with `penstock keys create {tenant}`.")
 
@@ -71,7 +71,7 @@ def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes:
     For example: `penstock tenants plan shop requests_per_min=600 max_streams=20 deadline_s=30`
     """
     with explained():
-        plan = operator(load()).patch(f"/tenants/{tenant}/plan", bounds.parsed(changes))
+        plan = operator(load()).patch(f"/tenants/{tenant}/plan", arguments.plan(changes))
         out.print(f"{tenant}: {views.described(plan) or 'no bounds'}", highlight=False)
 
 
@@ -97,14 +97,14 @@ def move_tenant(
 def create_org(
     org: Annotated[str, typer.Argument(help="Its id, for example retail.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
-    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.CAPS_HELP}")] = None,
+    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {arguments.CAPS_HELP}")] = None,
 ) -> None:
     """Make an organisation; tenants join it with `penstock tenants create TENANT --org ORG`.
 
     For example: `penstock orgs create retail --plan spend_per_month=1000`
     """
     with explained():
-        body = {"id": org, "name": name or org, "plan": bounds.parsed(plan or [])}
+        body = {"id": org, "name": name or org, "plan": arguments.plan(plan or [])}
         operator(load()).post("/orgs", body)
         out.print(f"{org} created.")
 
@@ -125,5 +125,5 @@ def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Cap
     For example: `penstock orgs plan retail tokens_per_min=1000000`
     """
     with explained():
-        plan = operator(load()).patch(f"/orgs/{org}/plan", bounds.parsed(changes))
+        plan = operator(load()).patch(f"/orgs/{org}/plan", arguments.plan(changes))
         out.print(f"{org}: {views.described(plan) or 'no bounds'}", highlight=False)

@@ -23,7 +23,7 @@ KINDS = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp"}
 
 
 def image_of(path: Path) -> str:
-    """Return an image's file as a ``data:`` URL; raises ``CommandError``."""
+    """Return an image's file as a ``data:`` URL."""
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
         raise CommandError(f"{path} is no image by its name.", do="Send a .jpg, .png or .webp file.")
@@ -78,7 +78,6 @@ def _takes_images(told: Mapping[str, Any]) -> bool | None:
 
 
 def classify(http: httpx.Client, model: str, given: str | Sequence[str], now: Callable[[], float]) -> Labelled:
-    """Return the best label with its score, of an image or of each text; raises ``CommandError``."""
     began = now()
     answer = _post(http, "/v1/classify", {"model": model, "input": given})
     body = answer.json()
@@ -93,7 +92,6 @@ def classify(http: httpx.Client, model: str, given: str | Sequence[str], now: Ca
 
 
 def embed(http: httpx.Client, model: str, texts: Sequence[str]) -> list[list[float]]:
-    """Return the vectors of texts, in their order; raises ``CommandError``."""
     rows = _post(http, "/v1/embeddings", {"model": model, "input": list(texts)}).json()["data"]
     return [row["embedding"] for row in sorted(rows, key=lambda row: row["index"])]
 

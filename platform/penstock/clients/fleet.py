@@ -35,8 +35,6 @@ class Waiting:
 
 
 class FleetWatch:
-    """Watches the fleet until it serves."""
-
     def __init__(self, connect: Callable[[], Operator], clock: Clock, waiting: Waiting) -> None:
         self._connect = connect
         self._waiting = waiting

@@ -13,12 +13,10 @@ LIVE = Probe(port="private", path=pages.LIVE, meaning="The process runs. A no wa
 
 
 def private(meaning: str) -> Port:
-    """Return the port of probes and metrics."""
     return Port(name="private", setting="metrics_port", number=PRIVATE, callers=("probes", "metrics"), meaning=meaning)
 
 
 def authority(store: str, called: str, *, optional: bool) -> Secret:
-    """Return the authority of a store's certificate."""
     return Secret(
         setting=f"{store}_ca_file",
         name=f"{store}-ca",
@@ -61,7 +59,6 @@ ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meani
 
 
 def database(role: str = "") -> Called:
-    """Return the call to Postgres, by a role of the process's own."""
     return Called(to="database", setting="database_url", port="postgresql", role=role, meaning="Postgres, the writer.")
 
 

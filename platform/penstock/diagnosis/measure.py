@@ -51,7 +51,6 @@ def snapshot_of(recording: Recording, tiers: Iterable[SloTier]) -> Snapshot:
 
 
 def by(label: str, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """Return samples by the value of a label."""
     found: dict[str, list[Sample]] = {}
     for sample in samples:
         found.setdefault(sample.labels.get(label, ""), []).append(sample)
@@ -59,7 +58,6 @@ def by(label: str, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def has(label: Label | str, value: str) -> Callable[[Sample], bool]:
-    """Return the selection of series with this label."""
     return lambda sample: sample.labels.get(label) == value
 
 

@@ -53,17 +53,13 @@ METRICS = (
 
 
 class Window(Protocol):
-    """A stretch of time in which metrics were measured."""
-
     seconds: float
 
     def increases(self, name: str) -> Sequence[Sample]:
         """Return the growth of each counter of this name."""
         ...
 
-    def levels(self, name: str) -> Sequence[Sample]:
-        """Return each gauge's mean."""
-        ...
+    def levels(self, name: str) -> Sequence[Sample]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +80,6 @@ class Recording:
 
 
 def record(window: Window, says: str = "") -> Recording:
-    """Return a window's samples of all metrics that a diagnosis reads."""
     increases = {name: tuple(window.increases(name)) for metric in METRICS for name in counters(metric)}
     gauges = [metric.name for metric in METRICS if metric.kind is MetricKind.GAUGE]
     levels = {name: tuple(window.levels(name)) for name in (*gauges, DEVICE_BUSY_PERCENT)}
@@ -105,7 +100,6 @@ def _seen(samples: Mapping[str, tuple[Sample, ...]]) -> dict[str, tuple[Sample, 
 
 
 def as_json(recording: Recording) -> str:
-    """Return a recording as JSON, for a colleague."""
     parts = {"increases": recording.increases, "levels": recording.levels}
     told = {
         "says": recording.says,

@@ -12,7 +12,6 @@ Plain = dict[str, object]
 
 
 def report(verdict: Diagnosis, snapshot: Snapshot, recording: Recording) -> Plain:
-    """Return the found, ruled-out and open cases, and the figures that they were judged by."""
     return {
         "verdict": verdict.word,
         "bottleneck": verdict.bottleneck,

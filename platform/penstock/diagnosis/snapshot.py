@@ -67,7 +67,6 @@ class EngineFigures:
 
     @property
     def slots_used_ratio(self) -> float | None:
-        """The part of the batch in use."""
         return self.running / self.slots if self.running is not None and self.slots else None
 
 
@@ -183,7 +182,6 @@ class Snapshot:
         return means[stage] / whole if stage in means and whole > 0 else None
 
     def missed(self, *indicators: Indicator) -> tuple[KeptPromise, ...]:
-        """Return the missed promises of these kinds."""
         return tuple(one for one in self.objectives if one.indicator in indicators and one.is_missed)
 
     def good_ratio(self, indicator: Indicator) -> float | None:

@@ -45,7 +45,6 @@ class Diagnosis:
 
     @property
     def bottleneck(self) -> Case | None:
-        """The first finding's case, if there is a bottleneck."""
         return self.findings[0].judgement.case if self.word is Word.BOTTLENECK else None
 
 
@@ -72,7 +71,6 @@ def _ordered(found: list[Judgement], snapshot: Snapshot) -> tuple[Finding, ...]:
 
 
 def _cause(one: Judgement, found: list[Judgement]) -> Case | None:
-    """Return the strongest found case that brings this one about."""
     causes = [other for other in found if one.case in other.brings]
     return max(causes, key=lambda other: other.strength).case if causes else None
 

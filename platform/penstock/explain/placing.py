@@ -38,7 +38,6 @@ _STARTED = {
 
 
 def workers(record: RequestRecord) -> Iterator[str]:
-    """Tell the compared workers, and why the others lost."""
     if not record.choices and record.drawn is not None:
         yield "No worker was chosen."
     for number, choice in enumerate(record.choices, start=1):
@@ -88,7 +87,6 @@ def attempts(record: RequestRecord) -> Iterator[str]:
 
 
 def doors(record: RequestRecord) -> Iterator[str]:
-    """Tell its wait at the door of each worker that it was sent to."""
     for one in record.attempts:
         waited = one.door
         if not isinstance(waited, Waited):
@@ -115,7 +113,6 @@ def _waited(one: Tried, waited: Waited) -> Iterator[str]:
 
 
 def adapters(record: RequestRecord) -> Iterator[str]:
-    """Tell its wait for its adapter, if it has one."""
     for one in record.attempts:
         found = one.adapter
         if not isinstance(found, Adapted):
@@ -130,7 +127,6 @@ def adapters(record: RequestRecord) -> Iterator[str]:
 
 
 def batches(record: RequestRecord) -> Iterator[str]:
-    """Tell its batch, on workers that make batches."""
     for one in record.attempts:
         batch = one.batch
         if isinstance(batch, Batched):

@@ -9,7 +9,6 @@ from penstock.explain.story import tell
 
 
 def shown(record: RequestRecord) -> dict[str, Any]:
-    """Return the whole record, with its story as ``says``."""
     attempts = [one._asdict() for one in record.attempts]
     told = {"says": tell(record), "timeline": timeline(record), "attempts": attempts}
     judgement = {"cost_micro_usd": cost(record), "promises": [_named(one) for one in judged(record)]}

@@ -23,7 +23,6 @@ _RATES = {
 
 
 def tell(record: RequestRecord) -> list[str]:
-    """Return the whole story, a sentence or two for each part."""
     if record.replay_of:
         return list(_replay(record))
     parts = (

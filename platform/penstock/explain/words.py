@@ -22,7 +22,6 @@ def seconds(value: float) -> str:
 
 
 def _long(value: float) -> str:
-    """Say a long time in its two largest units, rounded."""
     unit, part, _, name, small = next(one for one in _LONG if value >= one[0] - one[2] / 2)
     whole, rest = divmod(round(value / part), round(unit / part))
     return f"{whole} {name} {rest} {small}" if rest else f"{whole} {name}"
@@ -38,6 +37,5 @@ def count(number: int, what: str, more: str = "") -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Join by commas and a last "and"."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last

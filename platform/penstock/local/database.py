@@ -33,7 +33,6 @@ class Database:
 
     @property
     def pid(self) -> int:
-        """Return the server's process id, 0 for an external or stopped one."""
         return self.server.pid() if self.server else 0
 
     async def start(self) -> str:

@@ -132,7 +132,6 @@ def _command(settings: Settings, program: str, *arguments: str) -> Command:
 
 
 def announce(paths: Home, sites: Sites) -> None:
-    """Write both addresses to the home."""
     write_private(paths.prometheus_address, sites.prometheus)
     write_private(paths.alertmanager_address, sites.alertmanager)
 

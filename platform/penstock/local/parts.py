@@ -39,5 +39,4 @@ class Parts:
         return [*self.vital, *self.spare]
 
     def pids(self) -> dict[str, int]:
-        """Return the process ids by name; 0 for a process that does not run."""
         return {"postgres": self.database.pid, **{supervisor.name: supervisor.pid for supervisor in self.supervisors}}

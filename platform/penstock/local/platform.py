@@ -117,7 +117,6 @@ class LocalPlatform:
             await asyncio.sleep(database.LOOK_EVERY_S)
 
     def _write_state(self, *, phase: str | None = None, ready: bool | None = None) -> None:
-        """Write the state if it has changed."""
         before = repr(self._state)
         self._state.phase = phase if phase is not None else self._state.phase
         self._state.ready = ready if ready is not None else self._state.ready
@@ -128,7 +127,6 @@ class LocalPlatform:
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first command error of a group, or its first error."""
     expected = errors.subgroup(CommandError)
     error: BaseException = expected or errors
     while isinstance(error, BaseExceptionGroup):

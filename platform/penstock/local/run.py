@@ -22,7 +22,6 @@ PHASES = 7
 
 
 def run(settings: Settings, *, ask: bool) -> int:
-    """Run a whole platform until it is ended; return the exit code."""
     check_shared(settings)
     observing.check(settings)
     clock = SystemClock()

@@ -55,7 +55,6 @@ class Screen:
 
     @contextmanager
     def phase(self, title: str) -> Iterator[Phase]:
-        """Show a phase while it runs, and at its end a line with its seconds."""
         self._number += 1
         head = f"[{self._number}/{self._phases}] {title}"
         began = self._clock.monotonic()

@@ -44,7 +44,6 @@ async def opened(address: str) -> AsyncIterator[Database]:
 
 
 async def migrate(address: str) -> int:
-    """Apply missing migrations; return their number."""
     async with opened(address) as database:
         return await apply_migrations(database)
 
@@ -62,8 +61,6 @@ async def claim(settings: Settings) -> None:
 
 
 class Seed:
-    """Adds the missing data of a start."""
-
     def __init__(self, settings: Settings, database: Database, clock: Clock) -> None:
         self._paths = settings.paths
         self._replicas = settings.workers
@@ -138,7 +135,6 @@ class Seed:
 
 
 def read_key(file: Path) -> str:
-    """Return the key in a file, empty without one."""
     try:
         return file.read_text().strip()
     except OSError:

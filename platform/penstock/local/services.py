@@ -21,7 +21,6 @@ ENGINES_SOCKET = "engines.sock"
 
 
 def gateway(settings: Settings, number: int, fd: int) -> Command:
-    """Return the command of gateway ``number`` on the inherited socket."""
     settings = _with_metrics_port(settings, number - 1)
     return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
 

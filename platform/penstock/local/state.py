@@ -48,7 +48,6 @@ def read(run: Path) -> UpState | None:
 
 
 def processes(run: Path) -> list[LocalProcess]:
-    """Return the supervisor and its processes."""
     found = read(run)
     named = {"supervisor": found.pid, **found.processes} if found else {}
     return [_process(run, name, pid) for name, pid in named.items() if pid]

@@ -30,7 +30,6 @@ def of(promise: Promise) -> Alert:
 
 
 def nothing_measured() -> Alert:
-    """Return the alert of a Prometheus that sees no gateway."""
     return Alert(
         name="NoGatewayMeasured",
         expr=f"absent({names.TABLE_NUMBER.name})",

@@ -30,8 +30,6 @@ _Objective = tuple[str, str]
 
 
 class Recorder(Protocol):
-    """A Prometheus."""
-
     url: str
 
     def instant(self, query: str) -> Sequence[Sample]:
@@ -47,7 +45,6 @@ class Promised:
     least_bad_events: int
 
     def of(self, served: set[str]) -> list[tuple[SloTier, Objective]]:
-        """Return each served tier with each of its objectives."""
         return [(tier, one) for name, tier in self.tiers.items() if name.value in served for one in tier.objectives]
 
     def unserved(self, served: set[str]) -> tuple[str, ...]:
@@ -83,7 +80,6 @@ class _Record:
 
 
 def of_prometheus(prometheus: Recorder, promised: Promised) -> ErrorBudgets:
-    """Return the budgets by a Prometheus with the platform's rules."""
     windows = sorted({*SHOWN, *(f"{tier.window_days}d" for tier in promised.tiers.values())})
     every = recorded.error_ratio(f"({'|'.join(windows)})")
     told = prometheus.instant(f'{{__name__=~"{every}"}}')
@@ -175,7 +171,6 @@ def _left(objective: Objective, seen: EventCounts | None) -> float | None:
 
 
 def _count(tier: SloTier, objective: Objective, pages: Iterable[Page]) -> EventCounts | None:
-    """Return an objective's events, None without any."""
     counts, count = measure(tier.tier.value, objective), partial(_sum, tuple(pages))
     events = count(counts.events)
     bad = counts.bad_count(count, events)
@@ -208,7 +203,6 @@ def _is_few(seen: EventCounts | None, objective: Objective, promised: Promised) 
 
 
 def _sum(pages: Sequence[Page], selection: Selection) -> float | None:
-    """Return the sum of the selected samples, None without any."""
     found = [
         one.value
         for page in pages

@@ -25,7 +25,6 @@ EFFECT = (
 
 
 def of(promise: Promise, windows: Windows, interval_s: int) -> list[Alert]:
-    """Return one alert for each pair of windows, for rules that are evaluated every ``interval_s``."""
     return [_alert(promise, pair, _expr(promise, pair, windows.least_bad_events, interval_s)) for pair in windows.pairs]
 
 

@@ -28,7 +28,6 @@ class Selection:
         return f"{self.series}{{{','.join(_matcher(label, values) for label, values in self.labels.items())}}}"
 
     def takes(self, series: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a sample is selected."""
         return series == self.series and all(labels.get(label) in values for label, values in self.labels.items())
 
 

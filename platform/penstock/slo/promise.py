@@ -10,13 +10,9 @@ from penstock.slo.windows import WindowPair
 class Measured(Protocol):
     """Two queries over a window; ``indicators`` makes them for the platform's own promises."""
 
-    def events_rate(self, window: str) -> str:
-        """Return the PromQL of events per second."""
-        ...
+    def events_rate(self, window: str) -> str: ...
 
-    def bad_rate(self, window: str) -> str:
-        """Return the PromQL of bad events per second."""
-        ...
+    def bad_rate(self, window: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

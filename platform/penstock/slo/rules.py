@@ -37,7 +37,6 @@ def files(tiers: Mapping[Tier, SloTier], windows: Windows) -> list[RuleFile]:
 
 
 def promises(tier: SloTier) -> list[Promise]:
-    """Return a tier's objectives as promises."""
     return [
         Promise(
             tier=tier.tier.value,

@@ -68,7 +68,6 @@ def _agreed(pair: Record, kind: str, word: str) -> str:
 
 
 def _tenants(pair: Record) -> str:
-    """Return the number of tenants in the comparison, and the largest tenant's part."""
     if not pair["pairs"]:
         return ""
     if pair["tenants"] == 1:

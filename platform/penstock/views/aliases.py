@@ -7,7 +7,6 @@ from penstock.views.words import MICRO, percent, when
 
 
 def listed(routes: Sequence[Record], autos: Sequence[Record]) -> Listing:
-    """Return all aliases and the versions or rules that they lead to."""
     rows = [
         (
             route["alias"],
@@ -24,7 +23,6 @@ def listed(routes: Sequence[Record], autos: Sequence[Record]) -> Listing:
 
 
 def rules(alias: str, history: Sequence[Record]) -> Iterator[Shown]:
-    """Return the rules in force, with their author."""
     newest = history[0]
     if newest["auto"] is None:
         yield line(f"{alias} was taken away by {newest['who']} on {when(newest['at'])}.")

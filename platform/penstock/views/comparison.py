@@ -68,7 +68,6 @@ def _tokens(judgement: Record) -> str:
 
 
 def _seen(finding: Record) -> str:
-    """Return the observed values of a metric, and the number of missing requests."""
     says = finding["says"].removeprefix(f"{finding['metric']}:").strip()
     says = says.replace("0 of 0", "none yet", 1) if says.startswith("0 of 0") else says
     lacks = finding.get("lacks", 0)

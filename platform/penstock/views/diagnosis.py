@@ -125,7 +125,6 @@ def _amount(value: float | None, unit: Unit) -> str:
 
 
 def _compared(check: Check) -> str:
-    """Return the measured value and its limit."""
     return f"{_amount(check.value, check.unit)} (needs {check.sense} {_amount(check.limit, check.unit)})"
 
 

@@ -11,7 +11,6 @@ from penstock.views.elements import Shown, line, listing
 
 
 def shown(found: ErrorBudgets, verdict: BudgetVerdict) -> Iterator[Shown]:
-    """Return the budgets, and the pace of rollouts that follows."""
     columns = ("tier", "objective", "promised", "left", *(f"burn {window}" for window in SHOWN), "forecast")
     rows = [
         (
@@ -29,13 +28,11 @@ def shown(found: ErrorBudgets, verdict: BudgetVerdict) -> Iterator[Shown]:
 
 
 def _rollouts(verdict: BudgetVerdict) -> str:
-    """Return the pace of rollouts, and the budgets that decide it."""
     because = [f"{one.tier}.{one.objective} ({_why(one)})" for one in verdict.because]
     return f"rollouts: {verdict.pace}{': ' if because else ''}{', '.join(because)}"
 
 
 def _unheeded(found: ErrorBudgets) -> list[str]:
-    """Return a note if rollouts heed availability alone."""
     says = "rollouts heed availability alone, by the ledger: its controller has no such Prometheus"
     return [] if found.heeded else [says]
 

@@ -25,7 +25,6 @@ def _bar(start_s: float, length_s: float, whole_s: float) -> str:
 
 
 def decisions(found: Sequence[Record]) -> Listing:
-    """Return the controller's decisions, with the signal and the objective of each."""
     rows = [
         (when(one["at"]), *(one["decision"][name] for name in ("what", "target", "signal", "value", "objective")))
         for one in found

@@ -26,7 +26,6 @@ def listed(found: Sequence[Record]) -> Listing:
 
 
 def planned(alias: str, found: Record) -> Iterator[Shown]:
-    """Return the time and the detectable faults of each share."""
     wrong = list(found["stages"][0]["finds_s"])
     rows = [
         (
@@ -51,7 +50,6 @@ def planned(alias: str, found: Record) -> Iterator[Shown]:
 
 
 def shown(one: Record) -> Iterator[Shown]:
-    """Return one rollout: its stages, the judge's verdict, its history."""
     yield line((f"{one['alias']}: {one['candidate']} beside {one['incumbent']}  ({one['id']})", Style.STRONG))
     yield line(f"  {_way(one)}")
     for said in (f"{one['state']} with {percent(one['weight'])}; {_automation(one)}", *_exempt(one), *_next(one)):
@@ -89,7 +87,6 @@ def _way(one: Record) -> str:
 
 
 def _automation(one: Record) -> str:
-    """Say what automation may do."""
     if one["state"] in ("aborted", "done"):
         return "it is over"
     if one["by_person"] and not one["guard"]:
@@ -98,7 +95,6 @@ def _automation(one: Record) -> str:
 
 
 def _exempt(one: Record) -> Iterator[str]:
-    """Return the tenants that have one version at every share."""
     if one["state"] in ("aborted", "done"):
         return
     for tenants, version in ((one["blast"]["out"], one["incumbent"]), (one["blast"]["first"], one["candidate"])):
@@ -107,7 +103,6 @@ def _exempt(one: Record) -> Iterator[str]:
 
 
 def _next(one: Record) -> Iterator[str]:
-    """Return the next steps of a person for a rollout that stands still."""
     why = next((f": {change['says']}" for change in reversed(one.get("history", ()))), "")
     if one["state"] == "held":
         yield f"it stays here until somebody acts{why}"
@@ -133,7 +128,6 @@ def _does(verdict: str) -> str:
 
 
 def _over_blast(one: Record) -> Iterator[str]:
-    """Say that a resumed one would be held again at once."""
     ratio, most = (one.get("judgement") or {}).get("tokens_ratio"), one["blast"].get("tokens_ratio", 1.0)
     if ratio is not None and ratio > most:
         yield f"it has {ratio:.0%} of the tokens, and {most:.0%} may: resumed, it is held again until that is less"

@@ -35,7 +35,6 @@ def workers(found: Sequence[Record], lease_s: float) -> Iterator[Listing]:
 
 
 def controller(found: Record, address: str) -> list[str]:
-    """Return the controller's state and that of its routing table."""
     return [
         f"controller {'leads' if found['leader'] else 'stands by'} at {address}",
         f"routing table {found['table']} of {when(found['table_made_at'])}, {found['failed_ticks']} failed ticks",
@@ -43,7 +42,6 @@ def controller(found: Record, address: str) -> list[str]:
 
 
 def limits(store: LimitStore) -> list[str]:
-    """Return the place of limits and budgets, and whether they hold."""
     if store.is_shared:
         where = store.name if store.name and not store.is_remote else "the limits store"
         shared = f"limits and budgets: shared by all gateways in {where}"
@@ -91,7 +89,6 @@ def _load(worker: Record, lease_s: float) -> tuple[str, str]:
 
 
 def _notes(worker: Record) -> str:
-    """Return a worker's detail, and its phases with their seconds."""
     phases = ", ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"])
     return " · ".join(filter(None, (worker["detail"], phases and f"phases in s: {phases}")))
 

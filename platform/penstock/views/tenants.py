@@ -103,7 +103,6 @@ def reconciled(found: Sequence[Record]) -> Listing:
 
 
 def usage(tenant: str, found: Record) -> Listing:
-    """Return a tenant's sums by version and outcome."""
     rows = [
         (one["version"], one["outcome"], *(one[name] for name in _COUNTED), f"{one['gpu_s']:.3f}", dollars(one["cost"]))
         for one in found["lines"]

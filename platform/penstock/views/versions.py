@@ -32,7 +32,6 @@ def listed(versions: Sequence[Record]) -> Listing:
 
 
 def running(versions: Sequence[Record]) -> Listing:
-    """Return the versions with their workers and aliases."""
     rows = [(one["id"], one["task"], workers(one), ", ".join(one["aliases"])) for one in versions]
     return listing("Versions", ("version", "task", "workers", "aliases"), rows, [adapter(one) for one in versions])
 

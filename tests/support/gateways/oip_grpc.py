@@ -12,7 +12,7 @@ from tritonclient.grpc import aio as triton
 
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.oip.grpc.server import RpcServer
-from penstock.gateway.openai.facts import Facts
+from penstock.gateway.openai.services import Facts
 from tests.support.gateways.oip import TABLE, answer, oip_edge
 from tests.support.gateways.toy import SECRET, Serve, Toy
 from tests.support.patience import patient

@@ -22,7 +22,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.server import EdgeServer, configure
-from penstock.gateway.openai.facts import Facts
+from penstock.gateway.openai.services import Facts
 from penstock.supervision.listening import bind
 
 PEPPER = b"p" * 32

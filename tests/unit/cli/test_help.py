@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from penstock import __version__
 from penstock.apps.settings import load
-from penstock.cli import app, bounds
+from penstock.cli import app, arguments
 from penstock.control.api.plans import checked
 from penstock.domain.errors import InvalidField
 from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority, Role, ScopeKind
@@ -95,12 +95,12 @@ def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> 
     """Every field that is named is accepted, and every other field of a plan is refused in words."""
     others = {"priority": Priority.BATCH, "over_quota": OverQuota.YIELD, "paid": False, "weight": 2, "copied": False}
     for kind, who in ((ScopeKind.KEY, "a key"), (ScopeKind.ORG, "an organisation")):
-        for name in bounds.CAPS:
+        for name in arguments.CAPS:
             checked(convert({name: 1}, Plan), kind)
         for name, value in others.items():
             with pytest.raises(InvalidField, match=f"{who} has bounds only"):
                 checked(convert({name: value}, Plan), kind)
-    assert {*FIELDS} - {*bounds.CAPS} == {*others, "degrade_output_tokens", "degrade_model", "reserved"}
+    assert {*FIELDS} - {*arguments.CAPS} == {*others, "degrade_output_tokens", "degrade_model", "reserved"}
 
 
 def test_the_version_is_the_packages() -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from penstock.apps.settings import as_yaml, environment, load
 from penstock.cli import app
-from penstock.cli.bounds import parsed
+from penstock.cli.arguments import plan
 from penstock.control.api.app import make_app
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -198,14 +198,14 @@ def test_reconcile_fails_where_counters_differ(room: Room) -> None:
 def test_what_is_no_bound_is_refused(pair: str) -> None:
     """The words say which pair, and what may stand there."""
     with pytest.raises(CommandError):
-        parsed([pair])
+        plan([pair])
 
 
 def test_plans_are_described_in_the_words_they_are_given_in() -> None:
     """What is described of a plan can be given again; what bounds nothing is not described."""
     words = ["priority=batch", "weight=2", "max_streams=3", "spend_per_day=2.50", "deadline_s=1.5"]
     words += ["paid=no", "over_quota=yield", "reserved=0.25"]
-    assert described(parsed(words)) == " ".join(words)
+    assert described(plan(words)) == " ".join(words)
     assert (
         described({"priority": "standard", "weight": 1, "spend_per_day": 0, "paid": True, "over_quota": "refuse"}) == ""
     )

@@ -1,1 +1,1 @@
-"""One gateway: its parts put together, and the process that they run in."""
+"""One gateway: its parts, and its process."""

@@ -32,7 +32,6 @@ NAME_BYTES = 6
 def accounting_parts(
     settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics
 ) -> AccountingParts:
-    """Put it together; nothing connects yet."""
     spool = Spool(settings.paths.spool, clock, _refused(metrics))
     meters: RedisLimits | MemoryLimits = MemoryLimits(clock)
     shared: GuardedLimits | None = None
@@ -68,7 +67,7 @@ async def _ledger(dsn: str) -> AsyncIterator[PostgresLedger]:
 
 
 def _refused(metrics: Metrics) -> OnRefused:
-    """Return what reports a row that the ledger does not take: the bill of its tenant lacks it."""
+    """Return the report of a row that the ledger refuses, and that its tenant's bill lacks."""
     counted, log = metrics.counter(names.LEDGER_ROWS_REFUSED), logs.logger()
 
     def report(row: LedgerRow, why: str) -> None:

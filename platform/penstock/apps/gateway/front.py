@@ -1,4 +1,4 @@
-"""The gateway's front, put together: the edge over the corridor, its bounds, answers under idempotency keys."""
+"""The gateway's front: the servers and APIs over the pipeline, their bounds, answers under idempotency keys."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -23,9 +23,9 @@ from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.server import EdgeServer, configure
 from penstock.gateway.openai.bounds import BodyBounds, of_table
-from penstock.gateway.openai.facts import Facts
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
+from penstock.gateway.openai.services import Facts
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.records import refused_early
 from penstock.gateway.records.requests import RequestLedger
@@ -44,14 +44,11 @@ ANSWERS_PATIENCE_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """Both servers that clients meet."""
-
     server: EdgeServer
     rpc: Rpc
 
 
 def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Probes, *, tracing: bool) -> Front:
-    """Put it together; nothing listens yet."""
     limits, settings = _limits(shared.settings), shared.settings
     facts = Facts(
         table=lambda: shared.table.view.table,
@@ -109,7 +106,7 @@ def _answers(shared: Shared) -> AnswerStore:
 
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
-    """Return what tells the bounds that the table in force gives a caller: found once for all who see the same."""
+    """Return the function that gives a caller's bounds by the table in force, kept for callers with the same view."""
     found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
@@ -124,7 +121,7 @@ def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
 
 
 def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:
-    """Return what refuses before a large body is read, where the limits refuse whatever it may hold."""
+    """Return the check that refuses a large body before it is read, if the limits refuse any content."""
 
     async def refuse(who: Principal, model: str) -> None:
         versions: frozenset[VersionId] = frozenset()

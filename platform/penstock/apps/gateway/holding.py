@@ -1,4 +1,4 @@
-"""Requests of one gateway that wait for a version to wake, and the way on which that is told to controllers."""
+"""Requests that wait for a version to wake, and the report of that demand to the controllers."""
 
 from dataclasses import dataclass
 
@@ -25,19 +25,17 @@ class _Versions:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Tells what is wanted until cancelled, over a connection of its own."""
+    """Reports the demand until cancelled, over a connection of its own."""
 
     demand: WakeDemand
     dsn: str
 
     async def run(self) -> None:
-        """Tell."""
         async with Database(self.dsn, max_connections=1) as database:
             await self.demand.run(PostgresWantedTeller(database))
 
 
 def holding(shared: Shared) -> Holding:
-    """Put it together; it follows the table."""
     ours = shared.settings
     made = Holding(
         fleet=_Versions(shared.table),

@@ -1,4 +1,4 @@
-"""The gateway's composition root: settings cut into rooms, stages and adapters plugged together."""
+"""The gateway's composition root: rooms get their settings, stages their connectors."""
 
 import os
 import random
@@ -78,7 +78,7 @@ whom, and a refusal here would hit everybody alike."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The parts that the process looks after."""
+    """The parts of the process."""
 
     front: Front
     table: CurrentTable
@@ -104,7 +104,6 @@ class Gateway:
 
     @property
     def server(self) -> EdgeServer:
-        """The HTTP server."""
         return self.front.server
 
     async def exchange(self, found: Keys) -> None:
@@ -114,7 +113,7 @@ class Gateway:
         _learn_marks(self.ticket_keys, self.table.view.table)
 
     async def close(self) -> None:
-        """Give back connections and threads, send the last spans."""
+        """Close connections and threads, and send the last spans."""
         await self.client.close()
         self.preprocessor.close()
         await self.offload.close()
@@ -208,7 +207,7 @@ def _degrader(crowd: Crowd, shared: Shared) -> PressureDegrader:
 
 
 def _counted() -> tuple[Metrics, Background]:
-    """Return the page of metrics, and what runs beside requests and is counted there where it fails."""
+    """Return the metrics, and the background tasks with their count of failures."""
     metrics = Metrics()
     metrics.tell_start()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
@@ -228,7 +227,7 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
 
 
 def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
-    """Return the way to workers: with this gateway's certificate, where it has one."""
+    """Return the client of workers, with this gateway's certificate if it has one."""
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
         expiry.show(mutual.now, metrics)
@@ -328,7 +327,7 @@ def _admission(shared: Shared) -> AdmissionController:
 
 
 def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
-    """Learn which key each worker was given, where there is more than one."""
+    """Learn the key that each worker was given, if there are several keys."""
     if ticket_keys.is_changing:
         ticket_keys.learn(
             {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}

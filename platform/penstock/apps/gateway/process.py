@@ -1,4 +1,6 @@
-"""The gateway's process: sources first, then the edge; it serves from its last good table while others are away."""
+"""The gateway's process: sources first, then the listeners; it serves from its last good table while others are
+away.
+"""
 
 import asyncio
 import gc
@@ -76,7 +78,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
 
 
 async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:
-    """Listen for gRPC, return the socket for HTTP, and tell where both are."""
+    """Listen for gRPC, return the socket for HTTP, and write both addresses."""
     listener = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
@@ -108,26 +110,26 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
 
 
 def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
-    """Raise where the database has turned out to be another platform's."""
+    """Raise if the database is another platform's."""
     if owner.done() and not owner.cancelled():
         owner.result()
 
 
 def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    """End the process where that turns out later: the database was away at the start."""
+    """End the process if that turns out later: the database was away at the start."""
     if not owner.cancelled() and owner.exception() is not None:
         server.should_exit = True
 
 
 def _freeze_heap() -> None:
-    """Keep the collector from walking modules, tokenizers and tables again and again: they stay anyway."""
+    """Exclude modules, tokenizers and tables from garbage collection: they stay anyway."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_AT)
 
 
 async def _end_revoked(gateway: Gateway) -> None:
-    """End the answers of keys that are valid no more, once a second."""
+    """End the answers of keys that are no longer valid, once a second."""
     while True:
         await asyncio.sleep(REVOKED_WITHIN_S)
         for lease, call in list(gateway.health_watch.running.items()):
@@ -137,13 +139,12 @@ async def _end_revoked(gateway: Gateway) -> None:
 
 
 async def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
-    """Put keys, tenants and their plans into force."""
     gateway.keys.replace(ring)
     gateway.accounting.keys_changed(ring)
 
 
 async def _take(gateway: Gateway, table: RoutingTable) -> None:
-    """Put a table into force, a step at a time; an older one than ours is refused and ours stays (I3)."""
+    """Put a table into force, a step at a time; an older one is refused (I3)."""
     try:
         for _ in gateway.table.steps(table, gateway.clock.monotonic()):
             await asyncio.sleep(0)
@@ -157,13 +158,13 @@ async def _take(gateway: Gateway, table: RoutingTable) -> None:
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:
-    """Write the file by which the supervisor sees that this very process serves."""
+    """Write the file that tells the supervisor that this process serves."""
     await _until(lambda: server.started, None)
     _write(ready, str(os.getpid()))
 
 
 async def _probe_lag(gateway: Gateway) -> None:
-    """Measure how late the loop runs its timers: the first sign of work that does not belong on it."""
+    """Measure the delay of the loop's timers: the first sign of work that does not belong on it."""
     lag, clock = gateway.metrics.histogram(names.LOOP_LAG_SECONDS), gateway.clock.monotonic
     while True:
         due = clock() + LAG_EVERY_S

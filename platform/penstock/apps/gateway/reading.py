@@ -1,4 +1,4 @@
-"""A gateway's child process: reads and counts large requests, frame by frame, until its parent is gone."""
+"""A gateway's child process: reads and counts large requests, frame by frame, until its parent ends."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from penstock.apps.stores import open_store
 from penstock.connectors.offload.frames import serve
 from penstock.connectors.offload.pool import Program
 from penstock.domain.clock import SystemClock
-from penstock.gateway.oip import tensor_reader
+from penstock.gateway.oip import asked
 from penstock.gateway.oip.grpc import message_reader
 from penstock.gateway.openai import reading
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
@@ -26,12 +26,11 @@ READ, TENSORS, MESSAGES, PREPARE = b"R", b"T", b"M", b"P"
 
 
 def program(settings: GatewaySettings) -> Program:
-    """Return what a child runs."""
     return Program(arguments=(sys.executable, "-m", __name__), environment=environment(settings))
 
 
 def main() -> None:
-    """Answer until the input ends. Signals are the parent's business: a child lets nobody wait who is being served."""
+    """Answer until the input ends. Signals are the parent's: a drain must not end a child that still serves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
@@ -55,7 +54,7 @@ async def _answer(preprocessor: PromptPreprocessor, frame: bytes) -> Sequence[by
         if task == READ:
             return reading.read(payload)
         if task == TENSORS:
-            return tensor_reader.read(payload)
+            return asked.read(payload)
         if task == MESSAGES:
             return message_reader.read(payload)
         return await offload.prepared(preprocessor, payload)

@@ -24,7 +24,6 @@ class RecordParts:
     asking: RecordLookup
 
     async def explain(self, who: Principal, request_id: str) -> object:
-        """Return a request's record with its story, or raise like ``Asking.find``."""
         return shown(await self.asking.find(who, request_id))
 
 

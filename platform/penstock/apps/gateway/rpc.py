@@ -1,4 +1,4 @@
-"""gRPC beside HTTP: where it listens, and its part in the end of the process. The library is imported at the start."""
+"""The gRPC server beside HTTP: its listener and drain. The library is imported at the start."""
 
 import asyncio
 from contextlib import ExitStack
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.apps.settings import GatewaySettings
 from penstock.domain.command_error import CommandError
-from penstock.gateway.openai.facts import Facts
-from penstock.gateway.openai.services import Services
+from penstock.gateway.openai.services import Facts, Services
 from penstock.supervision import listening
 
 if TYPE_CHECKING:
@@ -17,15 +16,13 @@ SETTING = "PENSTOCK_GRPC_PORT"
 
 
 class Rpc:
-    """The server of one gateway."""
-
     def __init__(self, services: Services, facts: Facts) -> None:
         self._services, self._facts = services, facts
         self._server: RpcServer | None = None
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self, settings: GatewaySettings, http_port: int, *, is_shared: bool) -> int:
-        """Listen, and return the port; a shared one has been reserved by whoever started this process."""
+        """Listen, and return the port; the supervisor has reserved a shared one."""
         from penstock.gateway.oip.grpc.server import RpcServer
 
         self._server = server = RpcServer(self._services, self._facts)
@@ -41,12 +38,10 @@ class Rpc:
                 raise CommandError(what, do=f"Choose another in {SETTING}.") from error
 
     def drain(self) -> None:
-        """Begin to drain."""
         if self._draining is None and self._server is not None:
             self._draining = asyncio.get_running_loop().create_task(self._server.drain())
 
     async def ended(self) -> None:
-        """Wait until it is drained."""
         self.drain()
         if self._draining is not None:
             await self._draining

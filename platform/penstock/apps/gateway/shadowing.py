@@ -1,4 +1,4 @@
-"""Shadow copies of one gateway: what they need to know of versions, and the corridor that they go through."""
+"""Shadow copies of one gateway: their view of versions, and their pipeline."""
 
 import secrets
 from dataclasses import dataclass
@@ -42,17 +42,16 @@ class Copying:
     rules: Comparing
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy a request that was answered, for whom there is room."""
+        """Copy an answered request to the models that have room."""
         self.candidates.ended(call, answer, ask)
         self.rules.ended(call, answer, ask)
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether the engine is to tell the tokens of this answer."""
+        """Tell whether this answer needs the engine's token ids."""
         return self.candidates.wants_ids(call) or self.rules.wants_ids(call)
 
 
 def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms: Arms) -> Copying:
-    """Put them together."""
     asking = Asking(ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock)
     begin_at_zero(shared.metrics.counter(names.SHADOW_LEFT_OUT), Left)
     table = shared.table

@@ -1,4 +1,4 @@
-"""What several parts of one gateway share."""
+"""Parts that several others of one gateway need."""
 
 import random
 from dataclasses import dataclass
@@ -19,8 +19,6 @@ from penstock.telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What several parts share."""
-
     settings: GatewaySettings
     keys: Keys
     ticket_keys: TicketKeys

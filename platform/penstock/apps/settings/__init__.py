@@ -14,7 +14,6 @@ import yaml
 from pydantic import Field
 
 from penstock.apps.settings import unknown
-from penstock.apps.settings.home import Home
 from penstock.apps.settings.processes import (
     ControllerSettings,
     FleetKind,
@@ -31,7 +30,7 @@ from penstock.apps.settings.stores import (
     MetricsSettings,
     PeerSettings,
 )
-from penstock.apps.settings.told import PREFIX, SettingKind, Tls, Told, named
+from penstock.apps.settings.told import PREFIX, Home, SettingKind, Tls, Told, named
 from penstock.domain.command_error import CommandError
 from penstock.mounted.secret_file import HIDDEN, is_path
 

@@ -80,7 +80,6 @@ class MetricsSettings(Told):
 
     @property
     def tenant_names(self) -> tuple[TenantNames, int]:
-        """Return the form of tenants' names in metrics, and the number of names."""
         return self.metrics_tenants, self.metrics_most_tenants
 
     @property

@@ -1,4 +1,4 @@
-"""The settings of every process, and the kinds of settings.
+"""The settings of every process, the kinds of settings, and the layout of the home folder.
 
 A setting is a field: its name, type, default and bounds are the code, and its docstring is its one line of meaning.
 A ``SettingKind`` adds that it may hold a password, or is the path of a file that must be there, or of a folder that
@@ -13,9 +13,39 @@ from pydantic import AfterValidator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from penstock.apps.settings import forms
-from penstock.apps.settings.home import Home
 
 PREFIX = "PENSTOCK_"
+
+
+class Home:
+    """The layout of the home folder; nothing is created here."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.settings_file = root / "settings.yaml"
+        self.platform_key = root / "platform.key"
+        self.signing = root / "signing"
+        self.demo_key = root / "demo.key"
+        self.admin_key = root / "admin.key"
+        self.postgres = root / "postgres"
+        self.artifacts = root / "artifacts"
+        self.cache = root / "cache"
+        self.tls = root / "tls"
+        self.run = root / "run"
+        self.logs = root / "logs"
+        self.spool = root / "spool"
+        self.records = root / "records"
+        self.decisions = root / "decisions" / "decisions.jsonl"
+        self.observe = root / "observe"
+        self.controller_address = self.run / "controller.addr"
+        self.gateway_address = self.run / "gateway.addr"
+        self.gateway_grpc_address = self.run / "gateway.grpc.addr"
+        self.prometheus_address = self.run / "prometheus.addr"
+        self.alertmanager_address = self.run / "alertmanager.addr"
+
+    def worker_key(self, worker: str) -> Path:
+        """Return the path of a worker's own secret."""
+        return self.run / "workers" / f"{worker}.key"
 
 
 class SettingKind(StrEnum):

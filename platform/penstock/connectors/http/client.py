@@ -38,7 +38,7 @@ class _Origin:
 class HttpClient:
     """Sends requests to many workers.
 
-    ``tls`` returns what a new connection is made with: where it is given, nobody is spoken to in the clear.
+    ``tls`` returns the context of a new connection; with it no worker is spoken to in the clear.
     """
 
     def __init__(
@@ -65,11 +65,6 @@ class HttpClient:
         *,
         is_wanted: Callable[[], bool] = always,
     ) -> WorkerExchange:
-        """POST ``body``; return when it is on its way.
-
-        Raises ``OSError`` (``TimeoutError`` among them) where no connection can be had, or where it is not wanted any
-        more once there is one: nothing was sent. What happens later comes to ``receiver``.
-        """
         exchange = WorkerExchange(receiver, self._head(url, path, headers, len(body)) + body)
         connection = self._take(url)
         exchange.reused = connection is not None
@@ -116,7 +111,7 @@ class HttpClient:
         return None
 
     def _free(self, url: str, connection: Connection) -> None:
-        """Take a connection back, or forget it where it has closed."""
+        """Take a connection back, or forget it if it has closed."""
         pool = self._idle.setdefault(url, [])
         if connection.usable and len(pool) < self._limits.max_idle:
             connection.idle_since = self._clock()

@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """True where another exchange may run on it."""
+        """True if another exchange may run on it."""
         return self._keep_alive and self._transport is not None and not self._transport.is_closing()
 
     def run(self, exchange: WorkerExchange) -> None:

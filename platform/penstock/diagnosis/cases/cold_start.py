@@ -67,7 +67,6 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _started(snapshot: Snapshot) -> str:
-    """Return the evidence's text, with the workers that are not ready yet."""
     under_way = [one for one in snapshot.workers if one.starting_s and not one.ready_ratio]
     told = "; ".join(f"{one.version} is {one.starting}, for up to {one.starting_s:.0f} s" for one in under_way)
     return f"workers started, or are starting ({told})" if told else "workers started"

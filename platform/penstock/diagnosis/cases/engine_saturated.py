@@ -42,7 +42,6 @@ SOONER = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version with the longest queue."""
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.ENGINE_SATURATED,

@@ -19,7 +19,6 @@ def engine_of(snapshot: Snapshot) -> EngineFigures:
 
 
 def queueing(engine: EngineFigures) -> Check:
-    """Return the check that requests wait at these engines' doors."""
     return Check(
         says="requests wait at the engines' doors",
         metric=names.DOOR_WAITING.name,
@@ -29,7 +28,6 @@ def queueing(engine: EngineFigures) -> Check:
 
 
 def slots_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:
-    """Return a check of the part of the batch in use."""
     return Check(
         says=says,
         metric=f"{names.ENGINE_RUNNING.name} / {names.ENGINE_SLOTS.name}",
@@ -41,7 +39,6 @@ def slots_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Se
 
 
 def kv_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:
-    """Return a check of the part of the KV cache in use."""
     return Check(
         says=says,
         metric=names.KV_USED_RATIO.name,
@@ -55,7 +52,6 @@ def kv_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense
 def device_busy(
     engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST, *, needed: bool = True
 ) -> Check:
-    """Return a check of the time that the GPUs compute, by their own account."""
     return Check(
         says=says,
         metric=DEVICE_BUSY_PERCENT,

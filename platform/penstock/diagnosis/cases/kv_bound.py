@@ -37,7 +37,6 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version with the longest queue."""
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.KV_BOUND,

@@ -96,7 +96,6 @@ def _wanted(version: VersionFigures) -> str:
 
 
 def _is_unwanted(version: VersionFigures) -> bool:
-    """Tell whether no worker was wanted for at least a part of the time."""
     return version.wanted is not None and version.wanted < LEAST_READY
 
 

@@ -18,7 +18,6 @@ AS_LONG = 0.5
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the tenant with the most service."""
     most, others = _parted(snapshot)
     their_wait = _longest(others)
     return Judgement(
@@ -63,7 +62,6 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _parted(snapshot: Snapshot) -> tuple[TenantFigures | None, tuple[TenantFigures, ...]]:
-    """Return the tenant with the most service, and the others."""
     named = [one for one in snapshot.tenants if one.name != OTHER]
     most = max(named, key=lambda one: one.share or 0.0, default=None)
     return most, tuple(one for one in snapshot.tenants if one is not most)

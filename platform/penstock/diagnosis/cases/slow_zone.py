@@ -37,7 +37,6 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the zone with the latest first tokens."""
     zones = [one for one in snapshot.zones if one.streams >= FEW and one.ttft_mean_s is not None]
     slowest = max(zones, key=lambda one: one.ttft_mean_s or 0.0, default=None)
     return Judgement(

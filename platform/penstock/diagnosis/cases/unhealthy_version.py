@@ -34,7 +34,6 @@ ANOTHER = Remedy(
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the version that loses workers most often."""
     version = _worst(snapshot)
     workers = [one for one in snapshot.workers if one.version == version]
     ejections = snapshot.faults.ejections

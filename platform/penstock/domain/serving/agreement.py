@@ -19,7 +19,9 @@ _NORMAL = 1.96
 
 
 class Pair(NamedTuple):
-    """Who is compared: what ``rule`` of an alias answered by ``version`` is asked of ``other``'s model as well."""
+    """Two compared models: a request that ``rule`` of an alias gave to ``version`` is asked of ``other``'s model as
+    well.
+    """
 
     alias: Alias
     rule: str
@@ -79,22 +81,22 @@ class Reported:
 
     @property
     def forms_ratio(self) -> float | None:
-        """How often answers that have a form were equal; None where there are none."""
+        """How often answers that have a form were equal; None if there are none."""
         return _ratio(self.counts.forms_agreed, self.counts.forms)
 
     @property
     def texts_ratio(self) -> float | None:
-        """How often texts agreed; None where none was scored."""
+        """How often texts agreed; None if none was scored."""
         return _ratio(self.counts.texts_agreed, self.counts.texts)
 
     @property
     def alike_ratio(self) -> float | None:
-        """The mean part of a text's tokens that both hold for the likeliest; None where none was scored."""
+        """The mean part of a text's tokens that both hold for the likeliest; None if none was scored."""
         return _ratio(self.counts.alike, PERCENT * self.counts.texts)
 
     @property
     def price_ratio(self) -> float | None:
-        """What the other one's answers cost beside those that callers had; None where nobody knows."""
+        """The cost of the other model's answers beside that of the callers' own; None if unknown."""
         return _ratio(self.counts.other_paid, self.counts.paid)
 
 

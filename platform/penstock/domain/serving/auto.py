@@ -1,8 +1,8 @@
 """Auto aliases: a name that stands for ordered rules, of which the first one that fits says which model answers.
 
-Rules are data, written by operators. A rule has conditions on what is asked and who asks; whether its model is able to
-answer at all (context, task, tool calls, chat template, price) is looked at in any case, so no rule has to repeat it.
-How a request is read stands in the gateway; nothing here knows bodies.
+Rules are data, written by operators. A rule has conditions on the request and its caller; whether its model is able to
+answer at all (context, task, tool calls, chat template, price) is checked in any case, so no rule has to repeat it.
+Requests are read in the gateway; nothing here knows bodies.
 """
 
 import re
@@ -28,7 +28,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class Caller(StrEnum):
-    """Who asks, as plans and classes rank callers."""
+    """The callers that rules tell apart, as plans and classes rank them."""
 
     BATCH = "batch"
     FREE = "free"
@@ -46,7 +46,7 @@ _CALLERS = {
 
 
 def caller_of(standing: Standing) -> Caller:
-    """Return as whom rules know a request of this standing."""
+    """Return the rules' caller of this standing."""
     return _CALLERS.get(standing, Caller.PAID)
 
 
@@ -99,7 +99,7 @@ class Auto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAuto:
-    """What an auto alias was set to (None: taken away), by whom and when (Unix seconds)."""
+    """An auto alias's earlier rules (None: taken away), with author and time (Unix seconds)."""
 
     auto: Auto | None
     who: str
@@ -107,7 +107,7 @@ class PastAuto:
 
 
 def fault(auto: Auto, targets: Collection[str], autos: Collection[str]) -> str:
-    """Return what can't be, empty where it is sound; ``targets``: aliases and versions, ``autos``: all of its kind."""
+    """Return what can't be, empty if it is sound; ``targets``: aliases and versions, ``autos``: all of its kind."""
     if auto.alias in targets:
         return f"{auto.alias} is the name of an alias or a version already"
     if not 1 <= len(auto.rules) <= MOST_RULES:

@@ -1,9 +1,9 @@
-"""Idempotency keys: the same key with the same body gets the same answer, whoever is asked (A8).
+"""Idempotency keys: the same key with the same body gets the same answer, at any gateway (A8).
 
 A record is opened by the first request, grows while the answer comes, and is replayed or followed by later ones.
 Answers that never started (429, 503), were refused or broke off are not kept: the key is free again.
 
-Records take room from their own tenant's quota: where it is full, the tenant's oldest complete ones leave.
+Records take room from their own tenant's quota: if it is full, the tenant's oldest complete ones leave.
 """
 
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from penstock.domain.ids import TenantId
 
 
 class RecordKey(NamedTuple):
-    """Whose record it is, and the caller's key hashed: keys of tenants can't meet, the caller's words stay here."""
+    """The record's tenant, and the caller's key hashed: keys of tenants can't meet, the caller's words stay here."""
 
     tenant: TenantId
     name: str
@@ -55,7 +55,7 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a recorded answer: its head (status, type, version, whose, its bill), then body bytes, then the end."""
+    """A part of a recorded answer: its head (status, type, version, request, usage), then body bytes, then the end."""
 
     status: int = 0
     content_type: str = ""
@@ -83,7 +83,7 @@ class AnswerStore(Protocol):
     async def append(self, key: RecordKey, piece: Piece) -> None:
         """Add to the record this request opened; a sign of life as well (an empty piece is only that).
 
-        Raises ``Conflict`` where the record is no longer this gateway's, or is given up for want of room.
+        Raises ``Conflict`` if the record is no longer this gateway's, or is given up for want of room.
         """
         ...
 
@@ -94,6 +94,6 @@ class AnswerStore(Protocol):
     def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         """Yield the record's pieces from the first to the end, waiting for those to come.
 
-        Raises ``Conflict`` where the answer broke off: the caller may try again.
+        Raises ``Conflict`` if the answer broke off: the caller may try again.
         """
         ...

@@ -28,7 +28,7 @@ class Api(StrEnum):
 
     @property
     def generates(self) -> bool:
-        """True where the answer is text that a model makes token by token."""
+        """True if the answer is text that a model makes token by token."""
         return self not in _TASKS
 
 
@@ -45,7 +45,7 @@ JSON_APIS = tuple(api for api in Api if api is not Api.INFER)
 class Sealed:
     """A field of a large body that stays JSON: to read it here would hold up every stream of the process.
 
-    Whoever read it elsewhere left what others must know of it. Not a dataclass: encoders would look inside.
+    The process that read it left what others must know of it. Not a dataclass: encoders would look inside.
     """
 
     __slots__ = ("is_text", "items", "json")
@@ -56,7 +56,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedTensors:
-    """Tensors as they go to a worker: ``head_bytes`` of JSON, and behind it the bytes of each; so many items."""
+    """Tensors as they go to a worker: ``head_bytes`` of JSON, and behind it the bytes of each."""
 
     head_bytes: int
     data: bytes
@@ -67,7 +67,7 @@ class PackedTensors:
 class InferenceRequest:
     """What the edge parsed. ``body`` is the caller's JSON object with identity fields already stripped (A4).
 
-    ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 where silent.
+    ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 if silent.
     ``arrived_at`` is monotonic seconds. ``cost`` is what the body alone says; ``Call.cost`` knows more.
     In a large request some fields are ``Sealed``, and ``digest`` tells its body from another one's.
     """

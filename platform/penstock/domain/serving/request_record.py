@@ -41,7 +41,7 @@ class Drawn(NamedTuple):
 
 
 class Considered(NamedTuple):
-    """A worker as routing saw it; without a score where it was the only one."""
+    """A worker as routing saw it; without a score if it was the only one."""
 
     worker: str
     score: float | None
@@ -52,10 +52,11 @@ class Considered(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One pick: who was chosen of how many that serve, and the best of those that were compared.
+    """One pick: the chosen worker, the number that serve, and the best of those that were compared.
 
-    Fewer are compared where some are left alone or full, where the request has met some before, and in a large version,
-    where some are drawn.
+    Fewer are compared if some are ejected or full, if the request has met some before, and in a large version, which
+    draws
+    some.
     """
 
     worker: str
@@ -66,7 +67,7 @@ class Choice(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """Which rule of an auto alias decided, empty where none fits, and what it leads to.
+    """Which rule of an auto alias decided, empty if none fits, and what it leads to.
 
     ``passed`` names each rule before it that was looked at, and why it did not fit, in our words.
     """

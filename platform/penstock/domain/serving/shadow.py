@@ -1,4 +1,4 @@
-"""Shadow copies: an answered request is sent once more, to a version that is tried; nobody sees that answer."""
+"""Shadow copies: an answered request is sent once more, to a version under test; no caller sees that answer."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -23,7 +23,7 @@ class ShadowCaps:
 
     @property
     def fault(self) -> str:
-        """What can't be; empty where it is sound."""
+        """What can't be; empty if it is sound."""
         rates = (self.per_s, self.scored_per_s)
         if not all(isfinite(one) and 0 <= one <= MOST_PER_S for one in rates):
             return f"rates are from 0 to {MOST_PER_S:g} a second"
@@ -50,7 +50,7 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """What a request is a copy of: ``tenant`` and ``sticky`` are those of the caller, who knows nothing of it."""
+    """The original of a copy: ``tenant`` and ``sticky`` are those of its caller, which knows nothing of it."""
 
     of: RequestId
     alias: Alias

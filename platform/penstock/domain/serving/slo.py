@@ -30,7 +30,7 @@ class Indicator(StrEnum):
 
     @property
     def is_timed(self) -> bool:
-        """True where good means: within so many seconds."""
+        """True if good means within a number of seconds."""
         return self in _TIMED
 
 
@@ -64,7 +64,7 @@ class Pace:
     each_s: float = 0.0
 
     def of(self, tokens: float) -> float:
-        """Return within how many seconds so many tokens are promised."""
+        """Return the promised seconds for ``tokens``."""
         return self.first_s + self.each_s * tokens
 
 
@@ -83,17 +83,17 @@ class SloTier:
     queue_timeout_s: float = 0.0
 
     def objective(self, indicator: Indicator) -> Objective | None:
-        """Return the promise about this indicator, None where there is none."""
+        """Return the promise about this indicator, None if there is none."""
         return next((one for one in self.objectives if one.indicator is indicator), None)
 
     @property
     def pace(self) -> Pace:
-        """What its timed promises come to; where it promises none, an answer within its deadline."""
+        """The promise of its timed objectives; without one, an answer within its deadline."""
         whole_s, first_s = self.within_s(Indicator.LATENCY), self.within_s(Indicator.TTFT)
         return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
 
     def within_s(self, indicator: Indicator) -> float:
-        """Return a timed indicator's bound in seconds; 0 where nothing is promised about it."""
+        """Return a timed indicator's bound in seconds; 0 if nothing is promised about it."""
         found = self.objective(indicator)
         return found.within_s if found else 0.0
 

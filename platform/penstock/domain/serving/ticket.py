@@ -29,10 +29,11 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What the gateway vouches for; tokens are those of all prompts and sequences.
+    """The gateway's word for a request; tokens are those of all prompts and sequences.
 
-    ``deadline_at`` is Unix seconds of whoever holds the ticket just now. ``work_tokens``: what the request makes the
-    CPU do beside reading its prompt, as prompt tokens.
+    ``deadline_at`` is Unix seconds on the holder's clock. ``work_tokens``: CPU work beside reading the prompt, as
+    prompt
+    tokens.
     """
 
     request: RequestId
@@ -55,7 +56,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presented:
-    """A ticket whose seal is whole: whether it is for this request, and was not used before, is still to be seen."""
+    """A ticket with a whole seal: whether it is for this request, and was not used before, is still to be checked."""
 
     ticket: Ticket
     binding: bytes
@@ -113,7 +114,7 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
 
 
 def unseal(value: str, key: bytes, now: float) -> Presented:
-    """Return what was presented, or raise ``Unauthenticated`` where it is forged, damaged, or older than clocks differ.
+    """Return what was presented, or raise ``Unauthenticated`` if it is forged, damaged, or older than clocks differ.
 
     ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
     """

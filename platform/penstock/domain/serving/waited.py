@@ -1,4 +1,5 @@
-"""How a request fared at a worker's door, as its gate tells the gateway: predicted and real wait, who went before it.
+"""A request's wait at a worker's queue, as its gate reports it: predicted and real wait, and the requests before
+it.
 
 Other tenants are counts only.
 """

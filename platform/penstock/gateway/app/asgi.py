@@ -18,7 +18,7 @@ from penstock.gateway.listener.types import App, Receive, Scope, Send
 from penstock.gateway.oip import rest as oip
 from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head
-from penstock.gateway.openai.http1 import HttpExchange, HttpReply
+from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
 from penstock.gateway.openai.parse import COUNT_TOKENS, check_bounded
 from penstock.gateway.openai.services import Corridor, Services
 

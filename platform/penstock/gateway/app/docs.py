@@ -1,6 +1,6 @@
 """The API document for people, at ``/docs``: Swagger UI out of a package, nothing from an outside address.
 
-The page needs no key and knows none: whoever tries a request there types a key, which stays in that browser tab.
+The page needs no key and knows none: a visitor types a key to try a request, and it stays in that browser tab.
 """
 
 from functools import lru_cache

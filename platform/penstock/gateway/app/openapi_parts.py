@@ -22,7 +22,7 @@ def ref(name: str) -> Json:
 def get(
     summary: str, schema: Json, *, content: str = "application/json", secured: bool = False, error: str = "Error"
 ) -> Json:
-    """Return a question, which needs a key where it is ``secured``."""
+    """Return a question, which needs a key if it is ``secured``."""
     statuses = {*_ANY_ROUTE, *([401, 403] if secured else [])}
     return {
         "summary": summary,
@@ -87,7 +87,7 @@ def parameter(name: str, schema: Json) -> Json:
 
 
 def answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:
-    """Return an answer, whose id always stands in its head."""
+    """Return an answer, with its id in its head."""
     all_: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}, **(headers or {})}
     return {"description": description, "headers": all_, "content": content}
 

@@ -1,6 +1,6 @@
 """The Open Inference Protocol in the API document: its questions, and inference in JSON or with tensors behind it.
 
-What the protocol itself describes is told in its words; bodies are loose where models differ.
+The protocol's own parts are told in its words; bodies are loose if models differ.
 """
 
 from penstock.domain.models.tensors import HEAD_LENGTH, MAX_RANK, Datatype

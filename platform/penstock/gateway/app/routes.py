@@ -32,10 +32,8 @@ from penstock.gateway.listener.errors import response_of
 from penstock.gateway.listener.types import App, Message, Receive, Scope, Send
 from penstock.gateway.oip.routes import ROOT, add_oip
 from penstock.gateway.openai import head
-from penstock.gateway.openai.facts import READY_RETRY_S, Facts
-from penstock.gateway.openai.observer import ErrorObserver
 from penstock.gateway.openai.parse import COUNT_TOKENS
-from penstock.gateway.openai.services import Identity
+from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity
 from penstock.telemetry.pages import LIVE, READY, REGION
 
 
@@ -216,7 +214,7 @@ def _refusal(
 
 
 def _spoken(path: str) -> Api | None:
-    """Return the API in whose shape errors at this path are told; None for the common one."""
+    """Return the API whose shape errors at this path have; None for the common one."""
     if path == ROOT or path.startswith(f"{ROOT}/"):
         return Api.INFER
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None

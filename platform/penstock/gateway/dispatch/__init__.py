@@ -1,17 +1,17 @@
 """Dispatch: the request goes to a worker; to another one only while no token was delivered and retries are cheap.
 
-Who is left alone meanwhile rests on evidence that no caller can make: the platform asks for itself (ADR 0043).
+Health of workers rests on evidence that no caller can make: the platform asks for itself (ADR 0043).
 """
 
+from penstock.gateway.dispatch.attempt import Loads
 from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.charges import Origin, Shape
 from penstock.gateway.dispatch.circuit import CircuitSettings
 from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
 from penstock.gateway.dispatch.poison import Poison, PoisonSettings
-from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.prober import Prober, ProberSettings
 from penstock.gateway.dispatch.records import BreakerSettings, Change, FailureEvidence, Level, Probe, ProbeResult, Why
 from penstock.gateway.dispatch.retries import RetryBudget
-from penstock.gateway.dispatch.shapes import Origin, Shape
 from penstock.gateway.dispatch.stalls import Stalls, StallSettings, StreamProgress
 
 __all__ = [

@@ -4,10 +4,12 @@ Until then everything can still be undone, so errors come to the dispatcher; aft
 """
 
 import asyncio
+from typing import Protocol
 
 from penstock.domain.errors import PenstockError
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
+from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Report
 from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
@@ -15,8 +17,24 @@ from penstock.formats.report import HEADER, decode
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
-from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.verdict import FailedAttempt
+
+
+class Loads(Protocol):
+    """The loads of the workers."""
+
+    def heard(self, worker: WorkerId, load: Load) -> None:
+        """A worker said how busy it is."""
+        ...
+
+    def dispatched(self, worker: WorkerId, tokens: int) -> None:
+        """This much work was sent to a worker."""
+        ...
+
+    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
+        """A worker does not answer this adapter for ``for_s`` seconds."""
+        ...
+
 
 _OK = 200
 _MAX_ERROR_BYTES = 64 << 10
@@ -74,7 +92,7 @@ class Attempt:
     async def begun(self) -> FailedAttempt | None:
         """Wait until the answer has begun to reach the caller (None) or the attempt has failed.
 
-        Raises the relay's error where the client left or the deadline passed.
+        Raises the relay's error if the client left or the deadline passed.
         """
         try:
             return await self._done

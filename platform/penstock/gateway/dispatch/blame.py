@@ -1,9 +1,9 @@
 """Whether an engine's failures are their callers' own, or break the platform's promises. Pure.
 
 An engine that fails on a body, or breaks off, and then passes the platform's probe lives and serves: the body is at
-fault, and a caller must not spend the platform's error budget with it. Where the probe fails, or nobody can tell, the
-failure is ours.
-Where callers enough complain of a version, in shapes of more than one kind, a passed probe is no excuse any more.
+fault, and a caller must not spend the platform's error budget with it. If the probe fails, or its result is unknown,
+the failure is ours. If callers enough complain of a version, in shapes of more than one kind, a passed probe is no
+excuse any more.
 
 Trade-off: with one or two tenants a fault that the probe does not meet spends no budget, and stands in
 ``penstock_requests`` alone.
@@ -14,12 +14,14 @@ from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.gateway.calls.doubt import Doubt
-from penstock.gateway.dispatch.shapes import Origin, Shape
+from penstock.gateway.dispatch.charges import Origin, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameSettings:
-    """From whom on complaints of a version count, how long one lasts, and how much is remembered."""
+    """How many complaining tenants and shapes count against a version, how long a complaint lasts, how much is
+    remembered.
+    """
 
     least_tenants: int = 3
     least_shapes: int = 2
@@ -63,7 +65,7 @@ class Blame:
         waiting.append((version, doubt))
 
     def settle(self, worker: WorkerId, now: float, *, passed: bool) -> None:
-        """There is a verdict on this worker: it passed the probe, or nobody can say so of it."""
+        """The worker's probe has ended: passed, or without a result."""
         for version, doubt in self._doubts.pop(worker, ()):
             doubt.settle(is_own=passed and not self.is_widespread(version, now))
 

@@ -1,17 +1,18 @@
-"""Whom to leave alone for a while: what this gateway knows of workers, on evidence that no caller can make.
+"""Which workers to pass over for a while: this gateway's knowledge of them, on evidence that no caller can make.
 
 * A refused connection opens a worker's circuit at once.
-* Anything else that goes wrong is a suspicion, and the platform's own probe decides: where it fails the circuit opens,
-  where it passes the worker is acquitted, and what the engine answered is charged to the tenant and shape that it
-  answered (``charges.py``).
-* Where probes pass and yet several tenants' requests of several shapes fail more than at its peers (gray failure), the
-  circuit opens too, for at most half of the workers.
+* Any other failure is a suspicion, and the platform's own probe decides: if it fails the circuit opens, if it passes
+the
+  worker is acquitted, and the engine's answer is charged to the tenant and shape that it answered (``charges.py``).
+* If probes pass and yet several tenants' requests of several shapes fail more than at the worker's peers (gray
+failure),
+  the circuit opens too, for at most half of the workers.
 
-An open circuit closes when a probe passes, or when the worker was started again: no caller's request is a probe. What
-that says of zones and versions is in ``fault_domains.py``.
+An open circuit closes when a probe passes, or when the worker was started again: no caller's request is a probe.
+Conclusions about zones and versions are in ``fault_domains.py``.
 
-Trade-off: nobody's word is needed. Each gateway learns for itself, which costs each of them some retries and probes,
-and no gateway can be misled by another.
+Trade-off: each gateway learns for itself, which costs each of them some retries and probes, and no gateway can be
+misled by another.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.blame import Blame
-from penstock.gateway.dispatch.charges import Charges
+from penstock.gateway.dispatch.charges import Charges, Origin
 from penstock.gateway.dispatch.circuit import Circuit
 from penstock.gateway.dispatch.fault_domains import FaultDomains
 from penstock.gateway.dispatch.outliers import Votes, is_outlier, most_ejected
@@ -40,14 +41,13 @@ from penstock.gateway.dispatch.records import (
     Why,
     WorkerRecord,
 )
-from penstock.gateway.dispatch.shapes import Origin
 
 _ASKED_FOR_THE_WAIT = 64
 """So many workers of a shut version are looked at to tell its wait: it is told with each refusal."""
 
 
 def _nobody(_: Change) -> None:
-    """Nobody listens."""
+    """Drop the change."""
 
 
 class Breakers:
@@ -72,7 +72,7 @@ class Breakers:
         """Set when a probe is wanted that was not before."""
 
     def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
-        """Take in a new table: what left is forgotten, and who was started again begins anew."""
+        """Take in a new table: workers that left are forgotten, and those started again begin anew."""
         before, after = self._domains.places, Places(versions)
         mates = self._domains.learn(after)
         gone = [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]
@@ -101,9 +101,9 @@ class Breakers:
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return which of these to leave alone: never all of them, those that are probed soonest are kept.
+        """Return which of these to pass over: never all of them, those with the soonest probe are kept.
 
-        Where these are a sample of a version that has so many workers (``among``) it may be all: others can be drawn.
+        A sample of a version with ``among`` workers may be passed over as a whole: others can be drawn.
         """
         del now
         if not self._open and not self._stalled and not self._doubted:
@@ -118,7 +118,7 @@ class Breakers:
         return frozenset(passed_over if len(passed_over) < len(workers) else out)
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
-        """Return for how long this version refuses early; 0 where requests may be sent."""
+        """Return for how long this version refuses early; 0 if requests may be sent."""
         if not self._domains.is_shut(version):
             return 0.0
         members = islice(self._domains.places.in_version[version], _ASKED_FOR_THE_WAIT)
@@ -134,7 +134,7 @@ class Breakers:
         return worker in self._doubted or worker in self._open
 
     def is_unreachable(self, version: VersionId) -> bool:
-        """Tell whether the version is shut because nobody takes its connections: only a start will help."""
+        """Tell whether the version is shut because all its connections are refused: only a start will help."""
         if not self._domains.is_shut(version):
             return False
         members = islice(self._domains.places.in_version[version], _ASKED_FOR_THE_WAIT)
@@ -150,7 +150,7 @@ class Breakers:
             record.votes.good(who, now)
 
     def failed(self, worker: WorkerId, evidence: FailureEvidence, origin: Origin, now: float) -> bool:
-        """This worker failed a request; False where that is known to be the caller's own."""
+        """This worker failed a request; False if that is known to be the caller's own."""
         if evidence is FailureEvidence.ANSWERED and self.charges.covers(origin, now):
             return False
         record = self._record(worker)
@@ -169,9 +169,9 @@ class Breakers:
         return True
 
     def doubt(self, worker: WorkerId, origin: Origin, now: float, *, is_charged: bool) -> Doubt:
-        """Return whether the failure that ``failed`` has just heard of is its caller's own, as one body may make it.
+        """Return whether the failure just given to ``failed`` is its caller's own, as one body may make it.
 
-        That is known at once where it was charged, or where nobody asks the worker, and else with the probe's verdict.
+        It is known at once if it was charged, or if no probe will run, and else with the probe's verdict.
         """
         doubt, place = Doubt(), self.place_of(worker)
         if place is not None and is_charged:
@@ -194,7 +194,7 @@ class Breakers:
     # -- what the platform asks ---------------------------------------------------------------------
 
     def ask_again(self) -> None:
-        """Whoever asked began anew: what was under way has said nothing."""
+        """The prober began anew: probes under way have no result."""
         for probe in self._plan.interrupted():
             self._want(probe)
 
@@ -204,15 +204,15 @@ class Breakers:
         return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
 
     def next_due_at(self) -> float:
-        """Return when to look again; infinite where nobody is to be asked."""
+        """Return when to look again; infinite without a probe to send."""
         return min(self._plan.next_at(), min(map(self._probe_at, self._to_close()), default=float("inf")))
 
     def place_of(self, worker: WorkerId) -> Place | None:
-        """Return where this worker belongs, None where it left the table."""
+        """Return this worker's version and zone, None if it left the table."""
         return self._domains.places.of.get(worker)
 
     def url_of(self, worker: WorkerId) -> str:
-        """Return its address, empty where it has none."""
+        """Return its address, empty if it has none."""
         return self._domains.places.urls.get(worker, "")
 
     def has_answered_since(self, worker: WorkerId, since: float) -> bool:
@@ -309,9 +309,10 @@ class Breakers:
         return record
 
     def _individually(self, workers: Sequence[WorkerId], among: int) -> set[WorkerId]:
-        """Return who is down, and who fails callers, the latter within their bound: first who stays open longest.
+        """Return the workers that are down and those that fail callers, the latter within their bound: longest open
+        first.
 
-        A sample is held to the bound where so many of all workers are open that it may be reached.
+        A sample is held to the bound if enough of all workers are open that it may be reached.
         """
         out = {worker for worker in workers if worker in self._open}
         most = most_ejected(len(workers), self._settings.outliers)

@@ -1,13 +1,46 @@
-"""Which failures are known to be the callers' own: of tenants and shapes that failed where the platform's probe passed.
+"""Failures known to be the callers' own: of tenants and shapes that failed although the platform's probe passed. Pure.
 
-Trade-off: what is charged raises no suspicion for a while, so that nobody keeps the platform busy with probing. A
-worker that goes bad meanwhile is found by everybody else's failures, or when the charge has lapsed.
+A request's shape has nothing that its caller wrote, so it may be logged. Trade-off: two bodies of one shape may differ
+as good and poison do; but a shape that many tenants' good requests have puts the fault in the body, not the worker.
+A charged failure raises no suspicion for a while, so that no caller keeps the platform busy with probes. A worker that
+goes bad meanwhile is found by other tenants' failures, or when the charge has lapsed.
 """
 
 from dataclasses import dataclass
+from typing import NewType
 
-from penstock.domain.ids import TenantId
-from penstock.gateway.dispatch.shapes import Origin, Shape
+from penstock.domain.ids import NO_VERSION, TenantId, VersionId
+from penstock.domain.serving.request import InferenceRequest
+
+Shape = NewType("Shape", str)
+
+_FEATURES = frozenset(
+    """
+    add_generation_prompt allowed_token_ids bad_words best_of chat_template_kwargs continue_final_message dimensions
+    documents echo encoding_format frequency_penalty ignore_eos logit_bias logprobs min_tokens mm_processor_kwargs n
+    presence_penalty prompt_logprobs reasoning reasoning_effort repetition_penalty response_format seed stop
+    stop_token_ids structured_outputs suffix text thinking tool_choice tools top_logprobs truncate_prompt_tokens
+    use_beam_search
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The tenant and shape of a failed request."""
+
+    tenant: TenantId
+    shape: Shape
+    adapter: VersionId = NO_VERSION
+    """The adapter that it asked for: what goes wrong with one says nothing of its base, nor of another."""
+
+
+def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId = NO_VERSION) -> Shape:
+    """Return API, streaming, size (a power of four), the features that the body asks for, and the adapter."""
+    size = (max(0, prompt_tokens).bit_length() + 1) // 2
+    features = sorted(_FEATURES.intersection(request.body))
+    asked = (request.api, "stream" if request.stream else "whole", f"4^{size}", *features)
+    return Shape(" ".join((*asked, adapter) if adapter else asked))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """One worker's circuit: closed → open → half-open → closed. Pure.
 
-Half-open is the platform's own business: nobody's request is sent before a probe has passed. Trade-off: the open time
-doubles with each opening up to a limit, and is remembered for ``calm_s``: whoever flaps is asked more and more seldom,
-and whoever is well again after a long outage waits up to ``most_open_s`` for its first probe.
+Half-open is the platform's own business: no caller's request is sent before a probe has passed. Trade-off: the open
+time doubles with each opening up to a limit, and is remembered for ``calm_s``: a flapping worker is asked more and more
+seldom, and one that is well again after a long outage waits up to ``most_open_s`` for its first probe.
 """
 
 import random
@@ -44,7 +44,7 @@ class Circuit:
         self.probe_at = now + wait_s * (1.0 + chance.uniform(-1.0, 1.0) * ours.jitter_ratio)
 
     def is_calm(self, now: float) -> bool:
-        """Tell whether it has been closed for so long that its past says nothing any more."""
+        """Tell whether it has been closed for ``calm_s``: its past says nothing any more."""
         return not self.is_open and (not self._openings or now - self._closed_at > self._settings.calm_s)
 
     def close(self, now: float) -> None:

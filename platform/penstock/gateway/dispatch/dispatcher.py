@@ -1,9 +1,9 @@
-"""Sends a request to a worker, and to another one where that is safe, allowed and still useful.
+"""Sends a request to a worker, and to another one if that is safe, allowed and still useful.
 
-Safe: no token has reached the caller, or the relay says what is left to ask for (a continuation). Allowed: the retry
-budget. Useful: the deadline is not over.
-Enough: where a second engine said the same the request is at fault, and where a second one was lost with it in flight
-it may be what kills them (``poison.py``, ADR 0043). It must not know how a worker is chosen, nor what an answer says.
+Safe: no token has reached the caller, or the relay has a continuation. Allowed: the retry budget. Useful: the deadline
+is not over.
+Enough: if a second engine answers with the same error the request is at fault, and if a second one is lost with it in
+flight it may be the cause (``poison.py``, ADR 0043). It must not know how a worker is chosen, nor what an answer says.
 """
 
 import asyncio
@@ -30,14 +30,12 @@ from penstock.domain.serving.transport import Workers
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay, Rest
 from penstock.gateway.dispatch import verdict, wire
-from penstock.gateway.dispatch.attempt import Attempt
+from penstock.gateway.dispatch.attempt import Attempt, Loads
 from penstock.gateway.dispatch.breaker import Breakers
-from penstock.gateway.dispatch.doors import SHORT_S, Doors
+from penstock.gateway.dispatch.charges import Origin, shape_of
 from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
-from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.records import FailureEvidence
-from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
-from penstock.gateway.dispatch.shapes import Origin, shape_of
+from penstock.gateway.dispatch.retries import SHORT_S, Doors, RetryBudget, backoff_s
 from penstock.gateway.dispatch.verdict import FailedAttempt
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -133,7 +131,7 @@ class WorkerDispatcher:
             raise
 
     def failed(self, call: Admitted) -> None:
-        """Take down that a stream ended with the engine's own error, and nobody can go on with it."""
+        """Take down that a stream ended with the engine's own error, and no worker can go on with it."""
         if call.attempts.worker is not None:
             self._note(call, call.attempts.worker.id, verdict.engine_error())
 
@@ -170,7 +168,7 @@ class WorkerDispatcher:
     async def _opened(
         self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: FailedAttempt | None
     ) -> frozenset[WorkerId]:
-        """Everybody was asked: wait a little and return whom not to ask yet, or raise what went wrong."""
+        """All workers were asked: wait a little and return those not to ask yet, or raise the last failure."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
         if failure is not None and wait_s > SHORT_S:
             raise doors.soonest(tried) or failure.error
@@ -187,7 +185,7 @@ class WorkerDispatcher:
         return await _packed(ticket, rest.api, body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: FailedAttempt | None) -> WorkerEntry | None:
-        """Return a worker that was not tried; None where all were, and asking again may help."""
+        """Return a worker that was not tried; None if all were, and asking again may help."""
         try:
             return pick(tried)
         except Rejected:
@@ -206,14 +204,14 @@ class WorkerDispatcher:
             raise
 
     def _losses(self, call: Admitted) -> int:
-        """Return how many workers were lost with its body in flight, or raise what is said where that is too many."""
+        """Return how many workers were lost with its body in flight, or raise what is said if that is too many."""
         losses = self.poison.losses(call.principal.tenant, call.attempts.binding, self.clock.monotonic())
         if losses >= MOST_EVER:
             raise LosesWorkers
         return losses
 
     def _wait_s(self, pick: Pick, tried: frozenset[WorkerId]) -> float | None:
-        """Return the seconds that routing would say without these, for an error of somebody who did not know."""
+        """Return routing's estimate of the wait without these workers, for an error that names none."""
         try:
             pick(tried)
         except Rejected as refusal:
@@ -280,13 +278,13 @@ class WorkerDispatcher:
             self.poison.lost(call.principal.tenant, attempts.binding, attempts.losses, self.clock.monotonic())
 
     def _is_enough(self, call: Admitted) -> bool:
-        """Tell whether nobody else is to have this request, whatever the budget says."""
+        """Tell whether no other worker may have this request, however large the budget."""
         attempts = call.attempts
         is_last = attempts.count >= self.settings.max_attempts
         return is_last or attempts.errors >= MOST_ERRORS or is_enough(attempts.losses, len(attempts.lost))
 
     def _may_retry(self, call: Admitted, ticket: Ticket, failure: FailedAttempt) -> None:
-        """Return where another attempt is allowed, or raise what went wrong."""
+        """Return if another attempt is allowed, or raise the last failure."""
         if not failure.retry or self._is_enough(call):
             raise failure.error
         self._in_time(ticket, failure)
@@ -294,7 +292,7 @@ class WorkerDispatcher:
             raise failure.error
 
     def _withdraw(self, call: Admitted, failure: FailedAttempt) -> None:
-        """Pay for another attempt, or raise what went wrong where somebody else was quicker."""
+        """Pay for another attempt, or raise the last failure if other requests were quicker."""
         if not self.budget.withdraw(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
         self.metrics.counter(names.RETRIES).labels(reason=failure.reason).inc()

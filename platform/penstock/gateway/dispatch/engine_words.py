@@ -34,7 +34,7 @@ _INPUT, _MISSING = "Input should be ", "Field required"
 
 
 def sentence(message: str, param: str = "") -> tuple[str, str]:
-    """Return what is wrong and the field at fault; empty where that can't be told without the caller's text."""
+    """Return what is wrong and the field at fault; empty if that can't be told without the caller's text."""
     found = list(_reasons(message))
     if found:
         field = _innermost([where for where, _ in found])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId
-from penstock.gateway.dispatch.shapes import Origin, Shape
+from penstock.gateway.dispatch.charges import Origin, Shape
 
 _COUNTS = 0.5
 """So much of a failure must be left for its tenant to count as one that complains."""
@@ -62,7 +62,7 @@ class Tally:
 
     @property
     def ratio(self) -> float:
-        """Bad ones to all; 0 where there were none."""
+        """Bad ones to all; 0 if there were none."""
         return self.bad / self.requests if self.requests else 0.0
 
     def fade(self, now: float) -> None:

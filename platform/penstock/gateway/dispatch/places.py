@@ -1,6 +1,6 @@
-"""Who belongs where: each worker's version, zone and address, and who of them serves, by the routing table. Pure.
+"""Membership by the routing table: each worker's version, zone and address, and the serving workers of each. Pure.
 
-Trade-off: every table asks for each worker's place; who its peers are is asked after a failure only, and found then.
+Trade-off: each new table costs a look at every worker; peers are found after a failure only.
 """
 
 from collections import Counter, defaultdict
@@ -42,13 +42,13 @@ class Places:
 
     @cached_property
     def in_version(self) -> dict[VersionId, list[WorkerId]]:
-        """Who serves, by version; a version without any is left out."""
+        """The serving workers, by version; a version without any is left out."""
         serving = {one.id: [worker.id for worker in one.workers if worker.state.serves] for one in self._versions}
         return {version: workers for version, workers in serving.items() if workers}
 
     @cached_property
     def in_zone(self) -> dict[str, list[WorkerId]]:
-        """Who serves, by zone."""
+        """The serving workers, by zone."""
         found: dict[str, list[WorkerId]] = defaultdict(list)
         for workers in self.in_version.values():
             for worker in workers:
@@ -66,7 +66,7 @@ class Places:
 
     @cached_property
     def urls(self) -> dict[WorkerId, str]:
-        """Where they listen; empty where they don't yet."""
+        """Addresses; empty before a worker listens."""
         return {worker.id: worker.url for version in self._versions for worker in version.workers}
 
     def peers(self, worker: WorkerId) -> list[WorkerId]:

@@ -1,13 +1,13 @@
-"""Which bodies may be what kills engines: those that were in flight when workers were lost. Pure.
+"""Which bodies may kill engines: those that were in flight when workers were lost. Pure.
 
 Workers are lost for many reasons, and two losses prove nothing: the caller is told to come back. The losses of a
-tenant's body are remembered for some minutes. A body with two is sent to one worker; where that one is lost too it is
-refused until the minutes are over, and where it is answered all is forgotten (a query of death: SRE book, chapter 22).
-Requests that were under way together count as one: what took their worker took it once. A worker that was in doubt when
-it got the body is no loss of it: it may have been gone.
+tenant's body are remembered for some minutes. A body with two is sent to one worker; if that one is lost too it is
+refused until the minutes are over, and if it is answered all is forgotten (a query of death: SRE book, chapter 22).
+Requests that were under way together count as one: their worker was lost once. A worker that was in doubt when it got
+the body is no loss of it: it may have been gone.
 
-Trade-off: a body is known by its digest, so whoever changes it is unknown again. That stops clients that send the same
-once more, not somebody who looks for bodies that kill; those cost two workers each, as before.
+Trade-off: a body is known by its digest, so a changed one is unknown again. That stops clients that repeat themselves,
+not a search for bodies that kill; those cost two workers each, as before.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
-"""Asks workers the platform's own question, through the same gate and client as every request, and tells the breakers.
+"""Asks workers the platform's own question, through the same gate and client as every request, and tells the
+breakers.
 
-A probe that is answered late says nothing by itself: behind a full engine it waits like everybody. So meanwhile the
-gate is asked for how long its engine has done nothing: a hung one is found without waiting, a full one is not blamed.
-Nor is one that drains well because its engine answers: its gate lets the platform in and nobody else.
+A late answer proves nothing by itself: behind a full engine a probe waits like all requests. So meanwhile the gate is
+asked for how long its engine has done nothing: a hung one is found without waiting, a full one is not blamed.
+A worker that drains is not well because its engine answers: its gate lets the platform alone in.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ class Prober:
         begin_at_zero(self.metrics.counter(names.PROBES), Why, ProbeResult)
 
     async def run(self) -> None:
-        """Ask whoever is due, until cancelled."""
+        """Send due probes until cancelled."""
         woken = self.breakers.woken
         self.breakers.ask_again()
         async with asyncio.TaskGroup() as group:
@@ -145,7 +146,7 @@ class Prober:
                 return
 
     async def _state(self, url: str) -> _State:
-        """Return what the gate says of itself and its engine; nothing where it does not answer."""
+        """Return what the gate says of itself and its engine; nothing if it does not answer."""
         try:
             reply = await collecting.ask(
                 self.workers, url, _STATE_PATH, (), b"", within_s=self.settings.state_timeout_s

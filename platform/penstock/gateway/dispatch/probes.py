@@ -12,7 +12,7 @@ from penstock.gateway.dispatch.records import Probe, ProbeSettings
 
 
 class ProbePlan:
-    """All workers that somebody wants to know about."""
+    """The probes wanted and running."""
 
     def __init__(self, settings: ProbeSettings) -> None:
         self._settings = settings
@@ -21,7 +21,7 @@ class ProbePlan:
         self._ended_at: dict[WorkerId, float] = {}
 
     def want(self, probe: Probe) -> bool:
-        """Plan it, where none is under way; False where that changes nothing."""
+        """Plan it if none is under way; False if that changes nothing."""
         before = self._wanted.get(probe.worker)
         if probe.worker in self._running or (before is not None and (before.is_urgent or not probe.is_urgent)):
             return False
@@ -42,7 +42,7 @@ class ProbePlan:
         return taken
 
     def next_at(self) -> float:
-        """Return when the next of the wanted ones may be asked; infinite where none is."""
+        """Return when the next of the wanted ones may be asked; infinite if none is."""
         if len(self._running) >= self._settings.most_at_once:
             return float("inf")
         return min((self._may_at(probe) for probe in self._wanted.values()), default=float("inf"))
@@ -56,7 +56,7 @@ class ProbePlan:
         return worker in self._wanted
 
     def ended(self, probe: Probe, now: float) -> bool:
-        """It was answered, or not; False where nobody cares any more."""
+        """It ended; False if it was not under way any more."""
         if self._running.get(probe.worker) is not probe:
             return False
         del self._running[probe.worker]

@@ -1,4 +1,4 @@
-"""What a gateway holds against a worker, what it has the platform ask about it, and how a circuit's turning is told."""
+"""Nouns of worker health: evidence, probes, records of workers, changes of circuits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,10 +6,9 @@ from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.gateway.dispatch.blame import BlameSettings
-from penstock.gateway.dispatch.charges import ChargeSettings
+from penstock.gateway.dispatch.charges import ChargeSettings, Origin
 from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
 from penstock.gateway.dispatch.outliers import OutlierSettings, Votes
-from penstock.gateway.dispatch.shapes import Origin
 
 
 class FailureEvidence(StrEnum):
@@ -51,7 +50,7 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A question to ask of a worker; ``origin``: whose failed request made it suspicious, where one did."""
+    """A question to ask of a worker; ``origin``: of the failed request that made it suspicious, if one did."""
 
     worker: WorkerId
     why: Why
@@ -59,7 +58,7 @@ class Probe:
 
     @property
     def is_urgent(self) -> bool:
-        """True where the worker may be gone."""
+        """True if the worker may be gone."""
         return self.why is not Why.ANSWERED
 
 

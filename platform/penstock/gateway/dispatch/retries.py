@@ -1,18 +1,22 @@
-"""How much retrying is allowed: a share of the live traffic, and no more.
+"""How much retrying is allowed, and when each worker that refused may be asked again. Pure.
 
-Trade-off: a retry hides one failure from one caller and adds load just when there is less capacity. A bucket fed by
-requests keeps the growth of traffic at ``1 + ratio`` in an outage that lasts (SRE book, chapter 21), while its
-capacity lets all requests of one lost worker move at once. The floor keeps retries possible at low traffic.
+Trade-off: a retry hides one failure from one caller and adds load when there is less capacity. A bucket fed by requests
+keeps the growth of traffic at ``1 + ratio`` in an outage that lasts (SRE book, chapter 21); its capacity lets all
+requests of one lost worker move at once, and the floor keeps retries possible at low traffic.
 
-No tenant can spend what all share: whoever took the retries of late must leave up to half of the bucket to the others,
-in proportion to its part of them. Who took none may take the last one; who is alone has half of a bucket that is made
-twice as large for that.
+Tenants share the bucket: one that retried of late must leave up to half of it to the others, in proportion to its part
+of the retries. One that retried nothing may take the last one; one alone has half of a bucket twice as large.
+
+A worker that names a wait keeps a place for that moment: asking earlier makes a second one and costs a retry. One that
+names none (a broken connection, a drain) may be asked any time. Trade-off: room that comes sooner than the worker said
+is found by the caller's next request.
 """
 
 import math
 import random
 
-from penstock.domain.ids import TenantId
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import TenantId, WorkerId
 
 KEPT_RATIO = 0.5
 """The part of the bucket that the only one who retries must leave."""
@@ -45,7 +49,7 @@ class RetryBudget:
         return self.level >= 1.0 + self._to_leave(who)
 
     def withdraw(self, who: TenantId, now: float) -> bool:
-        """Take one retry at monotonic second ``now``; False where the budget, or this tenant's part of it, is spent."""
+        """Take one retry at monotonic second ``now``; False if the budget, or this tenant's part of it, is spent."""
         if not self.allows(who, now):
             return False
         self.level -= 1.0
@@ -73,3 +77,35 @@ class RetryBudget:
 def backoff_s(attempt: int, chance: random.Random, *, first_s: float = 0.05, most_s: float = 1.0) -> float:
     """Return the wait before another round over the same workers: exponential, full jitter (AWS Builders' Library)."""
     return chance.uniform(0.0, min(most_s, first_s * 2.0 ** min(attempt, 16)))
+
+
+SHORT_S = 1.0
+"""A wait that is spent here; a longer one is the caller's, who is told of it."""
+
+
+class Doors:
+    """Those that one request has met."""
+
+    __slots__ = ("_opens_at", "_said")
+
+    def __init__(self) -> None:
+        self._opens_at: dict[WorkerId, float] = {}
+        self._said: dict[WorkerId, PenstockError] = {}
+
+    def refused(self, worker: WorkerId, error: PenstockError, now: float) -> None:
+        """Take down what a door said at monotonic second ``now``."""
+        self._opens_at[worker] = now + (error.retry_after_s or 0.0)
+        self._said[worker] = error
+
+    def shut(self, workers: frozenset[WorkerId], now: float) -> frozenset[WorkerId]:
+        """Return the workers to be asked later than ``now``."""
+        return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
+
+    def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:
+        """Return the refusal with the soonest end, which is worth telling; None if none of these refused."""
+        refused = [worker for worker in workers if worker in self._said]
+        return self._said[min(refused, key=self._opens_at.__getitem__)] if refused else None
+
+    def wait_s(self, workers: frozenset[WorkerId], now: float) -> float:
+        """Return the seconds until the first of these may be asked again."""
+        return max(0.0, min((self._opens_at.get(worker, now) for worker in workers), default=now) - now)

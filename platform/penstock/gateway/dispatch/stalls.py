@@ -1,12 +1,12 @@
 """Which engines seem to stand still: streams run on them and no token has come for much longer than usual. Pure.
 
 Such a worker is only passed over for new requests while others serve (``Breakers.suspect``). Its streams are left
-alone, and the suspicion ends with the next token, or after ``most_s``: by then somebody nearer to the engine has
-judged, and a hung one has left the table.
+alone, and the suspicion ends with the next token, or after ``most_s``: by then its agent has judged, and a hung one has
+left the table.
 
-Trade-off: looking at what streams have delivered twice a second costs nothing per token and sees nothing of engines
-that only hold requests before their first token. A worker whose only stream has a reader that takes nothing looks
-just the same; being passed over for some seconds does it no harm.
+Trade-off: a look at delivered tokens twice a second costs nothing per token and sees nothing of engines that only hold
+requests before their first token. A worker whose only stream has a reader that takes nothing looks just the same;
+passing it over for some seconds does no harm.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class Stalls:
         self._pulses: dict[WorkerId, _Pulse] = {}
 
     def look(self, streams: Iterable[StreamProgress], now: float) -> frozenset[WorkerId]:
-        """Take in how far every running stream is, and return who is suspicious at monotonic second ``now``."""
+        """Take in the progress of every running stream; return the suspicious workers at monotonic second ``now``."""
         found: dict[WorkerId, dict[int, int]] = {}
         for one in streams:
             if one.delivered:

@@ -54,7 +54,7 @@ class FailedAttempt:
 
     @property
     def left_alone(self) -> PenstockError:
-        """What is said where another worker would have been tried, and there is none."""
+        """The error if another worker would have been tried, and there is none."""
         return LastWorkerLost() if self.evidence is FailureEvidence.BROKEN else self.error
 
 
@@ -151,7 +151,7 @@ class _Wait(msgspec.Struct):
 
     @property
     def says(self) -> str | None:
-        """The same in words; None where what the error itself says is all."""
+        """The same in words; None if what the error itself says is all."""
         if self.why == TENANT_QUEUE:
             return "this tenant's own requests wait in its way"
         return f"its adapter is being loaded, {self.retry_after_s:.0f} s more" if self.why else None
@@ -211,7 +211,7 @@ def _unknown_here() -> FailedAttempt:
 
 
 def _wait(body: bytes) -> _Wait:
-    """Return how long the worker expects a wait to be, and for what; 0 where it does not say."""
+    """Return how long the worker expects a wait to be, and for what; 0 if it does not say."""
     try:
         return msgspec.json.decode(body, type=_WaitBody).error
     except msgspec.MsgspecError:

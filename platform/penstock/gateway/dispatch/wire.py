@@ -1,8 +1,8 @@
-"""What goes over the wire to a worker's gate, and what its headers say back. Pure.
+"""Requests to a worker's gate, and the headers of its answers. Pure.
 
-The caller's JSON passes through, save what the platform decides: the model's served name, the tenant's cache salt,
-that streams end with their usage (the relay hides it from callers who did not ask), and that their tokens come as they
-are made, each event with its own.
+The caller's JSON passes through, save the platform's own fields: the model's served name, the tenant's cache salt, that
+streams end with their usage (the relay hides it from callers that did not ask), and that tokens come as they are made,
+each event with its own.
 """
 
 import msgspec
@@ -70,7 +70,7 @@ def is_stream(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
-    """Return the first header of this (lower-case) name, empty where there is none."""
+    """Return the first header of this (lower-case) name, empty if there is none."""
     for key, value in headers:
         if len(key) == len(name) and key.lower() == name:
             return value

@@ -1,8 +1,8 @@
-"""Connections by where they come from: no address can take them all, and one that asks nothing gives way. Pure.
+"""Connections by address: no address can take them all, and an idle one gives way. Pure.
 
-An address may hold a multiple of what stays free (``share``): four times as much once a valid key came from it, so that
-many callers behind one gateway of their own have four fifths of all, and as much where none did. Beyond that its oldest
-connection gives way that has waited for a while without a whole head.
+An address may hold a multiple of the free room (``share``): four times as much once a valid key came from it, so that
+many callers behind one gateway of their own have four fifths of all, and as much as is free without one. Beyond that
+its oldest connection that has waited for a while without a whole head gives way.
 """
 
 from collections import OrderedDict

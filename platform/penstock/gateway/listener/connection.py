@@ -97,7 +97,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pass the pressure on to whoever produces."""
+        """Pass the pressure on to the producer."""
         super().pause_writing()
         if self._replies:
             self._replies[0].paused()
@@ -175,7 +175,7 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def _check_host(self) -> None:
-        """Refuse what could mean one host to us and another to whoever stands before us (RFC 9112, 3.2)."""
+        """Refuse a head that could mean one host to us and another to a proxy before us (RFC 9112, 3.2)."""
         hosts = sum([name == b"host" for name, _ in self.headers])
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
@@ -228,7 +228,7 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def close_after(self, *, unread: bool) -> None:
-        """Close once everything is sent; linger where the client may still be sending."""
+        """Close once everything is sent; linger if the client may still be sending."""
         if self.transport.is_closing():
             return
         if unread:

@@ -26,7 +26,7 @@ _END = b"0\r\n\r\n"
 
 
 def _nothing() -> None:
-    """Nobody watches yet."""
+    """Stand for a watcher before there is one."""
 
 
 def _no_headers() -> Headers:
@@ -76,7 +76,7 @@ class DirectReply:
         return body
 
     def spoil(self) -> None:
-        """Tell whoever reads the body that its framing is wrong."""
+        """Tell the body's reader that its framing is wrong."""
         self.broken = True
         self._cycle.keep_alive = False
         self._cycle.message_event.set()
@@ -123,7 +123,7 @@ class DirectReply:
             self._connection.transport.write(head + data if head else data)
 
     def finish(self) -> None:
-        """End the body, and the connection where it does not stay."""
+        """End the body, and the connection unless it is kept alive."""
         cycle = self._cycle
         if cycle.response_complete:
             return
@@ -139,7 +139,7 @@ class DirectReply:
         cycle.on_response()
 
     def abort(self) -> None:
-        """Drop the connection without a word; nobody is told, because the caller knows."""
+        """Drop the connection without a callback: the caller of this knows."""
         self.forget()
         self._cycle.disconnected = True
         self._connection.transport.abort()
@@ -177,10 +177,11 @@ class DirectReply:
         return b"".join(parts)
 
     def forget(self) -> None:
-        """Let go of who watched and who asked: the reply is out, or nobody is there to take it.
+        """Let go of watchers and waiters: the reply is out, or its client has left.
 
-        They know us. What knows one another in a ring is found by the garbage collector alone, and that holds up every
-        stream of the process while it looks.
+        They refer to this reply. Rings of references wait for the garbage collector, and that holds up every stream of
+        the
+        process while it runs.
         """
         self._on_gone = self._on_pause = self._on_resume = _nothing
         self.decor = _no_headers

@@ -1,10 +1,10 @@
-"""The published table: what each error looks like over HTTP and over gRPC, in one place (A10).
+"""The published table: each error over HTTP and over gRPC, in one place (A10).
 
 OpenAI's shape with our fields, Anthropic's shape for ``/v1/messages``, the Open Inference Protocol's for ``/v2``, and
-the in-band forms for streams that have begun. It decides nothing: which error it is was decided where it was raised.
+the in-band forms for streams that have begun. It only renders: an error is chosen by the code that raises it.
 
 ``retryable`` says that the same request, sent again, may succeed, and that no answer to it exists: it never started, or
-its worker was lost with all that it had done.
+its worker was lost with all its work.
 """
 
 import math
@@ -26,7 +26,7 @@ JSON = (b"content-type", b"application/json")
 class Row:
     """One line of the table: status, gRPC's, OpenAI's and Anthropic's word for the kind, whether to send it again.
 
-    gRPC's clients send again by themselves what is ``UNAVAILABLE``: it stands only where that is safe.
+    gRPC's clients send again by themselves what is ``UNAVAILABLE``: it stands only if that is safe.
     """
 
     status: int
@@ -44,7 +44,7 @@ def _invalid(status: int, grpc: str, *, anthropic: str = "invalid_request_error"
 
 
 def _same(status: int, name: str, grpc: str, *, retryable: bool = False) -> Row:
-    """Return a line where OpenAI and Anthropic have one word."""
+    """Return a line for which OpenAI and Anthropic have one word."""
     return Row(status=status, type=name, anthropic=name, grpc=grpc, retryable=retryable)
 
 
@@ -128,7 +128,7 @@ def row_of(error: PenstockError) -> Row:
 
 
 def retry_after_s(error: PenstockError) -> int | None:
-    """Return whole seconds for ``Retry-After``, rounded up, at least one; None where nobody knows."""
+    """Return whole seconds for ``Retry-After``, rounded up, at least one; None if unknown."""
     seconds = error.retry_after_s
     return None if seconds is None or not math.isfinite(seconds) else max(1, math.ceil(seconds))
 
@@ -167,7 +167,7 @@ def _fields_of(error: PenstockError, request_id: RequestId, api: Api | None = No
 
 
 def response_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> tuple[int, Headers, bytes]:
-    """Return status, headers and body of a refusal, where no byte of an answer was sent yet."""
+    """Return status, headers and body of a refusal before the first byte of an answer."""
     row = row_of(error)
     body = msgspec.json.encode(body_of(error, request_id, api))
     headers = [JSON, (b"content-length", b"%d" % len(body)), *error.headers, *_waits(error)]

@@ -1,7 +1,7 @@
-"""Bodies on their way in: how many bytes of them are held, whose they are, and when no more are taken.
+"""Bodies on their way in: the bytes held of them, by tenant, and the bound. Pure.
 
-Counted is what has come, not what was announced, from a body's first byte beyond a small one's until its request is
-admitted: from there the plan's limits on requests at a time hold. Small bodies that come at once are not counted.
+Bytes count as they come, not as announced, from a body's first byte beyond a small one's until its request is admitted:
+from there the plan's limits on requests at a time hold. Small bodies that come at once are not counted.
 """
 
 from penstock.domain.errors import OverLimit, Overloaded, PenstockError
@@ -42,7 +42,7 @@ class HeldBytes:
         self._is_arriving = False
 
     def arrives(self) -> None:
-        """The body is not here whole; refused where too many of this caller's aren't."""
+        """The body is not here whole; refused if too many of this caller's aren't."""
         if not self._arriving.take(self._tenant, 1):
             raise self._refusal(self._arriving, "bodies on their way", "tenant_arriving")
         self._is_arriving = True
@@ -54,7 +54,7 @@ class HeldBytes:
             self._arriving.give(self._tenant, 1)
 
     def grow(self, size: int) -> None:
-        """Hold so many bytes more, or raise ``OverLimit``, or ``Overloaded`` where others hold most."""
+        """Hold more bytes, or raise ``OverLimit``, or ``Overloaded`` if others hold most."""
         if not self._bytes.take(self._tenant, size):
             raise self._refusal(self._bytes, "bytes of requests", "tenant_bytes")
         self._held += size

@@ -61,7 +61,7 @@ class PlainReply:
         return self._is_gone
 
     def prove(self) -> None:
-        """Whoever owns the connections does not ask."""
+        """Do nothing: a plain server bounds no connections by key."""
 
     def start(self, status: int, headers: Headers) -> None:
         """Queue status and headers."""

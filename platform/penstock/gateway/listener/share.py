@@ -1,16 +1,16 @@
-"""A bounded store that callers share without knowing one another: nobody may hold more than what is free. Pure.
+"""A bounded store shared by callers that don't know one another: none may hold more than what is free. Pure.
 
 One caller alone may fill a half, two a third each, ``k`` together ``k / (k + 1)``: a newcomer always finds room, and
-nothing is set aside for callers who aren't there.
+nothing is set aside for absent callers.
 Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
 """
 
 
 class SharedRoom:
-    """Units by whose they are."""
+    """Units by holder."""
 
     def __init__(self, total: int, *, parts: int = 1) -> None:
-        """Begin empty; where one may hold ``parts`` times what is free, one alone may fill ``parts / (parts + 1)``."""
+        """With ``parts`` times the free room for each, one alone may fill ``parts / (parts + 1)``."""
         self._total, self._parts = total, parts
         self._used = 0
         self._held: dict[str, int] = {}
@@ -25,7 +25,7 @@ class SharedRoom:
         return self._held.get(who, 0)
 
     def take(self, who: str, units: int) -> bool:
-        """Take units; False, and nothing taken, where that would be more than what stays free allows."""
+        """Take units; False, and nothing taken if that would be more than what stays free allows."""
         mine = self._held.get(who, 0) + units
         if mine > self._parts * (self._total - self._used - units):
             return False

@@ -1,4 +1,8 @@
-"""Translates a protocol request into the pipeline's: the model's own API, or packed tensors."""
+"""From a body to what the pipeline is given: the body of the model's own API, or packed tensors.
+
+Numbers in JSON are read in another process, as large bodies of other APIs are. They become the tensors' binary form,
+which this process looks at and never walks.
+"""
 
 import asyncio
 import hashlib
@@ -11,11 +15,13 @@ from penstock.domain.serving.request import PackedTensors
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
 from penstock.formats import pictures
+from penstock.gateway.oip import json_wire
 from penstock.gateway.oip.forms import Body, Form
 from penstock.gateway.oip.nouns import InferRequest
 from penstock.gateway.openai.bounds import BodyBounds
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.reading import BodyReader
+from penstock.gateway.preprocess.offload import DONE
 
 _AT_ONCE = 256
 """Heads of images that are looked at before others of this loop have their turn: 2 ms."""
@@ -29,7 +35,7 @@ async def packed(
 ) -> tuple[Parsed, PackedTensors] | None:
     """Return a request of tensors; None if the model takes none.
 
-    Under an idempotency key their digest is in its body, which is compared.
+    One that may be repeated under an idempotency key has their digest in its body, which is what is compared.
     """
     if form.pack is None:
         return None
@@ -46,7 +52,7 @@ async def packed(
 
 
 async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int]:
-    """Return the tensors' cost beside the model: bytes read as text, and prompt tokens for the rest."""
+    """Return what tensors cost beside the model: bytes that are read as text, and all else as prompt tokens."""
     text = tokens = 0
     for tensor in inputs:
         if tensor.spec.datatype is not Datatype.BYTES:
@@ -62,5 +68,22 @@ async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int]:
 
 
 async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:
-    """Return the request to the model's own API, with that API's checks."""
+    """Return the request of the model's own API, checked as any of it is."""
     return await reader.read(who.tenant, form.api, _ENCODER.encode(body), bounds)
+
+
+async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | None) -> InferRequest:
+    """Return what a body asks of a model, or raise a ``BadRequest``."""
+    head, rest = json_wire.parted(raw, head_length)
+    answer = await reader.tensors(who, head)
+    if answer is None:
+        return json_wire.read(raw, head_length)
+    size, _, packed = bytes(answer).partition(b"\n")
+    told, blobs = memoryview(packed)[: int(size)], memoryview(packed)[int(size) :]
+    return json_wire.read_packed(told, blobs, rest)
+
+
+def read(frame: memoryview) -> Sequence[bytes]:
+    """Answer a frame of the above; in the other process."""
+    told, blobs = json_wire.packed_head(frame)
+    return (DONE, b"%d\n" % len(told), told, *blobs)

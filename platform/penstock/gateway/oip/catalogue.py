@@ -1,7 +1,8 @@
-"""Models visible to a caller, in the protocol's terms: names, versions, tensors, readiness. Pure.
+"""The models as callers may see them, in the protocol's words: names with versions, tensors, readiness. Pure.
 
-A name is an alias or a model's own, a version the digest after the ``@`` of its id. A hidden model is answered like an
-unknown one.
+A name is an alias or a model's own, a version the digest behind the ``@`` of its id. A caller that may not use a name
+is
+answered as if there were none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ Entries = dict[str, VersionEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A model as a caller named it: ``name`` is resolved by the pipeline, ``version`` answers at present."""
+    """A model as a caller named it: ``name`` is resolved by the pipeline, ``version`` answers as things stand."""
 
     asked: str
     name: str
@@ -30,12 +31,12 @@ class Found:
 
     @property
     def form(self) -> Form:
-        """Its inputs and outputs."""
+        """What it takes and gives."""
         return form_of(self.version)
 
 
 def form_of(version: VersionEntry) -> Form:
-    """Return a version's inputs and outputs; raises ``UnsupportedByModel``."""
+    """Return what a version takes and gives, or raise ``UnsupportedByModel``."""
     form = FORMS.get(version.task) if version.handler is None else handled.form_of(version.handler)
     if form is None:
         raise UnsupportedByModel(f"{version.id} is not offered over the Open Inference Protocol", param="model")
@@ -43,12 +44,12 @@ def form_of(version: VersionEntry) -> Form:
 
 
 def digest_of(version_id: str) -> str:
-    """Return the protocol's version name."""
+    """Return a version as the protocol names it, beside the model's name."""
     return version_id.partition("@")[2] or version_id
 
 
 def find(table: RoutingTable, who: Principal, model: str, version: str = "") -> Found:
-    """Return the named model; raises ``UnknownModel``."""
+    """Return what a caller means, or raise ``UnknownModel``."""
     found = _of_alias(table, who, model, version) or _pinned(table, who, f"{model}@{version}" if version else model)
     if found is None:
         if who.may_use(model) and _has_rules(table, who, model):
@@ -79,7 +80,7 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
 
 
 def _has_rules(table: RoutingTable, who: Principal, name: str) -> bool:
-    """Return whether this is an auto alias with a rule to a version visible to the caller."""
+    """Tell whether this is an auto alias of which a rule leads to what is there for this caller."""
     rules = next((auto.rules for auto in table.autos if auto.alias == name), ())
     entries: Entries = {entry.id: entry for entry in table.versions}
     led = {str(rule.to) for rule in rules}
@@ -94,7 +95,7 @@ def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, Versio
 
 
 def listed(table: RoutingTable, who: Principal) -> Iterator[tuple[str, VersionEntry]]:
-    """Yield each visible name with each of its versions, aliases first."""
+    """Yield each name that a caller may use with each of its versions, aliases first."""
     entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
     known: Entries = {entry.id: entry for entry in table.versions}
     routes = [route for route in table.routes if who.may_use(route.alias) and shares_of(route, known, who)]
@@ -106,13 +107,13 @@ def listed(table: RoutingTable, who: Principal) -> Iterator[tuple[str, VersionEn
 
 
 def is_ready(version: VersionEntry) -> bool:
-    """Return whether one of its workers could answer."""
+    """Tell whether a worker of it could answer."""
     return any(worker.state.serves for worker in version.workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """The protocol's metadata of a model."""
+    """What the protocol tells of a model."""
 
     name: str
     versions: tuple[str, ...]
@@ -126,7 +127,7 @@ class Metadata:
 
 
 def metadata(table: RoutingTable, who: Principal, model: str, version: str = "") -> Metadata:
-    """Return a model's metadata; raises ``UnknownModel``."""
+    """Return what is told of a model, or raise ``UnknownModel``."""
     found = find(table, who, model, version)
     others = [digest_of(entry.id) for name, entry in listed(table, who) if name == model]
     form, handler = found.form, found.version.handler
@@ -143,7 +144,7 @@ def metadata(table: RoutingTable, who: Principal, model: str, version: str = "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """A line of the repository index."""
+    """A line of the repository's index."""
 
     name: str
     version: str
@@ -152,7 +153,7 @@ class Indexed:
 
 
 def index(table: RoutingTable, who: Principal, *, only_ready: bool = False) -> tuple[Indexed, ...]:
-    """Return all versions of all visible names."""
+    """Return all versions of all names that a caller may use."""
     lines = [_indexed(name, entry) for name, entry in listed(table, who)]
     return tuple(line for line in lines if not only_ready or line.state == READY)
 

@@ -1,17 +1,45 @@
-"""Translates a whole answer of the model's own API into the protocol's.
+"""The way back of a whole answer: the bytes of the model's own API become the protocol's form.
 
-An unreadable answer is an error like any other, since nothing was sent. A long one is encoded in parts, between which
-the event loop runs.
+Bytes of another form are an error like any other: nothing has been sent yet. A long answer is written in parts, between
+which others of the loop run.
+A model that writes or embeds gives its account in its own API's answer; an answer of tensors has it from the call: the
+gate's count, which is the bill, and the stages.
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
+from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import JSON, Headers
 from penstock.gateway.oip.json_answers import Written
+from penstock.gateway.oip.nouns import InferAnswer, Parameter
+
+ITEMS = "items"
+_ENCODER = msgspec.json.Encoder()
+
+
+def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
+    """Return the answer with the account of the call, unless it has one."""
+    return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
+
+
+def _account(call: Call) -> dict[str, Parameter]:
+    used = call.attempts.used
+    said: dict[str, Parameter] = {}
+    if used is not None and used.prompts:
+        said = {"prompt_tokens": used.prompt_tokens, "output_tokens": used.output_tokens, ITEMS: used.prompts}
+    stages = {stage: round(seconds * 1e3, 3) for stage, seconds in call.timings.seconds.items()}
+    said["stages_ms"] = _ENCODER.encode(stages).decode()
+    if call.degraded:
+        said["degraded"] = ",".join(call.degraded)
+    return said
+
 
 Translate = Callable[[bytes, str], Written]
 """An answer's bytes and the version that gave them → what is to be sent; or raises."""
@@ -23,7 +51,7 @@ _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
 class TranslatedReply:
-    """A ``Reply`` that wraps another one."""
+    """The pipeline's ``Reply`` around another one."""
 
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
         self._reply, self._translate, self._fail = reply, translate, fail
@@ -34,7 +62,7 @@ class TranslatedReply:
 
     @property
     def started(self) -> bool:
-        """True once a status line was sent, or is about to be."""
+        """True once a status line has been sent, or is about to be."""
         return self._head is not None or self._written is not None or self._reply.started
 
     @property
@@ -42,14 +70,15 @@ class TranslatedReply:
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep status and headers until the answer is whole."""
+        """Keep both until the answer is whole."""
         self._head = status, headers
 
     def write(self, data: bytes) -> None:
+        """Keep the bytes."""
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Translate and send; ``complete`` does the rest of a long answer."""
+        """Translate and send; of a long answer the first parts, ``complete`` does the rest."""
         if self._head is None:
             self._reply.finish()
             return
@@ -65,7 +94,7 @@ class TranslatedReply:
         self._write(written)
 
     async def complete(self) -> None:
-        """Encode the rest of a long answer while the client is connected."""
+        """Write what is left of a long answer, while its caller is there."""
         try:
             while (written := self._written) is not None and not self._reply.gone:
                 await asyncio.sleep(0)
@@ -75,7 +104,7 @@ class TranslatedReply:
             raise
 
     def _write(self, written: Written) -> None:
-        """Encode one turn's worth of JSON; send everything after the last part."""
+        """Write as much of the JSON as one turn may take, and send all once the last part is there."""
         self._written, size = written, 0
         for part in written.json:
             self._json.append(part)
@@ -97,10 +126,11 @@ class TranslatedReply:
         self._reply.finish()
 
     def abort(self) -> None:
+        """Drop the connection."""
         self._reply.abort()
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Register for the client's disconnect and back-pressure."""
+        """Be told of the client's going and of its pace."""
         self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

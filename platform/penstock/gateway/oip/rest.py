@@ -1,6 +1,6 @@
-"""``POST /v2/models/{model}[/versions/{version}]/infer``: one inference over HTTP/1.1.
+"""``POST /v2/models/{model}[/versions/{version}]/infer``: one request of the protocol over HTTP/1.1.
 
-The kind of model decides which of its own APIs serves the request.
+What kind of model it is decides which of the model's own APIs serves it; from there on it is a request like any other.
 """
 
 import re
@@ -13,15 +13,13 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.types import Receive, Scope
 from penstock.gateway.oip import catalogue, json_answers
-from penstock.gateway.oip.account import with_account
-from penstock.gateway.oip.asked import packed, parsed
+from penstock.gateway.oip.asked import asked_by, packed, parsed
 from penstock.gateway.oip.catalogue import Found
 from penstock.gateway.oip.forms import STREAM, body_of
 from penstock.gateway.oip.nouns import InferRequest, Named
-from penstock.gateway.oip.reply import TranslatedReply
+from penstock.gateway.oip.reply import TranslatedReply, with_account
 from penstock.gateway.oip.scalars import soonest, timeout_s
-from penstock.gateway.oip.tensor_reader import asked_by
-from penstock.gateway.openai.http1 import HttpExchange, HttpReply
+from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.services import Serve, Services
 
@@ -31,12 +29,14 @@ _MAX_DIGITS = 10
 
 
 def target(path: str) -> tuple[str, str] | None:
-    """Return model and version in an inference path; None for other paths."""
+    """Return the model and version of an inference request's path; None if it is none."""
     found = _PATH.fullmatch(path)
     return (found[1], found[2] or "") if found else None
 
 
 class InferExchange(HttpExchange):
+    """One request."""
+
     __slots__ = ("_asked", "_found", "_translated", "_where")
 
     def __init__(
@@ -57,6 +57,7 @@ class InferExchange(HttpExchange):
         return Api.INFER
 
     async def run(self, serve: Serve) -> None:
+        """Answer the request, whatever happens."""
         await super().run(serve)
         if self._translated is not None:
             await self._translated.complete()

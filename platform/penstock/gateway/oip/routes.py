@@ -14,7 +14,7 @@ from penstock.domain.models.tensors import TensorSpec
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.json_answers import described
-from penstock.gateway.openai.facts import READY_RETRY_S, Facts
+from penstock.gateway.openai.services import READY_RETRY_S, Facts
 
 ROOT = "/v2"
 SERVER = "penstock"

@@ -1,7 +1,9 @@
 """How much a body may ask for, whatever it costs in tokens: checked before anything walks it. Pure.
 
-Each bound is a figure that somebody publishes, or follows from the largest context that is served: a prompt of more
-ids, or a conversation of more parts, would not fit into any model here. What a schema may hold: ``schemas``.
+Each bound is a published figure, or follows from the largest context served: a prompt of more ids, or a conversation of
+more parts, fits into no model here. Bounds of schemas are in ``schemas``.
+Media come inside the request as ``data:`` addresses: an engine that fetched others would reach its whole network for
+any caller. The arguments of a tool call are a text of the model's, and nothing fetches them.
 """
 
 from collections.abc import Callable
@@ -11,9 +13,41 @@ from penstock.domain.errors import ContextTooLong, InvalidField
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.openai import answer_forms, media, schemas
+from penstock.gateway.openai import schemas
 from penstock.gateway.openai.depth import is_too_deep_text
 from penstock.gateway.openai.fields import Body
+
+ADDRESSES = frozenset({"image_url", "audio_url", "video_url", "file_url"})
+"""Names under which the APIs hold an address, alone or as the ``url`` of an object."""
+TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_CONTAINERS = (dict, list)
+
+
+def check_media(given: object, at: str) -> None:
+    """Refuse each address that is not ``data:``, and each type that is no word, however deep it stands."""
+    waiting = [given]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            kind = one.get("type")
+            if kind is not None and type(kind) is not str:
+                raise InvalidField("a type must be a string", param=at)
+            if kind in TOOL_USES:
+                continue
+            for name in ADDRESSES & one.keys():
+                _address(one[name], at)
+            if kind == "url":
+                _address(one.get("url"), at)
+            waiting.extend(child for child in one.values() if type(child) in _CONTAINERS)
+        elif isinstance(one, list):
+            waiting.extend(child for child in one if type(child) in _CONTAINERS)
+
+
+def _address(given: object, at: str) -> None:
+    url = given.get("url") if isinstance(given, dict) else given
+    if isinstance(url, str) and url[:5].lower() != "data:":
+        raise InvalidField("media must come as data: addresses: nothing is fetched", param=at)
+
 
 MAX_FIELDS = 256
 """vLLM 0.32's chat request has 111 fields, the most of all APIs."""
@@ -92,7 +126,7 @@ def _messages(value: object, at: str, bounds: BodyBounds) -> None:
 def _parts(content: list[object], at: str) -> int:
     if len(content) > MAX_PARTS:
         raise InvalidField(f"a message has more than {MAX_PARTS} parts", param=at)
-    media.check(content, at)
+    check_media(content, at)
     return len(content)
 
 
@@ -109,12 +143,12 @@ def _tool_calls(item: Body, at: str) -> None:
 def _input(value: object, at: str, bounds: BodyBounds) -> None:
     """Bound prompts and inputs: texts, ids, lists of either, or the items of the Responses API."""
     if type(value) is dict:
-        media.check(value, at)
+        check_media(value, at)
     if type(value) is not list or not value:
         return
     if type(value[0]) is dict:
         _messages(value, at, bounds)
-        media.check(value, at)
+        check_media(value, at)
     elif type(value[0]) is int:
         _ids(value, at, bounds)
     elif type(value[0]) is list:
@@ -171,12 +205,12 @@ def _schemas(value: object, at: str, bounds: BodyBounds) -> None:
 
 
 def _structured_outputs(value: object, at: str, bounds: BodyBounds) -> None:
-    answer_forms.check_structured_outputs(value, at)
+    schemas.check_structured_outputs(value, at)
     _schemas(value, at, bounds)
 
 
 def _response_format(value: object, at: str, bounds: BodyBounds) -> None:
-    answer_forms.check_response_format(value, at)
+    schemas.check_response_format(value, at)
     _schemas(value, at, bounds)
 
 

@@ -16,7 +16,7 @@ def is_too_deep(value: object, brackets: int) -> bool:
 
 
 def is_too_deep_text(text: str) -> bool:
-    """Tell the same of JSON inside a string; text that is no JSON is nobody's nesting."""
+    """Tell the same of JSON inside a string; other text has no depth."""
     brackets = text.count("{") + text.count("[")
     if brackets <= MAX_DEPTH:
         return False

@@ -68,7 +68,7 @@ class RequestExchange(ABC):
 
     @abstractmethod
     async def _read(self, who: Principal) -> tuple[Parsed, str]:
-        """Return what the body asks for, and its digest where it is large; or raise why it can't be."""
+        """Return the parsed body, and its digest if it is large; or raise why it can't be."""
 
     @abstractmethod
     def _say(self, error: PenstockError) -> None:
@@ -106,7 +106,7 @@ class RequestExchange(ABC):
             self._give_back()
 
     def _identified(self) -> Principal:
-        """Return whose key this is, or raise ``Unauthenticated`` or ``Forbidden``."""
+        """Return the key's principal, or raise ``Unauthenticated`` or ``Forbidden``."""
         return self._edge.identity.authenticate(head.credential(self._headers))
 
     def _give_back(self) -> None:
@@ -118,7 +118,7 @@ class RequestExchange(ABC):
             self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
 
     async def _refuse_early(self, who: Principal, model: str = "") -> None:
-        """Ask the limits; who is over one may still be answered from a record, which costs nothing."""
+        """Ask the limits; a caller over one may still be answered from a record, which costs nothing."""
         try:
             await self._edge.refuse_early(who, model)
         except PenstockError:
@@ -155,11 +155,11 @@ class RequestExchange(ABC):
         )
 
     def _deadline_s(self) -> float:
-        """Return the seconds that the caller gives; 0 where silent."""
+        """Return the seconds that the caller gives; 0 if silent."""
         return head.deadline_s(self._headers)
 
     def _told(self) -> Headers:
-        """Return how far a refused request came: its version where it is known, the time of each stage."""
+        """Return how far a refused request came: its version if it is known, the time of each stage."""
         stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
         if self._progress is not None and (version := self._progress.call.version) is not None:
@@ -181,7 +181,7 @@ class RequestExchange(ABC):
         self._say(error)
 
     def _keep(self, error: PenstockError) -> None:
-        """Have the end of a known caller's request kept and counted, where the corridor has not seen it."""
+        """Have the end of a known caller's request kept and counted if the pipeline has not seen it."""
         who, progress = self._who, self._progress
         if who is not None and (progress is None or progress.answer is None):
             timings = self._timings

@@ -11,7 +11,7 @@ Body = dict[str, object]
 
 
 def whole(body: Body, name: str, *, low: int, high: int) -> int | None:
-    """Return the integer at ``name``; None where silent."""
+    """Return the integer at ``name``; None if silent."""
     value = body.get(name)
     if value is None:
         return None
@@ -23,7 +23,7 @@ def whole(body: Body, name: str, *, low: int, high: int) -> int | None:
 
 
 def flag(body: Body, name: str) -> bool:
-    """Return the boolean at ``name``; False where silent."""
+    """Return the boolean at ``name``; False if silent."""
     value = body.get(name)
     if value is None or value is False:
         return False

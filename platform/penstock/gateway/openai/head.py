@@ -32,20 +32,20 @@ HeaderMap = Mapping[bytes, bytes]
 def request_id(headers: HeaderMap, unique: str) -> str:
     """Return the caller's own id with ``unique`` behind it, or ``unique`` alone.
 
-    Two requests never share one: an engine that is asked to abort an id must not stop somebody else's.
+    Two requests never share one: an engine that is asked to abort an id must not stop another caller's.
     """
     given = headers.get(b"x-request-id")
     return f"{given.decode()}-{unique}" if given and _REQUEST_ID.fullmatch(given) else f"req-{unique}"
 
 
 def traceparent(headers: HeaderMap) -> str:
-    """Return the caller's W3C trace context, or nothing where it is absent or damaged."""
+    """Return the caller's W3C trace context, or nothing if it is absent or damaged."""
     given = headers.get(b"traceparent")
     return given.decode() if given and _TRACEPARENT.fullmatch(given) else ""
 
 
 def deadline_s(headers: HeaderMap) -> float:
-    """Return the seconds that the caller gives us (``x-penstock-deadline-ms``); 0 where silent."""
+    """Return the seconds that the caller gives us (``x-penstock-deadline-ms``); 0 if silent."""
     given = headers.get(b"x-penstock-deadline-ms")
     if given is None:
         return 0.0
@@ -57,7 +57,7 @@ def deadline_s(headers: HeaderMap) -> float:
 
 
 def idempotency_key(headers: HeaderMap) -> str:
-    """Return the caller's ``Idempotency-Key``; nothing where silent."""
+    """Return the caller's ``Idempotency-Key``; nothing if silent."""
     given = headers.get(b"idempotency-key")
     if given is None:
         return ""
@@ -78,7 +78,7 @@ def session(headers: HeaderMap) -> str:
 
 
 def price_cap(headers: HeaderMap) -> MicroUsd:
-    """Return the most that the caller pays for a million tokens (``x-penstock-price-cap``, dollars); 0 where silent."""
+    """Return the most that the caller pays for a million tokens (``x-penstock-price-cap``, dollars); 0 if silent."""
     given = headers.get(b"x-penstock-price-cap")
     if given is None:
         return FREE
@@ -89,16 +89,16 @@ def price_cap(headers: HeaderMap) -> MicroUsd:
 
 
 def kept_rule(headers: HeaderMap) -> str:
-    """Return the rule of an auto alias that a conversation has had (``x-penstock-auto``); nothing where it is none."""
+    """Return the rule of an auto alias that a conversation has had (``x-penstock-auto``); nothing if it is none."""
     given = headers.get(b"x-penstock-auto")
     name = given.decode("latin-1") if given else ""
     return name if name and RULE.fullmatch(name) else ""
 
 
 def credential(headers: HeaderMap) -> str:
-    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``; nothing where there is none.
+    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``; nothing if there is none.
 
-    Anthropic's SDK may send both: one key is fine, two would mean the one or the other to whoever reads them.
+    Anthropic's SDK may send both: equal keys are fine, two different ones could be read either way and are refused.
     """
     given, plain = headers.get(b"authorization"), headers.get(b"x-api-key", b"")
     if given is None:

@@ -1,10 +1,10 @@
 """Requests with an ``Idempotency-Key``: the first one answers and records, later ones get the same bytes (A8).
 
-It stands before the corridor and knows nothing of what happens there: a replay passes no limit, costs nothing and has
-no ledger row. Requests without a key pay one look at a field.
+It stands before the pipeline and knows nothing of it: a replay passes no limit, costs nothing and has no ledger row.
+Requests without a key pay one look at a field.
 
-Kept are answers that came to their end. What was refused, broke off or was cancelled takes no room and frees its key;
-whoever waited for it takes its place.
+Complete answers are kept. A refused, broken or cancelled one takes no room and frees its key, and a waiting request
+takes its place.
 
 Trade-off: the caller may read the end of an answer a moment before the store has it. A gateway killed in that moment
 loses the record, not the answer.
@@ -59,12 +59,10 @@ class Use(StrEnum):
 _FOLLOWS = {Claim.SAME: Use.REPLAYED, Claim.GROWING: Use.JOINED}
 
 
-def _uncounted(_: Use) -> None:
-    """Nobody counts."""
+def _uncounted(_: Use) -> None: ...
 
 
-def _unnoted(_: Call, original: RequestId) -> None:
-    """Nobody keeps records."""
+def _unnoted(_: Call, original: RequestId) -> None: ...
 
 
 class Corridor(Protocol):
@@ -88,10 +86,7 @@ class Once:
         count: Callable[[Use], None] = _uncounted,
         note: Callable[[Call, RequestId], None] = _unnoted,
     ) -> None:
-        """Take the shared store, and who is told whose answer was repeated.
-
-        A follower that reads nothing for ``stall_s`` is cut off.
-        """
+        """``stall_s``: a follower that reads nothing for longer is cut off."""
         self._corridor = corridor
         self._count, self._note = count, note
         self._answers = answers
@@ -140,7 +135,7 @@ class Once:
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
-        """Pass the recorded answer on as it comes; False where it broke off before anything was passed on."""
+        """Pass the recorded answer on as it comes; False if it broke off before anything was passed on."""
         copying = asyncio.create_task(follower.copy(self._answers, key))
 
         def stop() -> None:
@@ -212,7 +207,7 @@ def fingerprint(request: InferenceRequest) -> str:
 
 
 def _used(call: Call) -> bytes:
-    """Return what a request took, for its record; nothing where nobody has told."""
+    """Return a request's usage for its record; nothing if it is unknown."""
     used = call.attempts.used
     return encode(Report(used=used)) if used is not None and used.prompts else b""
 

@@ -1,10 +1,10 @@
-"""From bytes to what they ask for: the one place where a client's word is taken or dropped.
+"""From bytes to a request: the one place that takes a client's field or drops it.
 
-It checks what the platform itself relies on and no more: sampling ranges, tools, schemas and the rest pass through
-untouched, so that every feature of the engine stays reachable. It knows nothing of tenants, models or sockets.
+It checks the fields that the platform itself relies on and no more: sampling ranges, tools, schemas and the rest pass
+through untouched, so that every feature of the engine stays reachable. It knows nothing of tenants, models or sockets.
 
-JSON with a repeated key keeps the last value, and what goes on to the engine is the decoded object written anew:
-there is no second parser that could read the same bytes in another way.
+JSON with a repeated key keeps the last value, and the engine gets the decoded object written anew: there is no second
+parser that could read the same bytes in another way.
 """
 
 from collections.abc import Mapping
@@ -105,7 +105,7 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
 
 
 def check_bounded(api: Api, cost: Cost) -> None:
-    """Refuse a request for an answer of any length where the API wants a bound; one that only counts needs none."""
+    """Refuse a request for an answer of any length if the API wants a bound; one that only counts needs none."""
     if api is Api.MESSAGES and cost.names_no_output:
         raise InvalidField("max_tokens is required", param="max_tokens")
 
@@ -201,7 +201,7 @@ def _sequences(api: Api, body: Body) -> int:
 
 
 def _per_sequence(api: Api, body: Body) -> int | None:
-    """Return the most tokens that the body allows each sequence; None where it leaves that open."""
+    """Return the most tokens that the body allows each sequence; None if it leaves that open."""
     given = [fields.whole(body, name, low=1, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
     first = next((value for value in given if value is not None), None)
     if first is not None:

@@ -1,10 +1,10 @@
-"""Bodies, read where they may be: a small one here, a large one in another process that keeps this one's streams going.
+"""Bodies: a small one is read here, a large one in another process that keeps this one's streams going.
 
-What comes back of a large body are the few small fields that the gateway looks at, and the others as JSON, written
-anew by whoever read them: the engine gets the decoded object either way.
+Of a large body the few small fields that the gateway looks at come back, and the others as JSON, written anew by the
+process that read them: the engine gets the decoded object either way.
 
-Trade-off: a large body is decoded twice, once to be checked and once to be counted. That costs a tenth of what its
-prompt costs to tokenise, and leaves nothing in another process that would have to be found again.
+Trade-off: a large body is decoded twice, once to be checked and once to be counted. That costs a tenth of its
+tokenising, and leaves nothing in another process that would have to be found again.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ def is_small(raw: bytes) -> bool:
 
 
 def model_of(raw: bytes) -> str:
-    """Return the model that a body names; nothing where it is too large to be passed over here, or damaged."""
+    """Return the model that a body names; nothing if it is too large to be passed over here, or damaged."""
     if len(raw) > SCANNED_BYTES:
         return ""
     try:
@@ -96,7 +96,7 @@ class BodyReader:
         self._tensors_task, self._messages_task = tensors_task, messages_task
 
     async def read(self, who: str, api: Api, raw: bytes, bounds: BodyBounds) -> tuple[Parsed, str]:
-        """Return the request and, where it is large, its digest; or raise ``MalformedBody`` or ``InvalidField``."""
+        """Return the request and, if it is large, its digest; or raise ``MalformedBody`` or ``InvalidField``."""
         if self._elsewhere is None or is_small(raw):
             return parse(api, raw, bounds), ""
         asked = _ENCODER.encode(_ReadJob(api, bounds.context_tokens))
@@ -104,13 +104,13 @@ class BodyReader:
         return _opened(result(answer))
 
     async def tensors(self, who: str, head: memoryview) -> memoryview | None:
-        """Return what another process makes of the JSON of tensors; None where it may be, or must be, read here."""
+        """Return what another process makes of the JSON of tensors; None if it may be, or must be, read here."""
         if self._elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
             return None
         return result(await self._elsewhere.ask(who, (self._tensors_task, bytes(head))))
 
     async def message(self, who: str, head: bytes) -> memoryview | None:
-        """Return what another process makes of a large message of tensors; None where it must be read here."""
+        """Return what another process makes of a large message of tensors; None if it must be read here."""
         if self._elsewhere is None:
             return None
         return result(await self._elsewhere.ask(who, (self._messages_task, head)))
@@ -161,7 +161,7 @@ def _opened(answer: memoryview) -> tuple[Parsed, str]:
 
 
 def _items(value: object) -> int:
-    """Return how many prompts or messages it holds: one where it is a text, or the ids of one."""
+    """Return how many prompts or messages it holds: one if it is a text, or the ids of one."""
     return len(value) if isinstance(value, list) and value and type(value[0]) is not int else 1
 
 

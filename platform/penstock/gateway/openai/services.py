@@ -1,37 +1,49 @@
-"""What every exchange of the edge works with, whichever wire it is on: the corridor, identities, bounds."""
+"""What exchanges and routes of all APIs share: the pipeline, identities, bounds, the table, the error observer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import PenstockError, UnknownRequest
 from penstock.domain.fleet.table import EMPTY, RoutingTable
+from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
-from penstock.gateway.openai.looks import Looks
-from penstock.gateway.openai.observer import ErrorObserver
+from penstock.gateway.openai.early_limits import EarlyLimits
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.records import Early
+
+
+class ErrorObserver(Protocol):
+    """Told of every request that ends in an error response."""
+
+    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+        """Count an error response by its code."""
+        ...
+
+    def crashed(self, error: BaseException, request_id: RequestId) -> None:
+        """Log a fault of our own: its kind, never its text, which may hold a prompt."""
+        ...
 
 
 class Identity(Protocol):
     """Credential → principal."""
 
     def authenticate(self, credential: str) -> Principal:
-        """Return who this is, or raise ``Unauthenticated``, or ``Forbidden`` where the key may not ask models."""
+        """Return the principal, or raise ``Unauthenticated``, or ``Forbidden`` if the key may not ask models."""
         ...
 
     def recognise(self, credential: str) -> Principal:
-        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
+        """Return the key's principal, whatever it may do, or raise ``Unauthenticated``."""
         ...
 
     def asking(self, who: Principal) -> Principal:
-        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
+        """Return the recognised principal, or raise ``Forbidden`` if the key may not ask models."""
         ...
 
 
@@ -46,16 +58,14 @@ class Corridor(Protocol):
 Serve = Callable[[Progress, Reply], Awaitable[None]]
 
 
-async def _let_in(_who: Principal, _model: str) -> None:
-    """Nobody is over a limit."""
+async def _let_in(_who: Principal, _model: str) -> None: ...
 
 
 async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
     return False
 
 
-def _unkept(_error: PenstockError, _early: Early) -> None:
-    """Nobody keeps records."""
+def _unkept(_error: PenstockError, _early: Early) -> None: ...
 
 
 def _unbounded(_who: Principal) -> BodyBounds:
@@ -78,7 +88,7 @@ class Services:
     observer: ErrorObserver
     reader: BodyReader = field(default_factory=BodyReader)
     intake: Intake = field(default_factory=Intake)
-    looks: Looks = field(default_factory=Looks)
+    looks: EarlyLimits = field(default_factory=EarlyLimits)
     table: Callable[[], RoutingTable] = _no_table
     """The table in force: what kind of model a name of the Open Inference Protocol is."""
     refuse_early: Callable[[Principal, str], Awaitable[None]] = _let_in
@@ -91,3 +101,22 @@ class Services:
     """Told of each request of a known caller that is refused before the corridor has seen it."""
     trace: Callable[[str], str] = str
     """The caller's ``traceparent`` (or nothing) → the one to go on with."""
+
+
+READY_RETRY_S = 1.0
+
+
+async def _nothing_kept(_who: Principal, _request_id: str) -> object:
+    raise UnknownRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Facts for the routes: the table in use, what is missing before ready, whether requests are answered."""
+
+    table: Callable[[], RoutingTable]
+    missing: Callable[[], str]
+    draining: Callable[[], bool] = lambda: False
+    serves: Callable[[], bool] = lambda: True
+    explain: Callable[[Principal, str], Awaitable[object]] = _nothing_kept
+    """Returns what is kept of a request as JSON can say it, or raises ``UnknownRequest``."""

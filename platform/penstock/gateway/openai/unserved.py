@@ -67,7 +67,7 @@ _NAMES = frozenset(UNSERVED)
 
 
 def check(api: Api, body: Body) -> None:
-    """Raise ``UnsupportedField`` where a field asks for something that is not served."""
+    """Raise ``UnsupportedField`` if a field asks for something that is not served."""
     for name in body.keys() & _NAMES:
         field, value = UNSERVED[name], body[name]
         if value is not None and api in field.apis and value not in field.harmless:
@@ -75,7 +75,7 @@ def check(api: Api, body: Body) -> None:
 
 
 def check_best_of(n: int, best_of: int) -> None:
-    """Raise ``UnsupportedField`` where the best few of more answers are asked for: no engine scores them."""
+    """Raise ``UnsupportedField`` if the best few of more answers are asked for: no engine scores them."""
     if best_of > n:
         raise UnsupportedField(
             "best_of is not supported beyond n: ask for n answers with log probabilities, and choose", param="best_of"

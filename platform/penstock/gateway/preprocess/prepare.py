@@ -1,15 +1,21 @@
-"""Request to prompt tokens (exact, or bounded from above), context check, and block hashes for routing.
+"""Request → prompt tokens, exact or bounded from above, the context check, and block hashes for routing.
 
-Trade-off: prompts up to ``inline_chars`` (below a millisecond) are tokenised inline, since a thread hop costs more;
-longer ones in a small pool, so that no stream waits for them.
+Trade-off: a short prompt is tokenised on the event loop (a thread hop costs more than the work), a long one in a small
+pool, so that no other request's tokens wait for it. The line is at ``inline_chars``: below a millisecond of work.
+
+A prompt has one 64-bit hash per full block of tokens, each over all before it. The chain is seeded with the tenant's
+cache salt (and the adapter): equal prompts of two tenants have no hash in common, as in the engines' own prefix caches.
+The hashes are ours, not the engine's; only equality matters.
 """
 
 import asyncio
+from array import array
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused, ContextTooLong, StoreUnavailable
@@ -17,9 +23,29 @@ from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.preprocess import blocks, options, prompts, template
+from penstock.gateway.preprocess import options, prompts, template
 from penstock.gateway.preprocess.prompts import Prompts
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer, TokenizerCache
+
+MAX_BLOCKS = 1_024
+"""Routing looks no deeper: the rest of a longer prompt can't change where its beginning is cached."""
+
+
+def seed(cache_salt: str, adapter: str = "") -> bytes:
+    """Return what a chain begins with."""
+    return blake2b(f"{cache_salt}\x1f{adapter}".encode(), digest_size=8).digest()
+
+
+def hashes(tokens: Sequence[int], block_size: int, start: bytes) -> tuple[int, ...]:
+    """Return one hash per full block; engines cache no partial one."""
+    width = 4 * block_size
+    raw = array("I", tokens[: MAX_BLOCKS * block_size]).tobytes()
+    out: list[int] = []
+    link = start
+    for at in range(0, len(raw) - width + 1, width):
+        link = blake2b(link + raw[at : at + width], digest_size=8).digest()
+        out.append(int.from_bytes(link, "little"))
+    return tuple(out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +57,8 @@ class PreprocessSettings:
 
 
 class PromptPreprocessor:
+    """The pipeline's ``Preprocessor``."""
+
     def __init__(self, tokenizers: TokenizerCache, clock: Clock, settings: PreprocessSettings | None = None) -> None:
         self._tokenizers = tokenizers
         self._settings = settings or PreprocessSettings()
@@ -50,11 +78,11 @@ class PromptPreprocessor:
         _check_context(counts, request, version, asked)
         if version.task is not Task.GENERATE or len(tokens) != 1 or len(tokens[0]) > limit:
             return Prepared(prompt_tokens=sum(counts))
-        start = blocks.seed(principal.cache_salt, version.id if version.base else "")
-        return Prepared(prompt_tokens=counts[0], blocks=blocks.hashes(tokens[0], version.block_size, start))
+        start = seed(principal.cache_salt, version.id if version.base else "")
+        return Prepared(prompt_tokens=counts[0], blocks=hashes(tokens[0], version.block_size, start))
 
     async def warm(self, versions: Iterable[VersionEntry]) -> None:
-        """Preload these versions' tokenizers and templates; failures are retried at the first request."""
+        """Load these versions' files ahead of requests; one that can't be read now is read for the first request."""
         for version in versions:
             if not version.tokenizer_sha256:
                 continue
@@ -62,10 +90,11 @@ class PromptPreprocessor:
                 await self._tokenizers.get(version.tokenizer_sha256)
 
     def close(self) -> None:
+        """Stop the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _bound(self, asked: Prompts, version: VersionEntry) -> int:
-        """Return the upper bound for a prompt that only the engine can render: its bytes, at most the context."""
+        """Return what a prompt that only the engine can render has at most: its bytes, and never more than fits."""
         if not asked.texts:
             return version.max_model_len
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
@@ -91,13 +120,13 @@ def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
 
 
 def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
-    """Return the truncation length, one less than the context if output is requested."""
+    """Return how many tokens of a prompt the engine keeps, one less than the context if it is to answer."""
     answers = 1 if prompts.requested_output(request.api, request.body) else 0
     return options.kept_tokens(request.api, request.body, version.max_model_len - answers)
 
 
 def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:
-    """Refuse a text too long for any tokenisation, before tokenising it (as the engine does)."""
+    """Refuse what can't fit however well it is tokenised, before tokenising it (as the engine does)."""
     most = version.max_model_len * tokenizer.max_chars_per_token
     if chars > most:
         raise ContextTooLong(

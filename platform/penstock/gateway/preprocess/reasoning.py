@@ -1,6 +1,6 @@
-"""Reasoning options as the engine passes them to the chat template. Pure.
+"""How much a model shall think, as the engine tells it to the chat template. Pure.
 
-A template without such a variable renders the same prompt for any value.
+A template that has no such variable renders the same prompt whatever the caller says.
 Source: vLLM 0.32, ``build_chat_params`` of chat and responses, ``entrypoints/anthropic/serving.py``.
 """
 
@@ -14,7 +14,7 @@ _VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})
 
 
 def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]:
-    """Return the template's variables; raises ``EngineOnly`` if only the engine knows them."""
+    """Return what the template is told; raises ``EngineOnly`` if the engine alone knows."""
     if not _VARIABLES & template.variables:
         return {}
     effort = _effort(api, body)

@@ -71,11 +71,11 @@ class KeptEvents:
         return plain(events)
 
     def is_json(self) -> bool | None:
-        """Tell whether what the stream said is JSON; None where nobody can know."""
+        """Tell whether the stream's text is JSON; None if it can't be told."""
         return _is_json(self.form())
 
     def form(self) -> bytes | None:
-        """Return what the stream said as JSON in one order; None where nobody can know."""
+        """Return the stream's text as JSON in one order; None if it can't be told."""
         if not self._events or self._bytes > MOST_BYTES:
             return None
         try:
@@ -86,12 +86,12 @@ class KeptEvents:
 
 
 def whole(body: bytes) -> bool | None:
-    """Tell whether what an answer in one piece said is JSON; None where nobody can know."""
+    """Tell whether an answer in one piece is JSON; None if it can't be told."""
     return _is_json(form(body))
 
 
 def form(body: bytes) -> bytes | None:
-    """Return what an answer in one piece said as JSON in one order; None where nobody can know."""
+    """Return an answer in one piece as JSON in one order; None if it can't be told."""
     if len(body) > MOST_BYTES:
         return None
     try:
@@ -106,7 +106,7 @@ def _is_json(form: bytes | None) -> bool | None:
 
 
 def of_json(said: str) -> bytes | None:
-    """Return JSON in one order and spacing: equal where the values are; ``NO_JSON`` for other text, None if unread."""
+    """Return JSON in one order and spacing: equal for equal values; ``NO_JSON`` for other text, None if unread."""
     try:
         return msgspec.json.encode(_VALUE.decode(said), order="sorted")
     except msgspec.MsgspecError:

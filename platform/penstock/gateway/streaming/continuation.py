@@ -1,13 +1,12 @@
-"""Whether a stream whose worker was lost may go on at another one, and from which of its tokens (C9). Pure.
+"""Whether a stream that has lost its worker may go on at another one, and from which of its tokens (C9). Pure.
 
-What is exact is tokens: the rest is asked for as a completion whose prompt is the original prompt's ids and those of
-the answer so far. At temperature 0 that gives the text of an unbroken run; with sampling it gives a legitimate sample,
-because the next token depends on those before it alone. Refused is whatever depends on more: a seed (its generator has
-moved on), penalties that tell output from prompt, grammars, parsers, log probabilities, several choices. Fields that
-are not known here count as such.
+Tokens are exact: the rest is asked for as a completion whose prompt is the ids of the original prompt and of the answer
+so far. At temperature 0 that gives the text of an unbroken run; with sampling it gives a legitimate sample, because the
+next token depends on those before it alone. Requests that depend on more are refused: a seed (its generator has moved
+on), penalties that tell output from prompt, grammars, parsers, log probabilities, several choices, unknown fields.
 
-Trade-off: a list of what is allowed refuses some streams that could go on; a list of what is not would one day join
-two halves that don't fit, and nobody would see it.
+Trade-off: a list of allowed fields refuses some streams that could go on; a list of refused ones would one day join two
+halves that don't fit, unnoticed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +80,7 @@ def is_plain(request: InferenceRequest) -> bool:
 
 
 def obstacle(request: InferenceRequest) -> Obstacle | None:
-    """Tell what keeps this request from ever being continued, None where nothing does."""
+    """Tell what keeps this request from ever being continued, None if nothing does."""
     body = request.body
     if request.api not in (Api.CHAT, Api.COMPLETIONS):
         return Obstacle.API
@@ -154,11 +153,12 @@ class Cut:
 
 
 def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bool) -> Cut | Obstacle:
-    """Return where to go on; ``pieces[i]`` is the text that token ``i`` completes, ``said`` what the caller has.
+    """Return the cut; ``pieces[i]`` is the text that token ``i`` completes, ``said`` the text that the caller has.
 
-    Not in the middle of a character (a token without text may have begun one), nor where a stop string may have begun:
-    the next engine would not know what came before. Tokens behind the cut are made anew, and give the same text again
-    where nothing is sampled; sampled ones can be given up only while the caller has seen nothing of them.
+    It is never inside a character (a token without text may have begun one), nor inside a possible stop string: the
+    next
+    engine would not know its beginning. Tokens behind the cut are made anew, and give the same text again if nothing is
+    sampled; sampled ones can be given up only while the caller has seen nothing of them.
     """
     whole = "".join(pieces)
     most_held = max((len(stop) for stop in stops), default=0)

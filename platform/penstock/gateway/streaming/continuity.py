@@ -20,7 +20,7 @@ Take = Callable[[bytes], tuple[int, bytes]]
 
 
 def same(plain: Take) -> Take:
-    """Nobody else looks at the events."""
+    """Let nothing else look at the events."""
     return plain
 
 
@@ -34,15 +34,15 @@ class TokenReader(Protocol):
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Return the text that each output token completes: empty where it ends in the middle of a character.
+        """Return the text that each output token completes: empty if it ends in the middle of a character.
 
-        Raises ``StoreUnavailable`` or ``ArtifactRefused`` where the version's tokenizer can't be had.
+        Raises ``StoreUnavailable`` or ``ArtifactRefused`` if the version's tokenizer can't be had.
         """
         ...
 
 
 class End(StrEnum):
-    """What became of a stream whose worker was lost: a metric label."""
+    """The end of a stream that lost its worker: a metric label."""
 
     CONTINUED = "continued"
     REFUSED = "refused"
@@ -62,7 +62,6 @@ class Continuity:
     def __init__(
         self, call: Admitted, reader: TokenReader | None, count: Count, over: Callable[[Take], Take] = same
     ) -> None:
-        """Begin to keep book, where there is any use in it; ``over``: who else looks at the events of each attempt."""
         self._call = call
         self._reader = reader
         self._count = count
@@ -76,11 +75,11 @@ class Continuity:
 
     @property
     def keeps(self) -> bool:
-        """True where the engine is to tell its token ids."""
+        """True if the engine is to tell its token ids."""
         return self._transcript is not None
 
     def take_or(self, plain: Take) -> Take:
-        """Return what is to be done with the events of the present attempt; ``plain`` where nothing is kept."""
+        """Return the function for the events of the present attempt; ``plain`` if nothing is kept."""
         if self._splice is not None:
             return self._splice.take
         return self._over(plain) if self._transcript is None else self._transcript.take
@@ -95,7 +94,7 @@ class Continuity:
         return usage_event(transcript.head, _NO_USAGE, transcript.tokens, len(transcript.prompt)) + _DONE
 
     def tokens(self, counted: int) -> int:
-        """Return the tokens of the answer so far, exactly where the engine tells ids; ``counted`` are its events."""
+        """Return the tokens of the answer so far, exactly if the engine tells ids; ``counted`` are its events."""
         transcript = self._transcript
         return transcript.tokens if transcript is not None and transcript.is_faithful else counted
 
@@ -109,11 +108,11 @@ class Continuity:
         self._count(End.CONTINUED, "")
 
     def failed(self) -> None:
-        """Nobody took the rest."""
+        """No worker took the rest."""
         self._count(End.FAILED, NO_WORKER)
 
     async def rest(self, error: PenstockError) -> Rest | None:
-        """Return what is left to ask for after ``error``; None where the answer must end with it."""
+        """Return what is left to ask for after ``error``; None if the answer must end with it."""
         found = self._obstacle or await self._rest(error)
         if isinstance(found, Rest):
             return found

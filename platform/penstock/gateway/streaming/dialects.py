@@ -1,4 +1,4 @@
-"""How each API's stream looks: where its tokens, its end and its errors are, and how ours are said in it.
+"""The marks of each API's stream: its tokens, its end, its errors; and the form of our errors in it.
 
 The marks are byte strings that can only be structure: inside JSON text the quotes would be escaped.
 """

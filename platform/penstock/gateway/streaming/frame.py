@@ -132,7 +132,7 @@ class Frame:
             self.metrics = said.metrics
 
     def close_stages(self) -> None:
-        """Close the last stage, by the engine's own account where it gives one."""
+        """Close the last stage, by the engine's own account if it gives one."""
         timings = self.call.timings
         timings.mark(Stage.DECODE)
         if self.metrics is not None and not self.call.attempts.continued_at:
@@ -144,7 +144,7 @@ class Frame:
             stages.split_batched(timings, batched, items=self.call.cost.prompts)
 
     def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        """Return the reply's headers: the resolved version, and where the time went so far."""
+        """Return the reply's headers: the resolved version, and the stages so far."""
         return [
             (b"content-type", content_type),
             (b"x-penstock-version", self.version.encode()),
@@ -156,11 +156,11 @@ class Frame:
         ]
 
     def _chosen(self) -> list[tuple[bytes, bytes]]:
-        """Return the header that names the rule of an auto alias, where one decided."""
+        """Return the header with the deciding rule of an auto alias, if one decided."""
         return [(b"x-penstock-auto", self.call.ruled.rule.encode())] if self.call.ruled is not None else []
 
     def _lacks(self) -> list[tuple[bytes, bytes]]:
-        """Return the header that says what the answer lacks, where it lacks something."""
+        """Return the header of the answer's degradations, if it has any."""
         return [(b"x-penstock-degraded", ",".join(self.call.degraded).encode())] if self.call.degraded else []
 
     def settle(self, outcome: Outcome, refusal: Refusal | None = None, reads: AnswerReads | None = None) -> Answer:
@@ -195,9 +195,9 @@ class Frame:
         return await self._answered
 
     def _known(self, outcome: Outcome) -> Usage:
-        """Return what is known here: the engine's word where it was its last, else no less than what went by.
+        """Return the usage: the engine's account if the answer ended with it, else no less than what went by.
 
-        What an engine only announced (a prompt before its answer, an account with each event) is a lower bound.
+        An account that an engine only announced (a prompt before its answer, one with each event) is a lower bound.
         """
         said = self.usage
         if said is not None and outcome is Outcome.OK:

@@ -25,7 +25,7 @@ def _unwanted(_: Admitted) -> bool:
 
 
 class Wants(NamedTuple):
-    """Tells which answers somebody reads."""
+    """Tells which answers are read."""
 
     ids: Callable[[Admitted], bool] = _unwanted
     """Whole ones for their tokens."""
@@ -61,10 +61,7 @@ class StreamingRelays:
         reader: TokenReader | None = None,
         wants: Wants | None = None,
     ) -> None:
-        """``render_error`` is the edge's table of errors; without a ``reader`` no stream goes on at another worker.
-
-        ``wants`` tells which answers somebody reads.
-        """
+        """``render_error`` is the table of errors; without a ``reader`` no stream goes on at another worker."""
         self._reader, self._wants = reader, wants or Wants()
         self._continuations = metrics.counter(names.CONTINUATIONS)
         begin_at_zero(self._continuations, [End.CONTINUED], [""])

@@ -46,7 +46,7 @@ class Splice:
     def take(self, events: bytes) -> tuple[int, bytes]:
         """Return how many tokens these events carry, and the events as the caller is to see them.
 
-        Raises ``ValueError`` where an event can't be read or does not fit.
+        Raises ``ValueError`` if an event can't be read or does not fit.
         """
         tokens, out = 0, []
         for event in sse.split(events):

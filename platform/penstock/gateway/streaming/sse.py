@@ -23,7 +23,7 @@ class EventScanner:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the whole events there are now, as they came; ``ValueError`` where an event has no end."""
+        """Return the whole events there are now, as they came; ``ValueError`` if an event has no end."""
         if not self._held and data.endswith(END):
             return data
         data = self._held + data

@@ -20,7 +20,7 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
 def field(
     request: RequestId, version: str, seconds: Mapping[Stage, float], degraded: Sequence[Degradation] = ()
 ) -> bytes:
-    """Return the JSON object that unary answers carry as ``penstock``; ``degraded`` only where something lacks."""
+    """Return the JSON object that unary answers carry as ``penstock``; ``degraded`` only if something lacks."""
     said: dict[str, object] = {"request_id": request, "version": version, "stages_ms": _ms(seconds)}
     return _ENCODER.encode({**said, "degraded": degraded} if degraded else said)
 

@@ -1,8 +1,8 @@
-"""Passes a stream on: whole events as they come, one terminal event, whatever happens on the way.
+"""Passes a stream on: whole events as they come, and one terminal event in any case.
 
-Per chunk it does a handful of byte searches and one write; only the few events that say how the answer ended are
-looked into. Once anything has been sent there is no status any more: another worker goes on where that is possible
-(``continuity``), and errors become events (and never ``[DONE]``).
+Per chunk it does a handful of byte searches and one write; only the few events about the answer's end are decoded.
+Once anything has been sent there is no status any more: another worker goes on if that is possible (``continuity``),
+and errors become events (and never ``[DONE]``).
 """
 
 import asyncio
@@ -86,12 +86,11 @@ class StreamRelay:
 
     @property
     def stopped(self) -> PenstockError | None:
-        """Why nobody waits for an attempt any more."""
         return self._watch.stopped or self._failure
 
     @property
     def wants_token_ids(self) -> bool:
-        """True where another worker may have to go on with this answer."""
+        """True if another worker may have to go on with this answer."""
         return self._continuity.keeps
 
     def attach(self, source: Source) -> None:
@@ -148,9 +147,9 @@ class StreamRelay:
     # -- the pipeline's side -----------------------------------------------------------
 
     def fail(self, error: PenstockError) -> Answer:
-        """End the reply with this error: in band if it has started; otherwise leave the status to the edge.
+        """End the reply with this error: in band if it has started; otherwise leave the status to the exchange.
 
-        Where nobody took the rest of a broken stream, it ends with what broke it.
+        If no worker took the rest of a broken stream, it ends with the error that broke it.
         """
         if self._lost is not None and not self._frame.is_over:
             self._continuity.failed()
@@ -243,7 +242,7 @@ class StreamRelay:
         return event
 
     def _passes(self, event: bytes) -> bool:
-        """Read what the event says; False where the caller did not ask for it."""
+        """Read what the event says; False if the caller did not ask for it."""
         if not any(mark in event for mark in self._dialect.notable):
             return True
         said = account.read(sse.data_of(event))
@@ -251,7 +250,7 @@ class StreamRelay:
         return self._shows_usage or not said.is_usage_only
 
     def _end(self, before: bytes, terminal: bytes) -> None:
-        """The answer is complete: say where the time went, then the last event."""
+        """The answer is complete: write its stages, then the last event."""
         frame = self._frame
         frame.learn(account.read(sse.data_of(terminal)))
         frame.close_stages()

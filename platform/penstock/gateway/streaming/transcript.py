@@ -67,13 +67,13 @@ class Transcript:
 
     @property
     def is_faithful(self) -> bool:
-        """True where the engine told the ids of all that it said."""
+        """True if the engine told the ids of all that it said."""
         self._fold()
         return self._is_faithful and bool(self._prompt)
 
     @property
     def has_finished(self) -> bool:
-        """True where the answer has said why it stopped: only its account may still be missing."""
+        """True if the answer has said why it stopped: only its account may still be missing."""
         self._fold()
         return self._has_finished
 
@@ -95,7 +95,7 @@ class Transcript:
         return self._ids.tolist()
 
     def told(self) -> TokenIds | None:
-        """Return the tokens of prompt and answer; None where the engine has not told all of them."""
+        """Return the tokens of prompt and answer; None if the engine has not told all of them."""
         return TokenIds(prompt=self.prompt, answer=self.ids) if self.is_faithful else None
 
     @property
@@ -119,7 +119,7 @@ class Transcript:
         return before + _NO_PROMPT + after
 
     def _without_ids(self, events: bytes) -> tuple[int, bytes]:
-        """Count as well as can be where the engine tells no ids."""
+        """Estimate the count if the engine tells no ids."""
         tokens = events.count(sse.CHOICE) - events.count(_ROLE)
         if tokens:
             self._is_faithful = False

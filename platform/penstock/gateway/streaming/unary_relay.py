@@ -1,7 +1,8 @@
-"""Passes a whole answer on: nothing reaches the client before it is complete, so another worker can always be tried.
+"""Passes a whole answer on: nothing reaches the client before it is complete, so another worker can always be
+tried.
 
 The body stays bytes: usage is read by a narrow decoder, our own field is spliced in, nothing is encoded again.
-A large one stays in the pieces in which it came and nobody reads it, for its worker's gate has counted it.
+A large one stays in the pieces in which it came and is not read, for its worker's gate has counted it.
 """
 
 from functools import partial
@@ -28,7 +29,7 @@ READ_BYTES = 1 << 20
 
 
 class Reads(NamedTuple):
-    """What somebody reads of a whole answer."""
+    """The readers of a whole answer."""
 
     ids: bool = False
     """Its tokens."""
@@ -47,7 +48,6 @@ class UnaryRelay:
     __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_reads", "_size", "_watch")
 
     def __init__(self, frame: Frame, max_bytes: int, reads: Reads = NOTHING) -> None:
-        """Begin to watch the client and the deadline; ``reads``: what somebody reads of the answer."""
         self._frame, self._reads = frame, reads
         self._max_bytes = max_bytes
         self._pieces: list[bytes] = []
@@ -64,12 +64,11 @@ class UnaryRelay:
 
     @property
     def stopped(self) -> PenstockError | None:
-        """Why nobody waits for an attempt any more."""
         return self._watch.stopped
 
     @property
     def wants_token_ids(self) -> bool:
-        """True where somebody reads them: an answer in one piece is asked for anew, and needs none itself."""
+        """True if they are read: an answer in one piece is asked for anew, and needs none itself."""
         return self._reads.ids
 
     async def rest(self) -> Rest | None:

@@ -12,7 +12,7 @@ from penstock.gateway.calls.relay import Reply, Source
 
 
 def nobody(_: float) -> None:
-    """Nobody counts how long readers let an answer wait, or no more: who did is let go of."""
+    """Drop the seconds of a pause."""
 
 
 class Watch:
@@ -56,7 +56,7 @@ class Watch:
             self._gone()
 
     def attach(self, source: Source) -> None:
-        """An attempt begins; it ends at once where there is nobody left to answer."""
+        """An attempt begins; it ends at once if the reply has stopped."""
         self._source = source
         if self.stopped is not None:
             source.abort(self.stopped)

@@ -27,8 +27,6 @@ ROUND_S = 1.0
 
 
 class RowSpool(Protocol):
-    """The rows on this gateway's disk."""
-
     def flush(self) -> None:
         """Write the progress of running streams."""
         ...
@@ -39,7 +37,7 @@ class RowSpool(Protocol):
 
 
 class Ledger(LedgerSink, LedgerReader, ForgivenSink, Protocol):
-    """The ledger, read and written."""
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ class AccountingParts:
 
 @dataclass(slots=True, kw_only=True)
 class Accounting:
-    """Keeps both, for as long as the process runs."""
+    """Keeps holds and the ledger."""
 
     parts: AccountingParts
     live: LiveCounts | None = None
@@ -70,11 +68,11 @@ class Accounting:
     _wants_count: bool = False
 
     def keys_changed(self, ring: KeyRing) -> None:
-        """Budgets may be new, or this process: what the ledger holds is counted by the next round."""
+        """Count the ledger's past in the next round: budgets, or this process, may be new."""
         self._ring, self._wants_count = ring, True
 
     async def run(self) -> None:
-        """Keep holds, and deliver rows; each at its own pace, so that a slow database lets no hold lapse."""
+        """Keep holds and deliver rows, each at its own pace: a slow database lets no hold lapse."""
         async with self.parts.ledger() as ledger, asyncio.TaskGroup() as group:
             group.create_task(
                 _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
@@ -89,13 +87,13 @@ class Accounting:
         self.parts.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _top_up(self) -> None:
-        """Learn how far whole answers are, and reserve more for whatever runs, before it has outgrown what it has."""
+        """Look at the progress of whole answers, and reserve more before they outgrow their reservation."""
         if self.live is not None:
             await self.live.look()
         await self.parts.reservations.top_up()
 
     async def _deliver(self, ledger: Ledger) -> None:
-        """Deliver rows; a database that is away is tried again by the next round."""
+        """Deliver rows; the next round tries an absent database again."""
         was_away, delivered_at = False, self.parts.metrics.gauge(names.LEDGER_DELIVERED_AT)
         delivered_at.set(self.parts.clock.now())
         try:
@@ -124,7 +122,7 @@ class Accounting:
         return True
 
     async def _forgive(self, ledger: Ledger) -> None:
-        """Tell what error budgets leave out; what the ledger does not take for what it says is not told again."""
+        """Report failures that error budgets leave out; refused reports are not repeated."""
         ends = self.parts.forgiven.take()
         try:
             await ledger.forgive(ends)
@@ -133,7 +131,7 @@ class Accounting:
             raise
 
     async def _count_the_past(self, ledger: Ledger) -> None:
-        """Raise budget counters to what was spent before this process, a new budget, or the store's loss of memory."""
+        """Raise budget counters to the ledger's sums after a start, a new budget, or the store's loss of memory."""
         forgot = self.parts.shared is not None and self.parts.shared.wants_count
         if not (self._wants_count or forgot):
             return
@@ -150,7 +148,7 @@ class Accounting:
             self.parts.shared.counted()
 
     async def _last(self, ledger: Ledger) -> None:
-        """Deliver what the end of the process leaves; what stays on disk is the next one's."""
+        """Deliver the last rows of the process; the next process delivers the rest on disk."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
             await self.parts.reservations.flush()
             await self.parts.spool.deliver(ledger)
@@ -166,7 +164,7 @@ async def _half_over() -> None:
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
-    """Take a step each round; a bug in one must not end the keeping of holds."""
+    """Repeat a step; an error in one must not end the keeping of holds."""
     while True:
         try:
             await step()

@@ -1,7 +1,7 @@
-"""A process's work that no request waits for: what is done once, and what runs for as long as the process.
+"""A process's background tasks: work that is done once, and loops that run as long as the process.
 
-Nobody would see it fail. So what fails is logged under its name and counted, and what is to run on begins again after a
-pause. The loop holds tasks only weakly: they are held here until they end.
+A failure would go unnoticed, so it is logged with the task's name and counted, and a loop starts again after a pause.
+The event loop holds tasks only weakly: they are held here until they end.
 """
 
 import asyncio
@@ -18,13 +18,12 @@ AGAIN_S = 1.0
 Work = Coroutine[None, None, None]
 
 
-def _uncounted(_: str) -> None:
-    """Nobody counts."""
+def _uncounted(_: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A process's background tasks; ``count`` is told the name of each that fails."""
+    """A process's background tasks; ``count`` gets the name of each that fails."""
 
     count: Callable[[str], None] = _uncounted
     again_s: float = AGAIN_S
@@ -32,17 +31,17 @@ class Background:
     kept: set[asyncio.Task[None]] = field(default_factory=set)
 
     def spawn(self, work: Work) -> None:
-        """Have it done once."""
+        """Run this once."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self._ended)
 
     def keep(self, name: str, work: Callable[[], Work]) -> None:
-        """Have it run until it returns, or until the process ends: where it fails it begins again."""
+        """Run this until it returns or the process ends; start it again after a failure."""
         self.kept.add(asyncio.get_running_loop().create_task(self._run_on(name, work), name=name))
 
     async def end(self, within_s: float) -> None:
-        """Let what is done once end, and cancel what has not within this time."""
+        """Wait for the tasks that run once, and cancel those that take longer."""
         if not self.tasks:
             return
         _, late = await asyncio.wait(set(self.tasks), timeout=within_s)
@@ -52,7 +51,7 @@ class Background:
             await asyncio.wait(late, timeout=within_s)
 
     async def stop(self) -> None:
-        """End what runs on."""
+        """Cancel the loops."""
         for task in self.kept:
             task.cancel()
         await asyncio.gather(*self.kept, return_exceptions=True)
@@ -77,7 +76,7 @@ class Background:
             self._failed(getattr(task.get_coro(), "__qualname__", task.get_name()), error)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        """Say what failed and where, not its message: that may hold what a caller wrote."""
+        """Log the place of a failure without its message, which may hold a caller's text."""
         self.count(name)
         cause = _first(error)
         logs.logger().error("background_failed", task=name, error_type=type(cause).__name__, detail=_place(cause))
@@ -89,7 +88,6 @@ def _is_to_end() -> bool:
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the first error of a group."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 

@@ -1,4 +1,4 @@
-"""Evidence of versions that share an alias: counted as requests end, told to the controllers each second."""
+"""Evidence of versions that share an alias: counted as requests end, reported to the controllers each second."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Reports(Protocol):
     """The store of evidence, which controllers read."""
 
     async def tell(self, second: ArmSecond) -> None:
-        """Store one second's counts; raises ``PenstockError``."""
+        """Store one second's counts."""
         ...
 
 
@@ -33,7 +33,6 @@ class Evidence:
     _is_away: bool = False
 
     async def run(self) -> None:
-        """Tell each second until cancelled."""
         async with self.opened() as store:
             while True:
                 await asyncio.sleep(TELL_EVERY_S)
@@ -54,7 +53,7 @@ class Evidence:
 
 
 def shared_by(table: CurrentTable, name: str) -> Shared | None:
-    """Return how several versions share this alias; None for a version's own name, or one version alone."""
+    """Return the alias that several versions share; None for a version's own name, or a single version."""
     view = table.view
     route = view.routes.get(name)
     if route is None or len(route.shares) == 1:

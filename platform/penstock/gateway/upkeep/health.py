@@ -1,4 +1,4 @@
-"""What a gateway knows of its workers, put together: breakers, whom they report to, stalls, versions under pressure."""
+"""The workers' health at a gateway: circuit breakers with their reports, stalled engines, versions under pressure."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ NOBODY = WorkerId("")
 
 
 def breakers(table: CurrentTable, chance: random.Random, metrics: Metrics) -> Breakers:
-    """Return breakers that follow the table, and count and log when a circuit turns."""
+    """Return breakers that follow the table; changes of a circuit are counted and logged."""
     made = Breakers(chance, on_change=_reporter(metrics))
     table.on_change(lambda _, after: made.learn(after.table.versions, after.at))
     return made
@@ -61,10 +61,7 @@ def _progress(of: tuple[Lease, Admitted]) -> StreamProgress:
 
 @dataclass(slots=True, kw_only=True)
 class HealthWatch:
-    """Looks twice a second whether engines stand still, by open leases, and how busy versions are.
-
-    Its ``prober`` runs beside it.
-    """
+    """Looks twice a second for stalled engines, by open leases, and for versions under pressure."""
 
     breakers: Breakers
     prober: Prober
@@ -76,13 +73,12 @@ class HealthWatch:
     _suspects: frozenset[str] = frozenset()
 
     async def run(self) -> None:
-        """Look until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
-        """Look once, and log who is newly suspected."""
+        """Look once, and log new suspects."""
         self.degrader.look(self.table.view.table.versions)
         now = self.clock.monotonic()
         suspects = self._stalls.look(map(_progress, self.running.items()), now)

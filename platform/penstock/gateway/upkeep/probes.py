@@ -1,4 +1,4 @@
-"""What a gateway answers when it is asked how it is, on its private listener."""
+"""The gateway's probes on its private listener."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Answer = tuple[int, str, bytes]
 
 
 def missing(table: CurrentTable, keys: Keyring) -> str:
-    """Return what is missing before requests can be served, or nothing; a table without versions is one."""
+    """Return the missing precondition of serving, or nothing; a table without versions is one."""
     if not table.number:
         return "no routing table yet"
     return "" if len(keys) else "no API keys yet"
@@ -34,15 +34,13 @@ class Probes:
 
     @property
     def pages(self) -> Mapping[str, Page]:
-        """The probes by path."""
         return {pages.LIVE: self._live, pages.READY: self._ready, pages.REGION: self._region}
 
     def missing(self) -> str:
-        """Return what is missing before requests can be served, or nothing."""
         return missing(self.table, self.keys)
 
     def serves(self) -> bool:
-        """Tell whether a worker of any alias could answer: it serves, and its version is not given up for now."""
+        """Tell whether a worker of any alias could answer: it serves, and its version's circuit is closed."""
         view, now = self.table.view, self.clock.monotonic()
         named = {share.version for route in view.table.routes for share in route.shares if share.weight}
         versions = {view.versions[one].base or one for one in named}

@@ -13,7 +13,7 @@ from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.share import SharedRoom
-from penstock.gateway.openai.looks import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, Looks
+from penstock.gateway.openai.early_limits import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, EarlyLimits
 from penstock.gateway.openai.reading import INLINE_BYTES
 from tests.support.gateways.dispatch import until
 from tests.support.gateways.server import Client, code, on_uvloop
@@ -181,7 +181,7 @@ async def test_a_record_lets_nobody_send_other_bodies() -> None:
 
 def test_passes_are_for_two_at_a_time_and_come_back() -> None:
     """A tenant's replays are served side by side; only a body that was none bars the next ones, for a while."""
-    looks = Looks()
+    looks = EarlyLimits()
     assert [looks.take_pass(ACME, 0.0) for _ in range(3)] == [True, True, False]
     assert looks.take_pass(BOB, 0.0)
     looks.give_pass(ACME, 1.0, was_of_use=True)
@@ -213,7 +213,7 @@ async def test_who_was_refused_is_asked_first() -> None:
 
 def test_a_refusal_is_remembered_for_a_while_and_of_a_bounded_number() -> None:
     """Whoever keeps within its limits again is read as everybody else."""
-    looks = Looks()
+    looks = EarlyLimits()
     for number in range(MOST_REMEMBERED + 1):
         looks.refused(KeyId(str(number)), 0.0)
     assert not looks.comes_first(KeyId("0"), 0.0), "the oldest was forgotten"

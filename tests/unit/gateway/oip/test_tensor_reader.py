@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import BadRequest
 from penstock.domain.models.tensors import Datatype
-from penstock.gateway.oip import json_wire, tensor_reader
+from penstock.gateway.oip import asked, json_wire
+from penstock.gateway.oip.asked import asked_by
 from penstock.gateway.oip.nouns import InferRequest
-from penstock.gateway.oip.tensor_reader import asked_by
 from penstock.gateway.openai.reading import INLINE_BYTES, BodyReader
 from tests.support.gateways.inline_pool import Here
 
@@ -36,7 +36,7 @@ def read_both(head: bytes, rest: bytes = b"") -> tuple[object, object]:
         return json_wire.read(head + rest, len(head))
 
     def elsewhere() -> InferRequest:
-        return read_by(Here(tensor_reader.read), head + rest, len(head))
+        return read_by(Here(asked.read), head + rest, len(head))
 
     found: list[object] = []
     for reading in (elsewhere, here):
@@ -84,7 +84,7 @@ def test_numbers_become_bytes_elsewhere_beside_those_that_came_so() -> None:
         {"name": "b", "datatype": "UINT8", "shape": [3], "parameters": {"binary_data_size": 3}},
         {"name": "c", "datatype": "BYTES", "shape": [0], "data": []},
     ]
-    head, other = json.dumps({"inputs": inputs, "id": "7"}).encode(), Here(tensor_reader.read)
+    head, other = json.dumps({"inputs": inputs, "id": "7"}).encode(), Here(asked.read)
     read = read_by(other, head + b"xyz", len(head))
     assert (other.asked, read.id, [bytes(one.data) for one in read.inputs]) == (
         1,
@@ -95,7 +95,7 @@ def test_numbers_become_bytes_elsewhere_beside_those_that_came_so() -> None:
 
 def test_a_small_body_is_read_here() -> None:
     """A thread or a process for a few numbers would cost more than they do."""
-    other = Here(tensor_reader.read)
+    other = Here(asked.read)
     head = b'{"inputs": [{"name": "a", "datatype": "INT8", "shape": [1], "data": [1]}]}'
     read = read_by(other, head)
     assert (other.asked, bytes(read.inputs[0].data)) == (0, b"\1")
@@ -109,4 +109,4 @@ def test_what_is_said_beside_data_is_bounded(more: dict[str, object]) -> None:
     one = {"name": "a", "datatype": "INT8", "shape": [1], "data": [1]}
     head = json.dumps({"inputs": [one], **more}).encode()
     with pytest.raises(BadRequest, match="names, shapes and parameters"):
-        read_by(Here(tensor_reader.read), head)
+        read_by(Here(asked.read), head)

@@ -8,7 +8,7 @@ from penstock.domain.errors import BadRequest, ContextTooLong, InvalidField
 from penstock.domain.serving.request import Api
 from penstock.gateway.openai.bounds import MAX_FIELDS, MAX_PARTS, MAX_TEMPLATE_ARGUMENTS, MAX_TOOLS, BodyBounds
 from penstock.gateway.openai.parse import Parsed, parse
-from penstock.gateway.openai.patterns import repeats
+from penstock.gateway.openai.schemas import repeats
 
 USER = {"role": "user", "content": "hi"}
 INPUTS: dict[Api, dict[str, Any]] = {

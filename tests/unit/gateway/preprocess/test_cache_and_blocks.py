@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.ids import VersionId
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, blocks
+from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, prepare
 from tests.support.clock import ManualClock
 from tests.support.models import tokenizers
 from tests.support.samples import calls
@@ -88,8 +88,8 @@ _TOKENS = st.lists(st.integers(0, 60_000), max_size=200)
 @given(_TOKENS, _TOKENS, st.integers(1, 32))
 def test_equal_hashes_mean_equal_beginnings(one: list[int], two: list[int], size: int) -> None:
     """The n-th hashes agree exactly where the first n blocks do."""
-    start = blocks.seed("salt")
-    a, b = blocks.hashes(one, size, start), blocks.hashes(two, size, start)
+    start = prepare.seed("salt")
+    a, b = prepare.hashes(one, size, start), prepare.hashes(two, size, start)
     assert len(a) == len(one) // size
     for depth, (x, y) in enumerate(zip(a, b, strict=False), start=1):
         assert (x == y) == (one[: depth * size] == two[: depth * size])
@@ -98,15 +98,15 @@ def test_equal_hashes_mean_equal_beginnings(one: list[int], two: list[int], size
 @given(_TOKENS.filter(lambda tokens: len(tokens) >= 16), st.text(max_size=20), st.text(max_size=20))
 def test_tenants_and_adapters_never_meet(tokens: list[int], salt: str, other: str) -> None:
     """Another salt, or another adapter, has no hash in common."""
-    mine = set(blocks.hashes(tokens, 16, blocks.seed(salt)))
+    mine = set(prepare.hashes(tokens, 16, prepare.seed(salt)))
     if salt != other:
-        assert not mine & set(blocks.hashes(tokens, 16, blocks.seed(other)))
-    assert not mine & set(blocks.hashes(tokens, 16, blocks.seed(salt, "adapter")))
+        assert not mine & set(prepare.hashes(tokens, 16, prepare.seed(other)))
+    assert not mine & set(prepare.hashes(tokens, 16, prepare.seed(salt, "adapter")))
 
 
 def test_depth_is_bounded() -> None:
     """A prompt without end does not cost without end."""
-    assert len(blocks.hashes([1] * 100_000, 16, blocks.seed(""))) == blocks.MAX_BLOCKS
+    assert len(prepare.hashes([1] * 100_000, 16, prepare.seed(""))) == prepare.MAX_BLOCKS
 
 
 async def test_base_and_adapter_have_no_block_in_common() -> None:

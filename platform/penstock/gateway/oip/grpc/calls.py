@@ -1,7 +1,7 @@
-"""Bounds concurrent calls by tenant and address: neither a key nor an address takes them all.
+"""Calls by tenant or address: neither a key nor an address takes them all, with messages or without.
 
-A call counts from its metadata on, for its tenant with a valid key, else for its address. Every call reads its message
-itself, since grpc would wait for the message first, without limit and before any check.
+Each call is held from its metadata on, by its tenant if they show a valid key, and else by its address. That is why
+every call reads its message itself: the library would wait for it first, without end and without a bound.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Handler = Any
 
 
 class RpcCaller(NamedTuple):
-    """Who is in a call: what its metadata say, and whose valid key they show, if anybody's."""
+    """A call's metadata, and the principal of the valid key in them, if any."""
 
     headers: Headers
     who: Principal | None
@@ -41,9 +41,9 @@ class Calls(grpc.aio.ServerInterceptor):
     """The calls of one server."""
 
     def __init__(self, edge: Services, inference: frozenset[str]) -> None:
-        """The limit is that of HTTP connections. Handlers of the methods ``inference`` get the ``Caller`` and read
-        messages
-        themselves.
+        """Have room for as many as there may be connections over HTTP.
+
+        Handlers of the methods ``inference`` are given the ``RpcCaller`` in the place of messages, which they read.
         """
         self._inference = inference
         self._edge = edge
@@ -56,7 +56,7 @@ class Calls(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Handler]], handler_call_details: grpc.HandlerCallDetails
     ) -> Handler:
-        """Return the method's handler with bounds; None for an unknown method."""
+        """Return the method's handler, within its bounds; nothing for an unknown method."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is not None and method not in self._bounded:
             self._bounded[method] = self._made(handler, is_inference=method in self._inference)
@@ -90,13 +90,13 @@ class Calls(grpc.aio.ServerInterceptor):
             return RpcCaller(headers, None)
 
     def _place_of(self, caller: RpcCaller, context: Context) -> tuple[SharedRoom, str]:
-        """Return the room and the name that the call counts for."""
+        """Return the room that the call takes a place of, and the holder's name."""
         if caller.who is not None:
             return self._known, caller.who.tenant
         return self._strangers, context.peer().rpartition(":")[0]
 
     async def _message(self, context: Context) -> object:
-        """Return a plain call's message, bounded like an HTTP head."""
+        """Return the message of a question, which is as small as a head is over HTTP."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
             async with asyncio.timeout(self._edge.limits.header_timeout_s):
@@ -124,11 +124,12 @@ def _refusal(room: SharedRoom, who: str) -> PenstockError:
 
 
 def headers_of(context: Context) -> Headers:
+    """Return a call's metadata as headers."""
     found = context.invocation_metadata() or ()
     return [(name.encode(), value.encode("latin-1") if isinstance(value, str) else value) for name, value in found]
 
 
 async def abort(context: Context, error: PenstockError, request_id: str, told: Headers) -> None:
-    """End a call with an error; raises grpc's abort exception."""
+    """End a call by an error; raises what the library ends its handlers by."""
     trailers = status.trailers_of(error, RequestId(request_id), told)
     await context.abort(status.code_of(error), error.message, trailers)

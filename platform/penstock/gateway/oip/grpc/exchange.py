@@ -1,6 +1,6 @@
-"""One request over gRPC: message, answer messages, refusals as statuses.
+"""One request over gRPC: its message under its bounds, its answer as a message or several, its refusals as statuses.
 
-The message is read after the key was checked; until then flow control holds its bytes back.
+The message is read after the key has been checked: until then a stranger's bytes stay with flow control.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
-from penstock.gateway.oip.account import ITEMS, with_account
 from penstock.gateway.oip.asked import packed, parsed
 from penstock.gateway.oip.catalogue import Found
 from penstock.gateway.oip.forms import STREAM, TEXT, Body, body_of
@@ -21,6 +20,7 @@ from penstock.gateway.oip.grpc import messages
 from penstock.gateway.oip.grpc.message_reader import received_by
 from penstock.gateway.oip.grpc.replies import FINAL, Outbox, Said, TextReply, WholeReply
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Named, Parameter
+from penstock.gateway.oip.reply import ITEMS, with_account
 from penstock.gateway.oip.scalars import soonest, timeout_s
 from penstock.gateway.openai import head
 from penstock.gateway.openai.exchange import RequestExchange
@@ -33,7 +33,7 @@ Read = Callable[[], Awaitable[bytes | None]]
 
 
 class RpcExchange(RequestExchange):
-    """Base of whole and streamed answers."""
+    """What a whole answer and a streamed one have in common."""
 
     __slots__ = ("_asked", "_found", "_left_s", "_message", "_way_back", "trailers")
 
@@ -51,6 +51,7 @@ class RpcExchange(RequestExchange):
         return self._way_back
 
     def lost(self) -> None:
+        """The client has left."""
         self._way_back.lost()
 
     def _give_back(self) -> None:
@@ -106,7 +107,7 @@ class RpcExchange(RequestExchange):
             raise BodyTooLarge(f"the message is larger than {limit} bytes")
 
     def _streaming(self, body: Body) -> Body:
-        """Return the body with this kind of call's streaming option."""
+        """Return the body as this kind of call sends it on."""
         if body.get(STREAM):
             raise InvalidField("ModelInfer answers as a whole: ModelStreamInfer streams", param=STREAM)
         return body
@@ -117,7 +118,7 @@ class RpcExchange(RequestExchange):
         return Named(model=model, version=self._way_back.version, id=name)
 
     def _answer(self, raw: bytes) -> InferAnswer | None:
-        """Return the API's answer translated; None after a refusal."""
+        """Return the answer out of the API's; None, and the refusal said if it is none."""
         assert self._found is not None  # noqa: S101  the request was read; tells mypy
         assert self._asked is not None  # noqa: S101
         try:
@@ -129,7 +130,7 @@ class RpcExchange(RequestExchange):
         return answer
 
     def _translate(self, raw: bytes) -> None:
-        """Collect the API's answer."""
+        """Take the bytes of the API's answer."""
         raise NotImplementedError
 
 
@@ -160,16 +161,17 @@ class UnaryExchange(RpcExchange):
 
     @property
     def told(self) -> Headers:
-        """Facts about a refused request, for trailers."""
+        """How far a refused request came."""
         return self._told()
 
     @property
     def id(self) -> str:
+        """The request's id."""
         return self._request_id
 
 
 class StreamedExchange(RpcExchange):
-    """One request of ``ModelStreamInfer``: messages and errors in the call's outbox."""
+    """One request of ``ModelStreamInfer``: messages in the call's outbox, errors among them."""
 
     __slots__ = ("_outbox",)
 
@@ -195,7 +197,7 @@ class StreamedExchange(RpcExchange):
             self._outbox.ready(Said(messages.streamed(final, self._named())))
 
     def ended(self) -> None:
-        """Note a streamed answer's trailers."""
+        """Note what trailers say of a streamed answer."""
         if isinstance(self._way_back, TextReply):
             told = InferAnswer(outputs=(), parameters=self._way_back.told)
             self.trailers = [*self.trailers, *self._way_back.head, *_usage(told)]

@@ -1,22 +1,61 @@
-"""The gRPC server: bounds on clients, health, reflection, drain.
+"""The listening gRPC server: bounds on what a client can send, hold or ask for, health, reflection, and a drain.
 
-Several gateways of a machine share one port (``SO_REUSEPORT``): a successor listens before its predecessor goes.
+Several gateways of one machine listen at one port (``SO_REUSEPORT``): a successor listens before its predecessor goes.
+
+Server reflection in both versions of its protocol: the messages of v1 are those of v1alpha under another name.
+
+The library has v1alpha alone. What it answers is, byte for byte, what v1 says, so the same answers serve both.
+Source: grpc/reflection/v1/reflection.proto.
 """
 
 import asyncio
+from collections.abc import Iterable
 
 import grpc
 import grpc.aio
+from google.protobuf import descriptor_pb2, descriptor_pool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.oip.grpc.calls import Calls, Context
 from penstock.gateway.oip.grpc.messages import POOL, SERVICE
-from penstock.gateway.oip.grpc.reflecting import reflect
 from penstock.gateway.oip.grpc.service import INFERENCE, OpenInference
 from penstock.gateway.openai.bounds import TENSOR_BYTES
-from penstock.gateway.openai.facts import Facts
-from penstock.gateway.openai.services import Services
+from penstock.gateway.openai.services import Facts, Services
+
+V1ALPHA = reflection.SERVICE_NAME
+V1 = V1ALPHA.replace("v1alpha", "v1")
+
+
+def reflect(server: grpc.aio.Server, services: Iterable[str], pool: descriptor_pool.DescriptorPool) -> None:
+    """Have the server tell of these services, which ``pool`` describes, and of reflection itself."""
+    for file in (reflection_pb2.DESCRIPTOR.serialized_pb, _v1().SerializeToString()):
+        pool.AddSerializedFile(file)
+    told = reflection.aio.ReflectionServicer((*services, V1, V1ALPHA), pool=pool)
+    handler = grpc.stream_stream_rpc_method_handler(
+        told.ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    methods = {"ServerReflectionInfo": handler}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, methods) for name in (V1, V1ALPHA)])
+
+
+def _v1() -> descriptor_pb2.FileDescriptorProto:
+    """Return the file of v1: that of v1alpha with its own names."""
+    file = descriptor_pb2.FileDescriptorProto.FromString(reflection_pb2.DESCRIPTOR.serialized_pb)
+    file.name, file.package = (one.replace("v1alpha", "v1") for one in (file.name, file.package))
+    file.ClearField("options")
+    fields = [field for message in file.message_type for field in message.field if field.type_name]
+    for field in fields:
+        field.type_name = field.type_name.replace("v1alpha", "v1")
+    for method in (method for service in file.service for method in service.method):
+        method.input_type, method.output_type = (
+            one.replace("v1alpha", "v1") for one in (method.input_type, method.output_type)
+        )
+    return file
+
 
 MAX_STREAMS = 128
 """Calls at a time on one connection, as HTTP/2 servers have it; further ones wait at the client."""
@@ -30,7 +69,7 @@ HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 
 def options(limits: Limits) -> list[tuple[str, int]]:
-    """Return the bounds as gRPC channel arguments."""
+    """Return the bounds as gRPC's channel arguments."""
     return [
         ("grpc.so_reuseport", 1),
         ("grpc.max_receive_message_length", limits.body_bytes or TENSOR_BYTES),
@@ -62,7 +101,7 @@ class RpcServer:
         self._server: grpc.aio.Server | None = None
 
     async def start(self, address: str) -> int:
-        """Listen at ``host:port`` and return the port; raises ``OSError``."""
+        """Listen at ``host:port`` and return the port, or raise ``OSError``."""
         most = self._limits.connections
         server = grpc.aio.server(
             options=options(self._limits), interceptors=(Calls(self._edge, INFERENCE),), maximum_concurrent_rpcs=most
@@ -80,7 +119,7 @@ class RpcServer:
         return port
 
     async def drain(self) -> None:
-        """Refuse new calls, let running ones end within the grace, cut off the rest."""
+        """Take no new call, let running ones end within the grace, and cut off what is left."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -106,7 +145,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     async def Check(  # noqa: N802  the protocol's name
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """Return the health."""
+        """Answer how it is."""
         now = self._now(request.service)
         if now == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
@@ -115,7 +154,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     async def Watch(  # noqa: N802
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> None:
-        """Send the health now and on change."""
+        """Answer how it is, and again whenever that changes."""
         told = -1
         while True:
             if (now := self._now(request.service)) != told:

@@ -1,6 +1,6 @@
-"""The protocol's service: each call an exchange, watched for the client's disconnect.
+"""The protocol's service: each call an exchange, watched for its client's leaving.
 
-A unary call reads its message like a stream, so that the key is checked first.
+A unary call reads its message as a stream's does: on the wire they are the same, and so the key is checked first.
 """
 
 import asyncio
@@ -24,8 +24,7 @@ from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
-from penstock.gateway.openai.facts import Facts
-from penstock.gateway.openai.services import Services
+from penstock.gateway.openai.services import Facts, Services
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
@@ -36,13 +35,13 @@ MAX_QUESTION_BYTES = 64 << 10
 
 
 class Handler(Protocol):
-    """Answers a plain call: caller and message."""
+    """What answers one plain call: the caller, and the message that it sent."""
 
     def __call__(self, who: Principal, asked: Any) -> bytes: ...  # noqa: ANN401  a message of the pool
 
 
 class OpenInference:
-    """The service's methods and running calls."""
+    """The protocol's calls."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._edge, self._facts = edge, facts
@@ -50,6 +49,7 @@ class OpenInference:
 
     @property
     def handler(self) -> grpc.GenericRpcHandler:
+        """Return what the server is given."""
         calls = {
             "ServerLive": self._plain(self._live, is_open=True),
             "ServerReady": self._plain(self._ready, is_open=True),
@@ -66,7 +66,7 @@ class OpenInference:
         return grpc.method_handlers_generic_handler(SERVICE, {**unary, **infer})
 
     def cut_off(self) -> None:
-        """End running requests with an error that the gateway shuts down."""
+        """End what still runs: each caller is told that this gateway goes."""
         for task in self._running:
             task.cancel()
 
@@ -94,13 +94,15 @@ class OpenInference:
             await abort(context, error, f"req-{self._edge.ids()}", [])
 
     def exchange(self, headers: Headers, raw: bytes, context: Context, outbox: Outbox) -> StreamedExchange:
+        """Return one request of a stream."""
+
         async def read() -> bytes:
             return raw
 
         return StreamedExchange(self._edge, headers, read, context.time_remaining(), outbox)
 
     def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
-        """Answer a request in a task of its own: a disconnect ends it by its reply, not by cancellation."""
+        """Answer a request in a task of its own: a client's leaving ends it by its reply, not by a cancellation."""
         task = asyncio.get_running_loop().create_task(exchange.run(self._edge.corridor.serve))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -120,7 +122,7 @@ class OpenInference:
     # -- questions ---------------------------------------------------------------------------
 
     def _plain(self, answer: Handler, *, is_open: bool = False) -> Callable[[str], Callable[..., Awaitable[bytes]]]:
-        """Return a plain call's handler; an open one needs no key."""
+        """Return what makes a call's handler; an open one needs no key."""
 
         def make(name: str) -> Callable[..., Awaitable[bytes]]:
             kind = CLASSES[f"{name}Request"]
@@ -174,10 +176,10 @@ class OpenInference:
 
 
 class _StreamCall:
-    """One ``ModelStreamInfer``: requests as they come, pieces as they are made, one writer."""
+    """One ``ModelStreamInfer``: requests as they come, their pieces as they are made, one writer."""
 
     def __init__(self, service: OpenInference, context: Context, headers: Headers, patience_s: float) -> None:
-        """``patience_s`` bounds the wait for the first request, as on an HTTP connection."""
+        """``patience_s`` is how long the first request may be awaited, as on a connection over HTTP."""
         self._service, self._context, self._headers = service, context, headers
         self._patience_s = patience_s
         self._outbox = Outbox()
@@ -185,7 +187,7 @@ class _StreamCall:
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> None:
-        """Serve until all is exchanged or the client has left."""
+        """Serve until the client has said and heard all, or has left."""
         reading = asyncio.get_running_loop().create_task(self._take())
         last: StreamedExchange | None = None
         try:
@@ -205,7 +207,7 @@ class _StreamCall:
             self._context.set_trailing_metadata(status.metadata(last.trailers))
 
     async def _take(self) -> StreamedExchange | None:
-        """Start requests as they come; close the outbox after the last answer."""
+        """Begin what comes; when nothing more does and all is answered, close the outbox."""
         read, last, number = _reading(self._context), None, 0
         try:
             while True:
@@ -232,7 +234,7 @@ class _StreamCall:
             raise RequestTimedOut("no message was received in time") from error
 
     def _own(self, number: int) -> Headers:
-        """Return a request's headers with its own idempotency key."""
+        """Return the headers of a request: an idempotency key is each one's own."""
         if number == 1:
             return self._headers
         key = b"idempotency-key"
@@ -244,13 +246,13 @@ class _StreamCall:
 
 
 def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
-    """Signal a request's end; a shield would cost two more futures per call."""
+    """Wake the waiter of a request that is over; a shield would cost two more futures a call."""
     if not over.done():
         over.set_result(None)
 
 
 def leave(exchange: RpcExchange, context: Context) -> None:
-    """End a request whose call has ended, unless its deadline is about to."""
+    """End a request whose call is over, unless its own deadline is about to."""
     left = context.time_remaining()
     if left is None or left > 0:
         exchange.lost()

@@ -1,10 +1,10 @@
-"""Who is asked for its limits before anything of its request is read, and who is let past them for a record. Pure.
+"""Which callers meet their limits before their request is read, and which pass them for a record. Pure.
 
-Large bodies always come after a look at the limits. Small ones do once their key was refused of late: its next ones
-cost a look each, where parsing and tokenising them would cost up to a hundred times that.
+Large bodies always meet the limits first. Small ones do if their key was refused of late: its next ones cost a look
+each, and parsing and tokenising them would cost up to a hundred times that.
 
-A caller over its limits may still have a recorded answer under an idempotency key, which costs nothing. Whoever comes
-with a key that has a record and a body that it is not of gets no further pass for a while.
+A caller over its limits may still have a recorded answer under an idempotency key, which costs nothing. A request with
+a recorded key and another body ends further passes for a while.
 """
 
 from typing import TypeVar
@@ -20,7 +20,7 @@ MOST_REMEMBERED = 4096
 T = TypeVar("T")
 
 
-class Looks:
+class EarlyLimits:
     """Times are monotonic seconds."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Looks:
         return bool(self._refused) and self._refused.get(key, 0.0) > now
 
     def take_pass(self, tenant: TenantId, now: float) -> bool:
-        """Let a request with a record past the limits; False where too many are, or the last one had none."""
+        """Let a request with a record past the limits; False if too many are, or the last one had none."""
         taken = self._passing.get(tenant, 0)
         if taken >= MOST_PASSES or self._barred.get(tenant, 0.0) > now:
             return False
@@ -54,7 +54,7 @@ class Looks:
 
 
 def _keep(until: dict[T, float], who: T, end: float) -> None:
-    """Remember somebody as the latest; the oldest is forgotten."""
+    """Remember a key or tenant as the latest; the oldest is forgotten."""
     until.pop(who, None)
     until[who] = end
     if len(until) > MOST_REMEMBERED:

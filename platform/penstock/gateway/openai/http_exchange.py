@@ -38,7 +38,7 @@ class HttpExchange(RequestExchange):
 
     @property
     def _speaks(self) -> Api:
-        """The API in whose shape errors are told."""
+        """The API whose shape errors have."""
         return self._api
 
     def _known(self, who: Principal) -> None:
@@ -46,7 +46,7 @@ class HttpExchange(RequestExchange):
         self._way_back.prove()
 
     async def _read(self, who: Principal) -> tuple[Parsed, str]:
-        """Return what the body asks for; whoever is over its limits is told so as soon as that is known."""
+        """Return the parsed body; a caller over its limits is refused as soon as that is known."""
         edge, length = self._edge, self._headers.get(b"content-length", b"")
         limit = edge.limits.body_bytes or self._bounds.body_bytes(self._api)
         if length and int(length) > limit:  # the HTTP parser lets only digits through
@@ -69,7 +69,7 @@ class HttpExchange(RequestExchange):
         return parsed
 
     def _model_of(self, raw: bytes) -> str:
-        """Return the model that the request is for, nothing where only its whole body tells."""
+        """Return the model that the request is for, nothing if only its whole body tells."""
         return model_of(raw)
 
     async def _parsed(self, who: Principal, raw: bytes, *, is_small: bool) -> tuple[Parsed, str]:
@@ -103,7 +103,7 @@ class HttpExchange(RequestExchange):
         return await read_body(receive, limit, held.grow)
 
     def _decor(self) -> Headers:
-        """Return what every reply carries; version and stages come from whoever starts the reply."""
+        """Return the headers of every reply; the relay adds version and stages."""
         return [(b"x-request-id", self._request_id.encode())]
 
     def _say(self, error: PenstockError) -> None:
