@@ -31,7 +31,6 @@ _BATCH = 32
 
 
 def main(archive: Path, encoder: Path, folder: Path, kept: Path) -> None:
-    """Read, embed, fit, evaluate, write; print each step."""
     check(archive)
     _say("reading WordNet")
     examples = split(wordnet.read(archive))
@@ -56,12 +55,10 @@ def check(archive: Path) -> None:
 
 
 def places(examples: Sequence[Example], topics: Sequence[str]) -> list[int]:
-    """Return each text's class index."""
     return [topics.index(one.topic) for one in examples]
 
 
 def loaded(folder: Path) -> SentenceEncoder:
-    """Return the encoder in a Hugging Face folder."""
     settings = HandlerSettings(name="sentences", inputs=(), outputs=(), buckets=(16, 32, 64, 128))
     return SentenceEncoder(
         Model(folder=folder, settings=settings, device=torch.device("cpu"), dtype=torch.float32, max_tokens=MAX_TOKENS)

@@ -86,8 +86,6 @@ The encoder is under Apache-2.0. The head is made from WordNet, whose licence sa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Source of the texts."""
-
     package: str
     sha256: str
 

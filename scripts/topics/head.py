@@ -32,7 +32,6 @@ class Head:
     bias: torch.Tensor
 
     def classes_of(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Return the best class of each vector."""
         return functional.linear(vectors, self.weight, self.bias).argmax(-1)
 
 
@@ -44,7 +43,6 @@ class Measured:
 
     @property
     def accuracy(self) -> float:
-        """Share of texts with the right class."""
         return float(self.confusion.diag().sum() / self.confusion.sum())
 
     @property
@@ -66,8 +64,6 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Training and held-out texts."""
-
     trained: tuple[Example, ...]
     held_out: tuple[Example, ...]
 
@@ -79,7 +75,6 @@ def split(examples: Sequence[Example]) -> Split:
 
 
 def is_held_out(text: str) -> bool:
-    """Return whether a text is held out: one in five is."""
     return hashlib.sha256(text.encode()).digest()[0] < _HELD_OUT
 
 
@@ -103,7 +98,6 @@ def fit(vectors: torch.Tensor, targets: Sequence[int], classes: int) -> Head:
 
 
 def measure(head: Head, vectors: torch.Tensor, targets: Sequence[int]) -> Measured:
-    """Evaluate the head on these texts."""
     classes = len(head.bias)
     places = torch.tensor(targets) * classes + head.classes_of(vectors)
     return Measured(confusion=torch.bincount(places, minlength=classes**2).reshape(classes, classes))

@@ -1,9 +1,8 @@
 """Reads WordNet's database: a sense's definition, and the topic its lexicographers filed it under.
 
 A sense may point to its domain (``;c`` in the files, "domain of synset, topic" in the manual page ``wninput``): "a
-score
-of two strokes under par on a hole" to golf. The definition is our text, the domain our label.
-Trade-off: domains are mapped to topics by hand; an unmapped domain is left out, not guessed.
+score of two strokes under par on a hole" to golf. The definition is our text, the domain our label. Trade-off: domains
+are mapped to topics by hand; an unmapped domain is left out, not guessed.
 """
 
 import re
@@ -58,8 +57,6 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Example:
-    """A definition and its topic."""
-
     text: str
     topic: str
 

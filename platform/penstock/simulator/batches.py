@@ -1,7 +1,7 @@
-"""One batching device in virtual time: traffic meets the real policy and the real compute predictions.
+"""One batching device in virtual time: arrivals meet the real policy and the real learned compute.
 
-The device runs one batch after another; a second one in flight waits behind the first. Expired and late items leave as
-in the worker. Pure: compute times are an argument.
+The device does one batch after another; a second one in flight waits behind the first. Expired and late items leave as
+in the worker. Nothing here waits or draws chance: the time of a batch is an argument.
 """
 
 import heapq
@@ -23,13 +23,11 @@ Took = Callable[[Key, int, float], float]
 
 
 class Batching(Protocol):
-    """The policy under test: the real one, or one to compare with."""
+    """What decides: the real policy, or another one to compare with."""
 
     def come(self, waiting: Waiting) -> None: ...
 
-    def expire(self, now: float) -> list[Waiting]:
-        """Remove expired items."""
-        ...
+    def expire(self, now: float) -> list[Waiting]: ...
 
     def decide(self, now: float, device: Device) -> BatchDecision: ...
 
@@ -55,7 +53,7 @@ class ServedBatch:
 
 @dataclass(slots=True)
 class Played:
-    """Result of a traffic; ``busy`` are the spans without a free slot."""
+    """What came of a traffic; ``busy`` are the spans in which no slot was free."""
 
     batches: list[ServedBatch] = field(default_factory=list)
     expired: list[Waiting] = field(default_factory=list)
@@ -64,12 +62,11 @@ class Played:
 
     @property
     def missed(self) -> int:
-        """Items not done by their deadline."""
         done_late = sum(one.deadline_at < batch.ended_at for batch in self.batches for one in batch.taken)
         return len(self.expired) + len(self.late) + done_late
 
     def latencies(self) -> list[float]:
-        """Return the response times of served items, seconds."""
+        """Return the seconds from coming to the end, of those that were served."""
         return [batch.ended_at - one.came_at for batch in self.batches for one in batch.taken]
 
 
@@ -88,7 +85,7 @@ class _Running(NamedTuple):
 
 
 class Bench:
-    """A device with its policy; ``learns`` is None for a policy that learns nothing."""
+    """A device with its policy; ``learns`` is None if the policy learns nothing."""
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class Bench:
         self._numbers = itertools.count()
 
     def play(self, arrivals: Iterable[Arrival], until: float = inf) -> Played:
-        """Run this traffic to its last item, or to that second."""
+        """Return what comes of this traffic, to the end of its last item or to that second."""
         coming = deque(sorted(arrivals, key=lambda one: one.at))
         look_at = inf
         while coming or self._running or look_at < inf:
@@ -166,6 +163,6 @@ class Bench:
 
 
 def play(arrivals: Iterable[Arrival], settings: BatchSettings, took: Took) -> Played:
-    """Run a traffic against the shipped policy."""
+    """Let a traffic meet the policy as it ships."""
     computes = Computes(settings.prior, settings.max_items)
     return Bench(Policy(settings, computes), settings, took, computes).play(arrivals)

@@ -1,7 +1,8 @@
-"""Tenants of different habits in virtual time: a reader beside a crowd, behind any of the queues.
+"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any order of the
+queue.
 
-The reader asks, reads the answer, and asks again. The crowd asks at random beyond the engine's capacity, its tenants by
-Zipf's law, or as callers that never pause. As a program it prints the table in decision records 0045 and 0048:
+The reader asks, looks at the answer for a while and asks again. The crowd asks at random, more than the engine can do,
+its tenants by Zipf's law, or as callers that never pause. Run as a program it prints a table of time to first token:
 ``python -m penstock.simulator.habits``.
 """
 
@@ -30,7 +31,7 @@ FIRST_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """Traffic of one kind: bounds of prompts, tokens of answers."""
+    """A tenant's requests: bounds of the prompts, tokens of the answers."""
 
     name: str
     prompts: tuple[int, int]
@@ -52,7 +53,7 @@ class Habit:
         return Arrival(at=at, work=work, output_tokens=self.output)
 
     def asking(self, tenant: TenantId, caller: int, pause: Callable[[random.Random], float]) -> Arrival:
-        """Return the first request of a closed-loop caller."""
+        """Return the first request of a caller that asks one after another."""
         chance, numbers = random.Random(caller), itertools.count(caller, 1000)
 
         def ask(now: float) -> Arrival:
@@ -70,7 +71,7 @@ LONG_FLOOD = Habit(name="long", prompts=(1200, 1700), output=60, patience_s=60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A reader with its reading time and a flood of a number of tenants; either may be None."""
+    """A reader, which looks for a time at each answer, and a flood of a number of tenants; None for no flood."""
 
     reader: Habit
     flood: Habit | None
@@ -83,7 +84,6 @@ class Scene:
     """Behind a fair queue the tenants share the engine's steps."""
 
     def play(self, order: QueueOrder) -> "Played":
-        """Run the scene behind this queue."""
         shares = order is QueueOrder.FAIR and self.shares_steps
         bound = prompt_bound(self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
         size = EngineSize(
@@ -114,29 +114,26 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """Results of the reader and of the crowd."""
-
     reader: TenantRecord
     crowd: list[TenantRecord]
 
     def ttft_s(self, q: float) -> float:
-        """Return a quantile of the reader's TTFT, without its first requests."""
+        """Return a quantile of the reader's times to first token, without its first three: it was not known yet."""
         return TenantRecord(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
 
     @property
     def answers(self) -> int:
-        """Answers of the crowd in time."""
         return sum(record.in_time for record in self.crowd)
 
 
 def zipf(tenants: int) -> list[float]:
-    """Return the shares of this number of tenants; the k-th has 1/k of the first's."""
+    """Return the parts of the tenants, of which the k-th has 1/k of the first one's."""
     whole = sum(1 / k for k in range(1, tenants + 1))
     return [1 / k / whole for k in range(1, tenants + 1)]
 
 
 def crowd(habit: Habit, per_s: float, tenants: int, span_s: float) -> Iterator[Arrival]:
-    """Yield random requests at this rate over all tenants."""
+    """Yield random requests of all these tenants together, ``per_s`` a second."""
     for rank, part in enumerate(zipf(tenants), start=1):
         tenant, chance, at = TenantId(f"crowd-{rank}"), random.Random(rank), 0.0
         for number in itertools.count(1):

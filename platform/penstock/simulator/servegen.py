@@ -32,7 +32,6 @@ class Client:
 
 
 def clients(folder: Path, pool: str, at_s: int) -> list[Client]:
-    """Return the clients active in the ten minutes around ``at_s``."""
     lengths = _lengths(folder / f"servegen_{pool}_lengths.jsonl.gz", at_s)
     found = []
     with gzip.open(folder / f"servegen_{pool}_clients.csv.gz", "rt") as rows:

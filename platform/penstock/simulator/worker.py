@@ -1,7 +1,7 @@
-"""One worker in virtual time: traffic meets the real queue before an engine model.
+"""One worker in virtual time: arrivals meet the real queue, in any order, in front of an engine model.
 
-The queue hears what the gate would report, when it would: first tokens, then tokens in lots. A request admitted at a
-step's end misses the next step, as in a real engine. Callers leave at their deadline; work on their requests is wasted.
+The queue hears of first tokens and of tokens in lots, as from the gate. Requests let in at a step's end miss the next
+step, as in a real engine. A caller leaves at its deadline; work done for it was in vain.
 """
 
 import heapq
@@ -22,7 +22,7 @@ LEAST_STEP_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request of the traffic: time, cost, true answer lengths; its caller may ask again."""
+    """A request of the traffic: when, what, how long its answers really are, each of them; its caller may ask again."""
 
     at: float
     work: Work
@@ -32,7 +32,6 @@ class Arrival:
 
     @property
     def cost(self) -> float:
-        """True cost in tokens of service."""
         return cost(self.work.prompt_tokens, self.work.sequences * self.output_tokens)
 
 
@@ -49,15 +48,13 @@ class TenantRecord:
     shed: Counter[Shed] = field(default_factory=Counter)
 
     def ttft_quantile(self, q: float) -> float:
-        """Return a quantile of the time to first token; infinite where nothing was served."""
+        """Return a quantile of the time to first token; infinite if nothing was served."""
         ordered = sorted(self.ttft_s)
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRequest:
-    """A request that was rejected, and how long its caller was told to wait."""
-
     at: float
     work: Work
     why: Shed
@@ -66,7 +63,7 @@ class RejectedRequest:
 
 @dataclass(slots=True)
 class _Here:
-    """A waiting or running request, and the tokens that the queue knows of."""
+    """A request that waits or runs, and how much of its answer the queue knows of."""
 
     arrival: Arrival
     told: int = 0
@@ -76,7 +73,7 @@ class _Here:
 def run(
     arrivals: Iterable[Arrival], queue: AdmissionQueue, engine: EngineModel, until: float
 ) -> dict[TenantId, TenantRecord]:
-    """Run the traffic until virtual second ``until``; return each tenant's result."""
+    """Play the traffic until virtual second ``until``; return what each tenant experienced."""
     worker = Worker(queue, engine)
     for arrival in arrivals:
         worker.expect(arrival)
@@ -85,7 +82,7 @@ def run(
 
 
 class Worker:
-    """State of one run; ``now`` is its virtual second."""
+    """The state of one run; ``now`` is its virtual second."""
 
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
@@ -121,7 +118,7 @@ class Worker:
         self._queue.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
-        """Run an engine step; meanwhile the queue hears of the last one, and requests arrive."""
+        """Let the engine do one step; meanwhile the queue hears what came of the last one, and others come."""
         step = self._engine.step()
         self._hear()
         end = self.now + step.seconds
@@ -129,7 +126,6 @@ class Worker:
         self.now, self._news = end, step
 
     def _hear(self) -> None:
-        """Report the last step to the queue."""
         news, self._news = self._news, None
         if news is None:
             return
@@ -144,7 +140,7 @@ class Worker:
         heapq.heappush(self._timers, (max(at, self.now + LEAST_STEP_S), next(self._numbers), what))
 
     def _ring(self, until: float) -> None:
-        """Run all events due by then, each at its own second."""
+        """Let everything happen that is due by then, each at its own second."""
         while self._timers and self._timers[0][0] <= until:
             at, _, what = heapq.heappop(self._timers)
             self.now = max(self.now, at)

@@ -1,4 +1,4 @@
-"""What a gate is set up with: written by whoever plans an engine, read inside the engine's process."""
+"""A gate's settings: written by the agent, read inside the engine's process."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,8 +7,6 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 class QueueOrder(StrEnum):
-    """Which queue stands before the engine."""
-
     FAIR = "fair"
     FIFO = "fifo"
     OPEN = "open"
@@ -20,9 +18,10 @@ TICKET = "penstock.ticket"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
-    """What a gate must know; ``ticket_key`` (hex) is what gateways seal tickets for this worker with.
+    """``ticket_key`` (hex) is the key of the tickets that gateways seal for this worker.
 
-    ``displaces``: the engine takes slots back from who has too many. ``takes_turns``: tenants take turns inside it.
+    ``displaces``: the engine takes slots back from tenants above their share. ``takes_turns``: tenants take turns
+    inside it.
     """
 
     worker: WorkerId
@@ -50,5 +49,4 @@ def install(config: GateConfig) -> None:
 
 
 def installed() -> GateConfig:
-    """Return what was set last."""
     return _installed[0]

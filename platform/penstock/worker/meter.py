@@ -1,9 +1,8 @@
-"""What a request really takes of its engine, counted beside it: whatever its API says, also when its caller has left.
+"""A request's real use of its engine, counted beside it: whatever its API says, also after its caller has left.
 
-An engine's side says first that it fills meters (``fill``): beside one that does not, a count of 0 would say nothing.
-The gate makes a ``Meter`` for each request and puts it where the engine's side finds it (``current``: tasks that the
-engine's server starts inherit it). Whoever knows the engine fills it, once for each prompt and once for each step of
-each sequence. Neither side knows the other.
+An engine's side says first that it fills meters (``fill``): without that, a count of 0 would say nothing. The gate
+makes a ``Meter`` for each request and sets ``current``, which the tasks of the engine's server inherit. The engine's
+side fills it, once for each prompt and once for each step of each sequence. Neither side knows the other.
 """
 
 from collections.abc import Callable
@@ -26,12 +25,11 @@ def fill(engine: str) -> None:
 
 
 def are_filled() -> bool:
-    """Tell whether meters of this process count anything."""
     return bool(_filled)
 
 
 def _nobody(_: int) -> None:
-    """Nobody wants to know of progress."""
+    """Ignore progress."""
 
 
 class Meter:
@@ -79,7 +77,6 @@ class Meter:
 
     @property
     def used(self) -> Used:
-        """What was counted so far."""
         return Used(
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
@@ -95,21 +92,20 @@ class Meter:
 
     @property
     def lacks_grammar(self) -> bool:
-        """True where its output must follow a grammar and nothing was made: a failure is the grammar's."""
+        """True if its output must follow a grammar and none was made: a failure is the grammar's."""
         return self.has_grammar and not self.output_tokens
 
     def watch(self, report: Callable[[int], None], every: int) -> None:
-        """Have each ``every`` output tokens reported, and the first step even where it brings none: prompts are in."""
+        """Have every ``every`` output tokens reported, and the first step even without output: prompts are in."""
         self._report, self._report_every, self._report_at = report, every, 0
 
     def flush(self) -> None:
-        """Report what was not reported yet."""
         fresh, self._reported = self.output_tokens - self._reported, self.output_tokens
         self._report_at = self.output_tokens + self._report_every
         self._report(fresh)
 
     def close(self) -> None:
-        """The request is over; nobody is told of anything any more."""
+        """End the request; nothing is reported any more."""
         self.is_over, self._report = True, _nobody
         if self.share is not None:
             self.share.close()
@@ -117,7 +113,7 @@ class Meter:
     # -- the engine's side ---------------------------------------------------------------
 
     def prompt(self, tokens: int, search: str = "") -> bool:
-        """A prompt came: True where it counts. Each step of a (named) beam search has a prompt: only the first does."""
+        """Count a prompt; False for later steps of a (named) beam search, each of which has one."""
         if search in self._searches:
             return False
         if search:
@@ -133,17 +129,16 @@ class Meter:
         self.running += 1
 
     def cached(self, tokens: int) -> None:
-        """So many tokens of a prompt were found in the prefix cache."""
         self.cached_tokens += tokens
 
     def made(self, tokens: int) -> None:
-        """A step of a sequence brought so many output tokens."""
+        """Count the output tokens of a step of a sequence."""
         self.output_tokens += tokens
         if self.output_tokens >= self._report_at:
             self.flush()
 
     def shared(self, sequences: int, seconds: float) -> None:
-        """One of its sequences took part in a step, in which so many did in all; its part of the step's time."""
+        """Count a step of one of its sequences: how many took part in all, and its part of the step's time."""
         self.steps += 1
         self.beside += sequences
         self.engine_s += seconds
@@ -153,5 +148,4 @@ class Meter:
         self.engine_s += seconds
 
     def leave(self) -> None:
-        """A sequence came to its end."""
         self.running -= 1

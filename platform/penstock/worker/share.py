@@ -1,7 +1,7 @@
-"""A request's share of its engine: so many sequences at once, and its other prompts wait until those are through.
+"""A request's share of its engine: a number of sequences at once; its other prompts wait until those are through.
 
-An engine takes all prompts of a list at once, and whoever comes next would wait behind all of them. The gate says what
-the share is; whoever knows the engine asks before each prompt. Neither side knows the other.
+An engine takes all prompts of a list at once, and the next request would wait behind all of them. The gate sets the
+share; the engine's side asks before each prompt. Neither side knows the other.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ class Share:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, sequences: int) -> None:
-        """Wait for room for so many sequences; whoever waits when the request is over is cancelled."""
+        """Wait for room for these sequences; cancelled if the request ends first."""
         if self._is_closed:
             raise asyncio.CancelledError
         if not self._waiting and self._has_room_for(sequences):
@@ -39,12 +39,12 @@ class Share:
             raise
 
     def give(self, sequences: int) -> None:
-        """So many sequences are through, or never came in: the next prompts may."""
+        """End or return these sequences: the next prompts may enter."""
         self._inside -= sequences
         self._admit()
 
     def widen(self, most: int) -> None:
-        """Let so many in from now on, where that is more than the share; 0 for the share again."""
+        """Let this many in from now on, if that is more than the share; 0 for the share again."""
         self._wide = most
         self._admit()
 

@@ -101,20 +101,17 @@ class Connection(asyncio.Protocol):
             self._transport.write(exchange.request)
 
     def close(self) -> None:
-        """Close an idle connection."""
         if self._transport is not None:
             self._transport.close()
 
     # -- for the exchange --------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop reading from the socket."""
         if not self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read from the socket again."""
         if self._paused and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
         self._paused = False
@@ -129,7 +126,6 @@ class Connection(asyncio.Protocol):
     # -- asyncio's callbacks -----------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -195,7 +191,6 @@ class Connection(asyncio.Protocol):
     # -- the parser's callbacks --------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect."""
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -209,7 +204,6 @@ class Connection(asyncio.Protocol):
             self.exchange.receiver.on_head(status, self._headers)
 
     def on_body(self, data: bytes) -> None:
-        """Collect."""
         if self.exchange is not None:
             self._pieces.append(data)
 

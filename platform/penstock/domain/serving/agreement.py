@@ -55,7 +55,6 @@ class Counts(NamedTuple):
     """And of what the other one's cost."""
 
     def plus(self, other: "Counts") -> "Counts":
-        """Return both together."""
         return Counts(*map(add, self, other))
 
 

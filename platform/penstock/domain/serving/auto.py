@@ -85,7 +85,6 @@ class Auto:
     rules: tuple[Rule, ...]
 
     def named(self, name: str) -> Rule | None:
-        """Return the rule of this name."""
         return next((rule for rule in self.rules if rule.name == name), None)
 
     def only(self, rules: Sequence[Rule]) -> "Auto":

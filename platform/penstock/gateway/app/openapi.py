@@ -117,7 +117,6 @@ _SUMMARIES: Mapping[Api, str] = {
 
 @lru_cache(maxsize=1)
 def document() -> Json:
-    """Return the document."""
     paths: Json = {str(api): {"post": _inference(api)} for api in JSON_APIS}
     paths[parse.COUNT_TOKENS] = {"post": _counting()}
     paths["/v1/models"] = {"get": get("List the models that this key may use.", _list("Model"), secured=True)}

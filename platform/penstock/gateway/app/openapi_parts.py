@@ -39,7 +39,6 @@ def one(described: Json, *named: str, statuses: set[int], error: str = "Error") 
 
 
 def in_path(*named: str) -> list[Json]:
-    """Return the parameters of a path."""
     schema: Json = {"type": "string", "minLength": 1}
     return [{"name": name, "in": "path", "required": True, "schema": schema} for name in named]
 

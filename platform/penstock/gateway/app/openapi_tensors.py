@@ -88,7 +88,6 @@ _HEAD: Json = {"type": "integer", "minimum": 0, "description": "So many bytes of
 
 
 def paths() -> Json:
-    """Return the protocol's routes."""
     ready: Json = {"type": "object", "required": ["ready"], "properties": {"ready": {"const": True}}}
     found: Json = {
         ROOT: {"get": _ask("Tell the server's name, version and extensions.", {"type": "object"})},

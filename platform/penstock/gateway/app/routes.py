@@ -214,7 +214,7 @@ def _refusal(
 
 
 def _spoken(path: str) -> Api | None:
-    """Return the API whose shape errors at this path have; None for the common one."""
+    """Return the API that gives errors at this path their shape; None for the common one."""
     if path == ROOT or path.startswith(f"{ROOT}/"):
         return Api.INFER
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None

@@ -77,7 +77,6 @@ class Attempt:
         relay.attach(self)
 
     def started(self, exchange: Exchange) -> None:
-        """The request is on its way."""
         self._exchange = exchange
         if self._aborted:
             exchange.abort()
@@ -85,7 +84,6 @@ class Attempt:
             exchange.pause()
 
     def unreachable(self) -> None:
-        """No connection could be had."""
         self._call.attempts.used = NOTHING
         self._settle(verdict.unreachable())
 

@@ -72,7 +72,7 @@ def _joined(field: str, reasons: list[str]) -> str:
 
 
 def _innermost(fields: list[str]) -> str:
-    """Return the first field that no other one lies in: where a list may be a text, each item's fault comes later."""
+    """Return the first field that contains no other one: a list that may be a text has each item's fault later."""
     return next(one for one in fields if not any(other.startswith((f"{one}[", f"{one}.")) for other in fields))
 
 

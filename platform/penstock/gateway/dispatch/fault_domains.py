@@ -1,15 +1,15 @@
-"""Fault domains: which zones are lost and which versions are shut, by which of their workers are down. Pure.
+"""Fault domains: which zones are lost and which versions are shut, by their workers that are down. Pure.
 
 * Zone: more than half of its workers are down. The platform asks the rest of them at once, and until they have answered
   they are passed over while another zone serves.
 * Version: every worker is down. Requests are refused early, without work, until the first of them is up again.
 
-Down is who is so on the platform's own evidence: no connection, or a failed probe. Nothing else counts here, so no
+A worker is down on the platform's own evidence: no connection, or a failed probe. Nothing else counts here, so no
 caller's request can shut what others use.
 
-Trade-off: a zone is found lost by the failures of whichever versions live there, so that one model's requests pay
-for the knowledge and all models have it. A model that is down everywhere must not look like a lost zone: its workers
-say nothing about their zones. So the loss of a zone is learned from models that live in several.
+Trade-off: a zone is found lost by failures of the versions that live there, so that one model's requests pay for the
+knowledge and all models have it. A model that is down everywhere must not look like a lost zone, so the loss of a zone
+is learned from models that live in several.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Te
 
 
 class FaultDomains:
-    """Counts who is down, by version and by zone."""
+    """Counts workers that are down, by version and by zone."""
 
     def __init__(self, settings: BreakerSettings, tell: Tell) -> None:
         self._settings = settings
@@ -34,7 +34,7 @@ class FaultDomains:
         self.places = Places()
 
     def learn(self, places: Places) -> frozenset[WorkerId]:
-        """Take in who belongs where now; return whom to ask, as ``down`` does."""
+        """Take in the new membership; return the workers to probe, as ``down`` does."""
         self.places = places
         down = [worker for worker in self._down if worker in places.ready]
         self._in_version.clear()

@@ -1,10 +1,10 @@
-"""Whether a worker fails its callers more than its peers do, where the platform's small probe sees nothing. Pure.
+"""Whether a worker fails its callers more than its peers do, although the platform's small probe passes. Pure.
 
-Each tenant has one vote: how many of its own requests failed lately. So what one tenant sends, however much, moves a
+Each tenant has one vote: how many of its own requests failed lately. So one tenant's requests, however many, move a
 worker's ratio by its part; and nothing is concluded from fewer than ``least_tenants`` that complain, over more shapes
 than one. Trade-off: with one or two tenants such a fault is never found here; their requests are answered by retries.
 
-A ratio needs evidence, and a worker is compared with its peers: where all fail alike it is the requests or the model.
+A ratio needs evidence, and a worker is compared with its peers: if all fail alike it is the requests or the model.
 """
 
 import math
@@ -66,7 +66,6 @@ class Tally:
         return self.bad / self.requests if self.requests else 0.0
 
     def fade(self, now: float) -> None:
-        """Let time pass."""
         keep = math.exp2(-max(0.0, now - self._at) / self._half_life_s)
         self.good, self.bad, self._at = self.good * keep, self.bad * keep, now
 
@@ -94,7 +93,6 @@ class Votes:
             del self._shapes[next(iter(self._shapes))]
 
     def fade(self, now: float) -> None:
-        """Let time pass for all."""
         for tally in self._of.values():
             tally.fade(now)
 
@@ -128,7 +126,7 @@ class Votes:
 
 
 def is_outlier(own: Votes, peers: Sequence[float], now: float, settings: OutlierSettings) -> bool:
-    """Tell whether one fails clearly more than its peers, whose ratios these are; nobody is an outlier alone."""
+    """Tell whether a worker fails clearly more than its peers with these ratios; one alone is no outlier."""
     if not peers or not own.is_evidence(now):
         return False
     usual = sum(peers) / len(peers)
@@ -136,5 +134,5 @@ def is_outlier(own: Votes, peers: Sequence[float], now: float, settings: Outlier
 
 
 def most_ejected(workers: int, settings: OutlierSettings) -> int:
-    """Return how many of so many workers may be left alone."""
+    """Return the most of these workers that may be passed over."""
     return math.floor(workers * settings.most_ejected_ratio)

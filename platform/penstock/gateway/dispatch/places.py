@@ -48,7 +48,6 @@ class Places:
 
     @cached_property
     def in_zone(self) -> dict[str, list[WorkerId]]:
-        """The serving workers, by zone."""
         found: dict[str, list[WorkerId]] = defaultdict(list)
         for workers in self.in_version.values():
             for worker in workers:

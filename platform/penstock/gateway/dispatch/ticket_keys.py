@@ -31,7 +31,6 @@ class TicketKeys:
         return len(self._platform_keys) > 1
 
     def exchange(self, platform_keys: tuple[bytes, ...]) -> None:
-        """Put other platform keys into force."""
         self._platform_keys = platform_keys
         self._cached.cache_clear()
 

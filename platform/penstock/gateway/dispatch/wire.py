@@ -50,7 +50,6 @@ def body_of_rest(rest: Rest, version: VersionId, cache_salt: str) -> bytes:
 
 
 def headers_of(request: InferenceRequest, ticket: str) -> list[tuple[str, str]]:
-    """Return the headers for the gate."""
     tensors = request.tensors
     headers = [
         ("content-type", "application/json" if tensors is None else "application/octet-stream"),

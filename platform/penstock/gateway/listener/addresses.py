@@ -54,7 +54,6 @@ class Addresses(Generic[C]):
             self._known.popitem(last=False)
 
     def leave(self, address: str, connection: C) -> None:
-        """The connection is closed."""
         self.spoke(address, connection)
         self._total -= 1
         self._count[address] -= 1

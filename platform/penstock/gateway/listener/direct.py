@@ -82,7 +82,7 @@ class DirectReply:
         self._cycle.message_event.set()
 
     def guarded(self, receive: Receive) -> Receive:
-        """Return ``receive``, raising ``BadRequest`` where the rest of the body can't be read."""
+        """Return ``receive``, raising ``BadRequest`` if the rest of the body can't be read."""
 
         async def receive_or_raise() -> Message:
             message = await receive()
@@ -190,7 +190,6 @@ class DirectReply:
     # -- what happens to the connection ----------------------------------------------------
 
     def lost(self) -> None:
-        """The client has left."""
         if not self._cycle.disconnected:
             self._cycle.disconnected = True
             self._cycle.message_event.set()
@@ -202,9 +201,7 @@ class DirectReply:
         self._cycle.keep_alive = False
 
     def paused(self) -> None:
-        """The client's buffer is full."""
         self._on_pause()
 
     def resumed(self) -> None:
-        """The client's buffer has room again."""
         self._on_resume()

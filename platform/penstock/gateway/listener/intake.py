@@ -60,7 +60,6 @@ class HeldBytes:
         self._held += size
 
     def release(self) -> None:
-        """Give everything back."""
         self.is_here()
         if self._held:
             self._bytes.give(self._tenant, self._held)

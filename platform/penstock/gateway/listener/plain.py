@@ -64,7 +64,6 @@ class PlainReply:
         """Do nothing: a plain server bounds no connections by key."""
 
     def start(self, status: int, headers: Headers) -> None:
-        """Queue status and headers."""
         self._is_started = True
         all_headers = [*headers, *self.decor()]
         self._put({"type": "http.response.start", "status": status, "headers": all_headers})
@@ -81,7 +80,6 @@ class PlainReply:
             self._watcher[1]()
 
     def finish(self) -> None:
-        """Queue the end of the body."""
         if not self._is_finished:
             self._is_finished = True
             self._put({"type": "http.response.body", "body": b"", "more_body": False})

@@ -21,7 +21,6 @@ class SharedRoom:
         return self._used
 
     def held(self, who: str) -> int:
-        """Return what one holds."""
         return self._held.get(who, 0)
 
     def take(self, who: str, units: int) -> bool:
@@ -34,7 +33,6 @@ class SharedRoom:
         return True
 
     def give(self, who: str, units: int) -> None:
-        """Give units back."""
         self._used -= units
         left = self._held[who] - units
         if left:

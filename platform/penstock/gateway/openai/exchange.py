@@ -80,7 +80,6 @@ class RequestExchange(ABC):
     # -- the way ---------------------------------------------------------------------------
 
     async def run(self, serve: Serve) -> None:
-        """Answer the request, whatever happens."""
         try:
             if len(self._headers) < len(self._head):
                 head.check_single(self._head)

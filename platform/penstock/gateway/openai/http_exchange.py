@@ -38,7 +38,7 @@ class HttpExchange(RequestExchange):
 
     @property
     def _speaks(self) -> Api:
-        """The API whose shape errors have."""
+        """The API that gives errors their shape."""
         return self._api
 
     def _known(self, who: Principal) -> None:

@@ -46,7 +46,6 @@ class AnswerRecorder:
         self._put(piece)
 
     def body(self, data: bytes) -> None:
-        """Note body bytes."""
         self._left_bytes -= len(data)
         if self._left_bytes >= 0:
             self._put(Piece(data=data))
@@ -108,12 +107,10 @@ class RecordedReply:
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:
-        """Send and note status and headers."""
         self._recorder.head(status, headers, self._used())
         self._reply.start(status, headers)
 
     def write(self, data: bytes) -> None:
-        """Send and note body bytes."""
         if data:
             self._recorder.body(data)
             self._reply.write(data)
@@ -123,7 +120,6 @@ class RecordedReply:
         self._reply.finish()
 
     def abort(self) -> None:
-        """Drop the connection."""
         self._reply.abort()
 
     def watch(

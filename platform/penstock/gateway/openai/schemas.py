@@ -134,7 +134,7 @@ def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object]]
 
 
 def _schema(value: object, at: str) -> Schema | None:
-    """Return the schema, read where it comes as a text; None if it is none."""
+    """Return the schema, parsed if it comes as a text; None if it is none."""
     if isinstance(value, str):
         if is_too_deep_text(value):
             raise InvalidField("the schema is nested too deep", param=at)

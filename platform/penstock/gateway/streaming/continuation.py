@@ -100,7 +100,6 @@ def is_greedy(request: InferenceRequest) -> bool:
 
 
 def stops_of(request: InferenceRequest) -> tuple[str, ...]:
-    """Return the stop strings."""
     given = request.body.get("stop")
     if isinstance(given, str):
         given = [given]

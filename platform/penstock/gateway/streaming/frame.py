@@ -83,7 +83,6 @@ class Frame:
 
     @property
     def version(self) -> str:
-        """The version that answers."""
         return self.call.version.id
 
     @property
@@ -108,7 +107,6 @@ class Frame:
         )
 
     def sent(self) -> None:
-        """An attempt begins."""
         self._sent_at = self.clock()
         if self._news.done() and not self.is_over:
             self._news = asyncio.get_running_loop().create_future()
@@ -185,13 +183,11 @@ class Frame:
         return self._answered.result()
 
     def settle_with(self, error: PenstockError) -> Answer:
-        """Settle the answer as failed."""
         if self.finish is None:
             self.finish = _FINISH.get(error.outcome, FinishReason.ERROR)
         return self.settle(error.outcome, Refusal.of(error))
 
     async def answer(self) -> Answer:
-        """Wait for it."""
         return await self._answered
 
     def _known(self, outcome: Outcome) -> Usage:

@@ -108,7 +108,6 @@ class StreamRelay:
         """Nothing yet: the head goes out with the first event."""
 
     def on_body(self, data: bytes) -> None:
-        """Pass on what is whole."""
         if self._is_deaf:
             return
         frame = self._frame

@@ -84,13 +84,11 @@ class Transcript:
 
     @property
     def tokens(self) -> int:
-        """How many tokens the answer has."""
         self._fold()
         return len(self._ids)
 
     @property
     def ids(self) -> list[int]:
-        """The answer's token ids."""
         self._fold()
         return self._ids.tolist()
 

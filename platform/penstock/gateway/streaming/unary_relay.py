@@ -90,7 +90,6 @@ class UnaryRelay:
                 self._content_type = value
 
     def on_body(self, data: bytes) -> None:
-        """Collect, within bounds."""
         self._size += len(data)
         if self._size > self._max_bytes:
             self._watch.drop_source(EngineError("the answer is larger than the gateway passes on"))

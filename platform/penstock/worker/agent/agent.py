@@ -23,7 +23,6 @@ from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.lifecycle import Life
 from penstock.worker.agent.obtaining import obtained, quietly
-from penstock.worker.agent.oom import oom_kills
 from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.resting import Desire, Resting
 from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Running
@@ -31,6 +30,7 @@ from penstock.worker.agent.status import WorkerMetrics, pages
 from penstock.worker.artifacts.node import Copy
 from penstock.worker.artifacts.progress import FetchProgress
 from penstock.worker.engines.process import EngineProcess
+from penstock.worker.engines.vitals import oom_kills
 
 EXIT_DRAINED = 0
 EXIT_FAILED = 1

@@ -22,8 +22,6 @@ MOST_TENANTS = 1024
 
 
 class Tenants:
-    """Of one device."""
-
     def __init__(self) -> None:
         self._times: VirtualTimes[TenantId] = VirtualTimes()
         self._seen: OrderedDict[TenantId, float] = OrderedDict()
@@ -39,7 +37,6 @@ class Tenants:
             self._times.forget(gone)
 
     def are_several(self, now: float) -> bool:
-        """Tell whether more than one is active."""
         second = next(islice(reversed(self._seen.values()), 1, 2), None)
         return second is not None and now - second <= ACTIVE_S
 

@@ -1,8 +1,7 @@
 """Applies LoRA adapters to the rows of their own requests; vLLM's CPU kernels do not.
 
 In a batch vLLM 0.32 gives each row its adapter's slot, -1 for none; its plain torch kernels read -1 as the last slot,
-so
-a base request beside an adapter request answers with the adapter. Here rows are grouped by slot. Rows without a slot
+so a base request beside an adapter request answers with the adapter. Here rows are grouped by slot. Rows without a slot
 are left alone (a NaN times 0 is NaN), others take one product per slot, for which vLLM copies the weights per row.
 
 A step of a small model is a thousand tiny products, each with the cost of a call: the parts of a layer (query, key,

@@ -1,5 +1,4 @@
-"""Device of an engine. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it would
-be a
+"""Device of an engine. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it would be a
 hundred times slower without a reason in sight.
 """
 
@@ -28,7 +27,6 @@ def names(folder: Path = Path("/dev")) -> list[str]:
 
 
 def has_gpu(devices: Iterable[str]) -> bool:
-    """Return whether any of these is a GPU."""
     return any(_GPU.fullmatch(name) for name in devices)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 
 def main(source: Path, folder: Path) -> None:
-    """Read, expand, write; print each step."""
     _say("loading libraries")
     import torch
     import transformers

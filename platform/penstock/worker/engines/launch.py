@@ -39,7 +39,6 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
 
 
 def main() -> None:
-    """Run the plan named on the command line."""
     path, fd = sys.argv[1:3]
     run(plan.read(Path(path)), int(fd))
 

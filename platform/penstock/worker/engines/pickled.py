@@ -23,7 +23,6 @@ class NotWeights(Exception):
 
 
 def main(source: Path, folder: Path) -> None:
-    """Read, write, compare; print each step."""
     _say("loading libraries")
     from safetensors.torch import load_file, save_file
 

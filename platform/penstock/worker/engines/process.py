@@ -51,11 +51,9 @@ class EngineProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the group's first process has ended."""
         return self._ended.is_set()
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the first process."""
         if not self.has_ended:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -157,7 +155,6 @@ class Spawning:
 
 
 def zygote_argv(address: Path, lifeline_fd: int, compiled: str) -> tuple[str, ...]:
-    """Return the command line of a pre-imported parent that listens at ``address``."""
     options = ("--lifeline", str(lifeline_fd), "--compiled", compiled)
     return (sys.executable, "-m", "penstock.worker.engines.zygote", str(address), *options)
 

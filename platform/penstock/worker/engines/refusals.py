@@ -17,7 +17,6 @@ _EVENT = "event: error"
 
 
 def install() -> None:
-    """Correct statuses from now on."""
     from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
     from vllm.entrypoints.generate.base.serving import GenerateBaseServing
     from vllm.exceptions import GenerationError

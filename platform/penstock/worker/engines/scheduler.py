@@ -35,7 +35,6 @@ class _BySteps(Scheduler):
         assert all(callable(one) for one in (self._preempt_request, self._request_blocks_can_be_freed))  # noqa: S101
 
     def schedule(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Plan a step without paused tenants."""
         now = self._clock.monotonic()
         with self._only(self._stepping.next(self._inside(), now)):
             planned = super().schedule(*args, **named)

@@ -22,7 +22,6 @@ class StepTime:
         self._reading: dict[str, Charge] = {}
 
     def begins(self, at: float) -> None:
-        """Note work for an idle engine."""
         self._since, self._given_s = at, 0.0
         self._reading.clear()
 

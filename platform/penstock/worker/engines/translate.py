@@ -1,6 +1,5 @@
 """Translates engines' metrics into the platform's names: vLLM's, and the torch engine's, which has no KV cache and
-whose
-steps are batches.
+batches for steps.
 
 Stateless: a restarted engine's counters start from zero, like any process's.
 """
@@ -60,7 +59,6 @@ class EngineNumbers:
 
     @property
     def waiting(self) -> int:
-        """Requests queued in the engine."""
         return int(sum(self.values.get(name, 0) for name in _WAITING))
 
     @property

@@ -102,3 +102,13 @@ def _fields(path: Path) -> list[str]:
     with suppress(OSError):
         return (path / "stat").read_text().rpartition(")")[2].split() or [""]
     return [""]
+
+
+def oom_kills() -> int | None:
+    """Return how many processes this kernel has killed for want of memory, None if it does not say."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    return None

@@ -105,8 +105,7 @@ def threads_for(cores: int) -> int:
     """Return the arithmetic threads of a CPU engine: half of the cores.
 
     Gateway, server and the next engine need the others. Measured on two cores: one thread gave 24 tokens/s, two that
-    sleep
-    while waiting 18 (two that spin: 32, and 7 as soon as anything else ran).
+    sleep while waiting 18 (two that spin: 32, and 7 as soon as anything else ran).
     """
     return max(1, cores // 2)
 
@@ -115,9 +114,8 @@ def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an engine or pre-imported parent that only counts from its start.
 
     The C library allocates huge pages for weights and KV cache: a CPU step reads all weights, and with 4 KiB pages
-    spends a
-    tenth of its time on page look-ups. The user's own settings of the C library are kept. Addresses that may hold a
-    password are left out.
+    spends a tenth of its time on page look-ups. The user's own settings of the C library are kept. Addresses that may
+    hold a password are left out.
     """
     kept = {name: value for name, value in inherited.items() if name not in _SECRET}
     return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **kept}
@@ -127,12 +125,10 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
     """Return vLLM's settings that have no argument; without a manifest, those common to every engine.
 
     On a CPU the core runs in the server's process (vLLM's default of two binds the model to one core), and OpenBLAS
-    gets no
-    threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones take the core from
-    the
-    thread that they wait for, which makes a step a hundred times as long on a busy machine. Nothing is compiled: the
-    sampler's one comparison would take 24 s on two busy cores at the first log probabilities, and be no faster
-    afterwards.
+    gets no threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones take the
+    core from the thread that they wait for, which makes a step a hundred times as long on a busy machine. Nothing is
+    compiled: the sampler's one comparison would take 24 s on two busy cores at the first log probabilities, and be no
+    faster afterwards.
     """
     common = {
         "HF_HUB_OFFLINE": "1",
@@ -252,5 +248,5 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Enable tools: without a parser vLLM refuses even a named tool, whose schema binds the answer."""
+    """Enable tools: without a parser vLLM refuses even a named tool with a schema."""
     return ("--enable-auto-tool-choice", "--tool-call-parser", parser) if parser else ()

@@ -1,7 +1,7 @@
-"""What the agent is told and orders about an engine's adapters: which is wanted, load it, it is ready or refused.
+"""Orders of the agent about an engine's adapters: which one is wanted, load it, it is ready or refused.
 
-The agent brings files and asks golden prompts; here is what happens inside the engine's process. Loading goes through
-vLLM's own API for it, which nobody else reaches. It must not know where files come from.
+The agent brings files and asks golden prompts; loading happens here, through vLLM's own API inside the engine's
+process, which no gateway reaches. It must not know the source of the files.
 """
 
 import asyncio
@@ -59,15 +59,13 @@ class Adapters:
         }
 
     def exposition(self) -> bytes:
-        """Return their metrics as Prometheus reads them."""
         self._swaps.inc(self._slots.swaps - self._swaps_told)
         self._swaps_told = self._slots.swaps
         return self._metrics.exposition()
 
     def refusal(self, adapter: VersionId) -> tuple[str, float]:
-        """Return why this adapter isn't served here, and for how many seconds; empty where it may be.
-
-        Whoever asks may want it.
+        """Return why this adapter isn't served here, and for how many seconds; empty if it may be. Asking may make
+        it wanted.
         """
         self._news.set()
         now = self._clock.monotonic()
@@ -137,7 +135,7 @@ class Adapters:
         return not self._residents.is_full or self._residents.gives_way(self._slots.busy, now) is not None
 
     async def _make_room(self, scope: Scope, now: float) -> list[VersionId] | None:
-        """Return who left for a new one; None where nobody may."""
+        """Return the adapters that left for a new one; None if none may."""
         evicted: list[VersionId] = []
         while self._residents.is_full:
             victim = self._residents.gives_way(self._slots.busy, now)

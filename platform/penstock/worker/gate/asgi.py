@@ -50,7 +50,6 @@ def replay(body: bytes, receive: Receive) -> Receive:
 async def answer(
     send: Send, status: int, body: bytes, *, headers: Sequence[tuple[bytes, bytes]] = (), kind: str = "application/json"
 ) -> None:
-    """Send a whole answer."""
     head = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})

@@ -44,8 +44,6 @@ class Admitted:
 
 
 class Gate:
-    """ASGI middleware in front of one engine."""
-
     def __init__(
         self,
         app: ASGIApp,
@@ -75,7 +73,6 @@ class Gate:
         ).by_path()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one ASGI connection."""
         if scope["type"] == "websocket":  # it carries no ticket
             await send({"type": "websocket.close", "code": 1008})
         elif scope["type"] != "http":

@@ -24,8 +24,6 @@ _SERVED = frozenset(Api)
 
 
 class Entry:
-    """Of one gate."""
-
     def __init__(self, key: bytes, clock: Clock) -> None:
         self._tickets, self._clock = TicketCheck(key, clock), clock
         self.is_draining = self.is_resting = False
@@ -34,7 +32,6 @@ class Entry:
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Count a request as inside."""
         self.inside += 1
         try:
             yield

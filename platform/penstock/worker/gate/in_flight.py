@@ -102,7 +102,6 @@ class InFlight:
         return message
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Pass a message to the client on."""
         if message["type"] == "http.response.start":
             message["headers"] = [*message.get("headers", ()), *self._tally.headers(self._report(message))]
             return self._send(message)
@@ -118,7 +117,6 @@ class InFlight:
         return self._send(message)
 
     def close(self) -> None:
-        """End it, however it ended."""
         tally, meter = self._tally, self._meter
         if not self._is_counted:
             tally.book.probes -= 1

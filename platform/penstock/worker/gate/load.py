@@ -1,8 +1,8 @@
-"""What the gate has let in and what of it is done: plain counts, from which ``Load`` is read.
+"""Counts of requests in the engine, from which ``Load`` is read.
 
-It must not know HTTP or the engine. Trade-off: who runs and who waits inside the engine is estimated from the size of
-its batch, and corrected by the engine's own count where that is worse (it lacks KV blocks); asking the engine per
-request would be exact and cost more than the request's whole way through the gate.
+It must not know HTTP or the engine. Trade-off: running and waiting inside the engine are estimated from its batch size,
+corrected by its own count if that is worse (it lacks KV blocks); asking the engine per request would be exact and cost
+more than the rest of the gate.
 """
 
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class LoadBook:
         self._had_work = self._is_still = False
 
     def observe(self, observed: Observed, now: float) -> None:
-        """Take in what is seen of the engine at monotonic second ``now``.
+        """Take in a reading of the engine at monotonic second ``now``.
 
-        Still is who did nothing between two looks that both found work before it: one alone may just have come.
+        An engine is still if it did nothing between two looks that both found work before it.
         """
         has_work = self.in_flight + self.probes > 0
         if self._well_at is None or not observed.is_still:
@@ -59,31 +59,24 @@ class LoadBook:
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
-        """Return for how long an engine that leaves its work alone has done nothing, 0 for others.
-
-        None where nobody has looked.
-        """
+        """Return for how long an engine with work has done nothing, 0 if it works; None before the first look."""
         if self._well_at is None:
             return None
         return now - self._well_at if self._is_still else 0.0
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:
-        """Count a request in."""
         self.in_flight += 1
         self.queued_tokens += prompt_tokens + output_tokens
 
     def prefilled(self, prompt_tokens: int) -> None:
-        """Take the prompt of a request off: its first token is there."""
         self.queued_tokens -= prompt_tokens
 
     def leave(self, remaining_tokens: int) -> None:
-        """Count a request out, with what of it was still queued."""
         self.in_flight -= 1
         self.queued_tokens -= remaining_tokens
 
     @property
     def load(self) -> Load:
-        """The present load."""
         waiting = max(self.in_flight - self._max_num_seqs, min(self.observed.waiting, self.in_flight), 0)
         return Load(
             running=self.in_flight - waiting,

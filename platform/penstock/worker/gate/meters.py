@@ -1,10 +1,8 @@
-"""The meters of a gate's requests by name: those that run, and for a minute those that ended.
+"""Meters of a gate's requests by name: running ones, and for a minute those that ended.
 
-So a gateway whose answer broke off, or whose caller left, can still ask what was generated. A request that comes again
-under its name takes the name over.
+So a gateway that lost its answer can still ask for the usage. A request that comes again under its name takes it over.
 
-Trade-off: bounded in number too, so that a flood of short requests forgets before the minute is over: gateways ask
-within milliseconds.
+Trade-off: bounded in number too, so a flood of short requests forgets earlier: gateways ask within milliseconds.
 """
 
 import asyncio
@@ -12,15 +10,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+import msgspec
+
 from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.serving.used import Used
-from penstock.worker.gate.queueing.constants import MINUTE_S
+from penstock.worker.gate.queueing.constants import MINUTE_S, MOST_KNOWN
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current
 
 MOST_ENDED = 16_384
+MOST_WAIT_S = 5.0
 COMING_S = 0.2
 """How long a request may still be on its way here when a gateway asks for it: both came to one event loop."""
 
@@ -35,7 +36,6 @@ class Meters:
         self._expected: dict[RequestId, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
-        """How many are known."""
         return len(self._meters)
 
     @contextmanager
@@ -50,13 +50,12 @@ class Meters:
             self.close(ticket.request, meter, clock.monotonic())
 
     def open(self, request: RequestId, weight: float = 1.0) -> Meter:
-        """Return a new meter for a request that came, of a tenant with this weight."""
         meter = self._meters[request] = Meter(weight)
         _resolve(self._expected.pop(request, None))
         return meter
 
     def close(self, request: RequestId, meter: Meter, now: float) -> None:
-        """The request is over, however it ended; whoever waits for that goes on."""
+        """End the request's meter and wake the queries that wait for it."""
         meter.close()
         self._ended.append((now, request, meter))
         while self._ended[0][0] < now - MINUTE_S or len(self._ended) > MOST_ENDED:
@@ -66,7 +65,7 @@ class Meters:
         _resolve(self._awaited.pop(meter, None))
 
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
-        """Return what these took so far, and all of it where they end within ``wait_s``; who never came is left out."""
+        """Return the usage so far, final for those that end within ``wait_s``; unknown requests are left out."""
         if wait_s > 0.0:
             await self._until_here([name for name in requests if name not in self._meters], min(wait_s, COMING_S))
         known = {name: meter for name in requests if (meter := self._meters.get(name)) is not None}
@@ -78,7 +77,7 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """Wait a moment for requests whose callers were gone before they came."""
+        """Wait briefly for requests whose callers left before the request came."""
         if not unknown:
             return
         loop = asyncio.get_running_loop()
@@ -97,3 +96,17 @@ class Meters:
 def _resolve(waiting: asyncio.Future[None] | None) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(None)
+
+
+class UsageQuery(msgspec.Struct):
+    """The requests; for running ones the answer waits up to ``wait_s`` for their end."""
+
+    requests: list[str]
+    wait_s: float = 0.0
+
+
+async def usage(meters: Meters, body: bytes) -> bytes:
+    """Return the counts by request as JSON, unknown ones left out; ``msgspec.MsgspecError`` for another body."""
+    asked = msgspec.json.decode(body, type=UsageQuery)
+    names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
+    return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

@@ -1,7 +1,7 @@
 """The gate's own pages: load and metrics, and the orders and questions of the platform.
 
 Orders (drain, rest, sleep, usage, adapters …) need a ticket of the platform itself; metrics are for this machine only.
-The engine's own endpoints for sleep are called inside its process: through the gate nobody reaches them.
+The engine's own endpoints for sleep are called inside its process: through the gate they can't be reached.
 """
 
 import json
@@ -12,12 +12,11 @@ import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.telemetry.metrics import CONTENT_TYPE
-from penstock.worker.gate import usage
 from penstock.worker.gate.adapters import Adapters
 from penstock.worker.gate.asgi import OK, ASGIApp, Receive, Scope, Send, answer, call
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.load import Observed
-from penstock.worker.gate.meters import Meters
+from penstock.worker.gate.meters import Meters, usage
 from penstock.worker.gate.refusals import Refusal, Refusals, Refused
 from penstock.worker.gate.tally import Tally
 from penstock.worker.meter import are_filled
@@ -37,8 +36,6 @@ class _Rest(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Of one gate in front of ``engine``."""
-
     engine: ASGIApp
     entry: Entry
     tally: Tally
@@ -48,7 +45,6 @@ class Pages:
     adapters: Adapters | None
 
     def by_path(self) -> dict[str, ASGIApp]:
-        """Return each page by its path."""
         orders: dict[str, Order] = {
             "/penstock/drain": self._drain,
             "/penstock/rest": self._rest,
@@ -118,7 +114,6 @@ class Pages:
         return self._state(status)
 
     async def _observed(self, _: Scope, body: bytes) -> Answer:
-        """Take the agent's reading of the engine's metrics."""
         raw, slots = json.loads(body), self.tally.queue.slots
         observed = Observed(
             waiting=int(raw["waiting"]),
@@ -135,7 +130,7 @@ class Pages:
         if not are_filled():
             return 404, b"{}"
         try:
-            return OK, await usage.answer(self.meters, body)
+            return OK, await usage(self.meters, body)
         except msgspec.MsgspecError:
             return 400, b"{}"
 

@@ -1,10 +1,9 @@
-"""A request's wait at the queue: until it may enter, is rejected, its client leaves, or its time is over.
+"""A request's wait in the queue: until it may enter, is rejected, its client leaves, or its time is over.
 
-Its time: its tier's queue timeout, or its own deadline. While its adapter is loaded the queue timeout stands still, as
-it does while a version is woken: no queue is in its way.
+Its time is its tier's queue timeout, or its deadline. The queue timeout stands still while its adapter loads.
 
-Who enters at once costs one call and no task. Who waits has its body read meanwhile (so that a client that leaves is
-noticed) and handed to the engine afterwards.
+Entering at once costs one call and no task. A waiting request's body is read meanwhile, so that a leaving client is
+noticed, and handed to the engine afterwards.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ WORD_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The request does not enter: why (None where its client left), and how long it would have waited."""
+    """The request does not enter: why (None if its client left), and how long it would have waited."""
 
     why: Shed | None
     wait_s: float = 0.0
@@ -61,7 +60,7 @@ class AdapterWait:
             self._met = Met.QUEUED if slots.wait_s(work.adapter, now, 1.0) else Met.HIT
 
     def ended(self, now: float) -> Adapted:
-        """Return how it fared until now, when it enters or gives up."""
+        """Return the adapter's part of the wait until now."""
         if self._met is Met.LOADED:
             waited_s = self._slots.residents.held_s(self._adapter, self._came_at, now)
         elif self._met is Met.QUEUED:
@@ -72,8 +71,6 @@ class AdapterWait:
 
 
 class QueueWait:
-    """One request at one queue."""
-
     __slots__ = (
         "_adapter",
         "_came_at",
@@ -104,7 +101,7 @@ class QueueWait:
 
     @property
     def report(self) -> Report:
-        """What its answer says of its wait, once it may enter or has to go."""
+        """The report of its wait, once it may enter or has to go."""
         adapter = self._adapter
         met = adapter.ended(self._came_at + self.waited.waited_s) if adapter is not None else None
         return Report(waited=self.waited, adapted=met)
@@ -137,7 +134,7 @@ class QueueWait:
             )
 
     def _over(self, *, has_left: bool) -> Rejection:
-        """Give up, and return what it is told."""
+        """Give up, and return the rejection."""
         self.waited = self._fared()
         reason, is_queued = self._reason(), self._start_by <= self._last
         wait_s = self._queue.give_up(self._work.request, self._clock())
@@ -161,7 +158,7 @@ class QueueWait:
         return max(by, now + LOOK_S) if self._queue.forecast.waits_for_load(work) else by
 
     def _reason(self) -> str | None:
-        """Return what is in the way of one that waits."""
+        """Return the reason of a wait that is no lack of capacity, if there is one."""
         if self._queue.forecast.waits_for_load(self._work):
             return ADAPTER_LOADING
         return TENANT_QUEUE if self._queue.forecast.waits_for_own(self._work) else None

@@ -28,7 +28,6 @@ class Refusal(StrEnum):
 
     @property
     def status(self) -> int:
-        """The HTTP status of the answer."""
         return _STATUS.get(self, 503)
 
 
@@ -62,7 +61,6 @@ class Refusals:
         self._counts = {refusal: counter.labels(version, refusal) for refusal in Refusal}
 
     async def answer(self, refused: Refused, send: Send) -> None:
-        """Answer with the refusal."""
         refusal = refused.refusal
         self._counts[refusal].inc()
         body = {"error": {"message": refused.message, "code": refusal, **refused.rejection.fields}}

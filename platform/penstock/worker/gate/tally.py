@@ -30,8 +30,6 @@ CATALOGUE = (
 
 
 class Tally:
-    """Of one gate."""
-
     def __init__(self, config: GateConfig, queue: AdmissionQueue) -> None:
         self.book, self.queue = LoadBook(config.max_num_seqs), queue
         self._worker, version = config.worker.encode(), config.version
@@ -72,5 +70,4 @@ class Tally:
         return ((HEADER, encode(replace(report, load=self.load))), (b"x-penstock-worker", self._worker))
 
     def exposition(self) -> bytes:
-        """Return all metrics as Prometheus reads them."""
         return b"".join([self.metrics.exposition(), *(more() for more in self.beside)])

@@ -19,11 +19,10 @@ class UsedTickets:
         self._by_age: deque[tuple[float, bytes]] = deque()
 
     def __len__(self) -> int:
-        """How many are remembered."""
         return len(self._nonces)
 
     def use(self, presented: Presented, now: float) -> bool:
-        """Note its use at Unix second ``now``; False where it was used before."""
+        """Note its use at Unix second ``now``; False if it was used before."""
         while self._by_age and self._by_age[0][0] < now:
             self._nonces.discard(self._by_age.popleft()[1])
         if presented.nonce in self._nonces:

@@ -1,7 +1,7 @@
-"""A ticket as the queue's work, and whether one request may have so much of this engine at all. Pure.
+"""A ticket as work for the queue, and whether one request may have that much of this engine at all. Pure.
 
-The second wall: a gateway with an old table may not know how many sequences an engine decodes, and none knows its KV
-blocks. What the engine can't hold at once even with no output would only stand in its own queue, where nobody is fair.
+A second check: a gateway with an old table may not know the engine's batch size, and no gateway knows its KV blocks. A
+request that the engine can't hold would only stand in the engine's own queue.
 """
 
 from penstock.domain.ids import RequestId
@@ -42,7 +42,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
 
 
 def excess(ticket: Ticket, work: Work, size: EngineSize) -> str:
-    """Return what the request needs beyond what one may have, in words for its caller; nothing where it may run."""
+    """Return the need beyond the limit of one request, in words for its caller; empty if it may run."""
     if not work.expected_output_tokens:
         return ""
     most = most_sequences(size.max_seqs)

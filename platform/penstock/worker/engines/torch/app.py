@@ -57,8 +57,6 @@ class Served:
 
 
 class App:
-    """The ASGI application of one engine."""
-
     def __init__(self, service: Service, served: Served) -> None:
         self._service, self._served = service, served
         self._apis: dict[str, Callable[[bytes, Message], Awaitable[Reply]]] = {
@@ -100,7 +98,6 @@ class App:
                 await gone
 
     async def _said(self, api: Callable[[bytes, Message], Awaitable[Reply]], scope: Message, body: bytes) -> Reply:
-        """Return an API's reply or refusal."""
         try:
             return await api(body, scope)
         except ExceedsEngine as error:

@@ -63,9 +63,8 @@ class Handler(ABC):
         """Return the item's tensors on the CPU; raises ``BadRequest`` with the fault."""
 
     def is_quick(self, given: Given) -> bool:
-        """Return whether preprocessing takes less than half a millisecond: it then runs on the event loop, since
-        two thread
-        switches would cost more.
+        """Return whether preprocessing takes less than half a millisecond: it then runs on the event loop, since two
+        thread switches would cost more.
         """
         del given
         return False

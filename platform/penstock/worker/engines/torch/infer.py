@@ -1,8 +1,7 @@
 """The Open Inference Protocol between gateway and worker: a JSON header and each tensor's bytes.
 
 Source: Open Inference Protocol, REST, with the binary tensor data extension. The gateway reads tensors in JSON and
-sends
-binary ones. Bytes are copied once, into the tensors of the computation.
+sends binary ones. Bytes are copied once, into the tensors of the computation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,18 @@ import torch
 
 from penstock.domain.errors import EngineError, InvalidField, MalformedBody
 from penstock.domain.models.model import HandlerSettings
-from penstock.domain.models.tensors import BINARY_SIZE, CLASSES, Datatype, Tensor, TensorSpec, checked, elements_of
+from penstock.domain.models.tensors import (
+    BINARY_SIZE,
+    CLASSES,
+    Datatype,
+    Tensor,
+    TensorSpec,
+    checked,
+    elements_of,
+    joined,
+)
 from penstock.worker.engines.torch.dtypes import DATATYPES, DTYPES
 from penstock.worker.engines.torch.handler import Features, Given
-from penstock.worker.engines.torch.ranking import ranked
 
 
 class _Tensor(msgspec.Struct):
@@ -161,3 +168,22 @@ def _as_torch(tensor: Tensor) -> torch.Tensor:
     if dtype is None:
         raise InvalidField(f"{tensor.spec.name}: BYTES can't be given beside other inputs", param=tensor.spec.name)
     return torch.frombuffer(bytearray(tensor.data), dtype=dtype).reshape(tensor.spec.shape)
+
+
+def ranked(rows: torch.Tensor, classes: int, labels: Sequence[str]) -> tuple[bytes, list[int]]:
+    """Return the texts as elements of ``BYTES``, and their shape: ``value:index[:label]``, highest first.
+
+    As Triton's classification extension tells them; of equal values the first one leads. ``rows`` holds an item a row.
+    Labels are told if there is one for each of an item's values.
+    """
+    is_float = rows.is_floating_point()
+    flat = rows.reshape(len(rows), -1).to(torch.float64 if is_float else torch.int64)
+    count = min(classes, flat.shape[1])
+    found = flat.sort(dim=1, descending=True, stable=True)
+    named, form = labels if len(labels) == flat.shape[1] else (), "{:f}:{}" if is_float else "{:d}:{}"
+    told = [
+        form.format(value, index) + (f":{named[index]}" if named else "")
+        for row, places in zip(found.values[:, :count].tolist(), found.indices[:, :count].tolist(), strict=True)
+        for value, index in zip(row, places, strict=True)
+    ]
+    return joined(one.encode() for one in told), [len(rows), count]

@@ -45,7 +45,7 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def labels_of(folder: Path, settings: HandlerSettings) -> tuple[str, ...]:
-    """Return the label of each class; none where a class is its number."""
+    """Return the label of each class; none if a class is its number."""
     return tuple((folder / settings.labels).read_text().splitlines()) if settings.labels else ()
 
 

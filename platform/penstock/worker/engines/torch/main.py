@@ -33,7 +33,6 @@ would keep it for ten times as long."""
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run until the process is told to end."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     sys.setswitchinterval(SWITCH_S)
     memory.keep()

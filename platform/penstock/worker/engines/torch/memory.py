@@ -1,14 +1,13 @@
-"""How this process keeps memory between batches: what one batch had is there for the next one.
+"""Keeps this process's memory between batches: the next one reuses the last one's.
 
 The C library gives large pieces back to the kernel as soon as they are free, and a model frees all of its activations
 with each batch: the next one finds every page of them anew, by a fault each. For an image of EfficientNet these are
 3,900 faults, a third of its seconds; for eight at once 41,000. Kept, they cost nothing.
 
-One arena for all threads, as far as there are no others yet: a process that was forked has those of its parent's
-threads, whose heaps end at 64 MiB and are unmapped whole, unless more than such a heap is to be padded.
+One arena for all threads, as far as there are no others yet: a forked process has those of its parent's threads, whose
+heaps end at 64 MiB and are unmapped whole, unless more than such a heap is to be padded.
 
-Trade-off: what the largest batch took stays with the process, as it would between two of them anyway, and is bounded
-as batches are.
+Trade-off: the largest batch's memory stays with the process, bounded as batches are.
 Source: mallopt(3), of the GNU C library, and its ``arena.c``; other libraries have no such function: nothing happens.
 """
 

@@ -9,7 +9,7 @@ from penstock.domain.ids import VersionId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What one torch engine serves, and where. ``slo_s`` is what its tier promises for an answer, 0 for nothing."""
+    """A torch engine's version and address. ``slo_s`` is its tier's promise for an answer, 0 without one."""
 
     version: VersionId
     folder: Path
@@ -26,7 +26,6 @@ def arguments(serving: Serving) -> tuple[str, ...]:
 
 
 def of_arguments(argv: Sequence[str]) -> Serving:
-    """Return what the arguments say."""
     given = dict(one.split("=", 1) for one in argv)
     return Serving(
         version=VersionId(given["version"]),

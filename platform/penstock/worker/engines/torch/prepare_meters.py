@@ -1,4 +1,4 @@
-"""What the CPU tier of a version adds up to: who waits for a thread, for how long, and how long threads are held.
+"""Metrics of a version's CPU tier: inputs waiting for a thread, their waits, and how long threads are held.
 
 By these it is scaled apart from the device: a queue here asks for cores, one for a batch asks for devices.
 """
@@ -22,14 +22,12 @@ class PrepareMeters:
         self._held_s = self._metrics.histogram(names.PREPARE_SECONDS).labels(version)
 
     def watch(self, queue: Sized) -> None:
-        """Show how many wait there, whenever somebody looks."""
+        """Show the number of waiting inputs at each scrape."""
         self._waiting.set_function(lambda: len(queue))
 
     def prepared(self, waited_s: float, held_s: float) -> None:
-        """An input has had its thread."""
         self._wait_s.observe(waited_s)
         self._held_s.observe(held_s)
 
     def exposition(self) -> bytes:
-        """Return them as Prometheus reads them."""
         return self._metrics.exposition()

@@ -1,4 +1,4 @@
-"""Inputs become tensors on threads, in fair turns between tenants; what nobody waits for any more is never begun.
+"""Inputs become tensors on threads, in fair turns between tenants; an input is not begun once its caller has left.
 
 It joins the turns to the threads, and knows neither models nor batches.
 """
@@ -24,7 +24,7 @@ BESIDE = 2
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One input: what makes it ready, until when that is of use, when it came, who is told."""
+    """One input: its work, until when that is of use, when it came, its caller's future."""
 
     work: Callable[[], Prepared]
     deadline_at: float
@@ -33,7 +33,7 @@ class _Asked:
 
 
 def _to_nobody(_waited_s: float, _held_s: float) -> None:
-    """Nobody wants to know."""
+    """Ignore the news."""
 
 
 class Preparing:
@@ -44,14 +44,13 @@ class Preparing:
         self._clock, self._turns, self._note = clock, Turns(most), note
 
     def __len__(self) -> int:
-        """How many inputs wait for a thread."""
         return len(self._turns)
 
     async def prepared(self, work: Callable[[], Prepared], ticket: Ticket) -> Prepared:
-        """Return what the work makes on a thread.
+        """Return the result of the work on a thread.
 
-        Raises what it raises, and ``DeadlineInQueue`` where its turn came too late. Whoever is cancelled while it waits
-        leaves the queue; what runs goes on, and keeps its thread until it ends.
+        Raises what it raises, and ``DeadlineInQueue`` if its turn came too late. A cancelled caller leaves the queue;
+        running work goes on, and keeps its thread until it ends.
         """
         made: Made = asyncio.get_running_loop().create_future()
         asked = _Asked(work, ticket.deadline_at, self._clock.monotonic(), made)
@@ -65,7 +64,7 @@ class Preparing:
             raise
 
     def at_once(self, work: Callable[[], Prepared]) -> Prepared:
-        """Return what quick work makes, here: it waits for nobody, and two switches of threads would cost more."""
+        """Return the result of quick work, here: two switches of threads would cost more."""
         began_at = self._clock.monotonic()
         made = work()
         self._note(0.0, self._clock.monotonic() - began_at)

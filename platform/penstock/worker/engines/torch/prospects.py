@@ -1,8 +1,9 @@
-"""Whether a request can be done in its time, by what its items took so far, and whose doing it is where not. Pure.
+"""Whether a request can be done in its time, by the time that its items took so far; if not, for which reason.
+Pure.
 
-A list that the whole device could not compute in its time is refused as too large, as soon as that is nearly sure: the
-sooner, the less is believed of what was measured. One that runs out of its time is too large where it needed more than
-its tenant's share of the device; where its tenant has its share of all that is here, it waited for its own.
+A list that the whole device could not compute in its time is refused as too large once that is nearly sure: the less is
+believed of what was measured, the later. A list that runs out of time is too large if it needed more than its tenant's
+share of the device; if its tenant has its share of the items here, it waited for its own.
 
 Trade-off: shares are even here, and by items: weights are the queue's and the batcher's, and few refusals hang on them.
 """
@@ -39,7 +40,6 @@ class Prospect:
 
     @property
     def whole_s(self) -> float:
-        """All of its time."""
         return self.until - self.came_at
 
     def began(self) -> None:
@@ -47,7 +47,7 @@ class Prospect:
         self.has_begun = True
 
     def did(self, seconds: float) -> None:
-        """One of its items is done, and took so much of the device."""
+        """Note that one of its items is done, and its seconds of the device."""
         self.done += 1
         self.engine_s += seconds
 
@@ -56,13 +56,12 @@ class Prospect:
         return int(part * self.whole_s * self.done / self.engine_s) if self.engine_s else self.items
 
     def check(self, now: float) -> None:
-        """Raise ``ExceedsEngine`` where it can't be done in time, whatever else there is to do."""
+        """Raise ``ExceedsEngine`` if it can't be done in time, even alone."""
         passed = (now - self.came_at) / self.whole_s
         if passed >= SURE_PART and self.most(1.0 + DOUBT * (1.0 - passed)) < self.items:
             raise self.too_large()
 
     def too_large(self, tenants: int = 1) -> ExceedsEngine:
-        """Return what its caller is told."""
         beside = f" beside {tenants - 1} other tenants" if tenants > 1 else ""
         return ExceedsEngine(
             f"it has {self.items} inputs, and about {self.most(1.0 / tenants)} like these are computed{beside} in the "
@@ -72,14 +71,11 @@ class Prospect:
 
 
 class Prospects:
-    """Those of one engine."""
-
     def __init__(self) -> None:
         self._items: Counter[TenantId] = Counter()
 
     @contextmanager
     def of(self, prospect: Prospect) -> Iterator[None]:
-        """Have a request here."""
         prospect.came_behind_own = self._is_shared_with_own(prospect.tenant)
         self._items[prospect.tenant] += prospect.items
         try:
@@ -90,7 +86,7 @@ class Prospects:
                 del self._items[prospect.tenant]
 
     def ran_out(self, prospect: Prospect) -> PenstockError:
-        """Return what is said of a request that is here and whose time is over: its own doing, or ours."""
+        """Return the error of a request that ran out of time: its own tenant's reason, or ours."""
         tenants = len(self._items)
         if prospect.done and prospect.most(1.0 / tenants) < prospect.items:
             return prospect.too_large(tenants)
@@ -99,6 +95,6 @@ class Prospects:
         return kind(reason=TENANT_QUEUE if is_own else None)
 
     def _is_shared_with_own(self, tenant: TenantId, *, but: int = 0) -> bool:
-        """Tell whether a tenant has at least an even share of the items here, so many of its own left out."""
+        """Tell whether a tenant has at least an even share of the items here, leaving out this many of its own."""
         own = self._items[tenant] - but
         return own > 0 and own * len(self._items) >= self._items.total() - but

@@ -1,4 +1,4 @@
-"""Items in, outputs out: prepared on CPU threads, batched, computed beside the event loop, counted for whoever pays.
+"""Items in, outputs out: prepared on CPU threads, batched, computed beside the event loop, counted for the bill.
 
 It knows the handler, the batcher and the request's meter; HTTP and its shapes are the app's.
 """

@@ -1,9 +1,8 @@
 """Concurrent items of each list: two full batches while its tenant is alone here, else its own share.
 
 A list's share (``meter.share``) protects neighbours; without any it would leave batches empty. Items already running
-when
-a neighbour comes fit the queue's slots and end within two batches; until then the list adds none. Slots, charges and
-weights in the queue are unchanged.
+when a neighbour comes fit the queue's slots and end within two batches; until then the list adds none. Slots, charges
+and weights in the queue are unchanged.
 """
 
 from collections import Counter

@@ -25,8 +25,6 @@ def is_quick(given: Given) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """A version's tokenizer and maximum length."""
-
     tokenizer: Tokenizer
     buckets: tuple[int, ...]
     max_tokens: int

@@ -43,7 +43,6 @@ class Turns:
         return sum(len(one.queue) for one in self._tenants.values())
 
     def come(self, waiting: PendingInput) -> None:
-        """Let an input wait for its turn."""
         tenant = self._tenants.get(waiting.tenant)
         if tenant is None:
             tenant = self._tenants[waiting.tenant] = _Tenant(waiting.tenant)

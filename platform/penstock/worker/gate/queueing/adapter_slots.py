@@ -1,15 +1,14 @@
-"""Whose adapters may be in the engine's batch: it has room for those of a few versions at once, its slots. Pure.
+"""Adapters that may be in the engine's batch: it has room for those of a few versions at once, its slots. Pure.
 
-vLLM lets no request of another adapter in while all slots have running requests, and goes on taking those of adapters
-that have one: so a third one beside two busy ones waits for ever. Here an adapter keeps its slot while others are
-patient, and its requests go before those that need a swap. Once another has waited ``BOUND_S``, a slot is closed:
-it takes nobody in, and is the other's as soon as what runs in it has ended. Who waits for a slot is asked in the fair
-order, so tenants get their turns as they get anything else.
+If all slots have running requests, vLLM lets no other adapter in, but goes on taking requests of those that have one: a
+third adapter beside two busy ones would wait for ever. Here an adapter keeps its slot, and its requests go before those
+that need a swap, until another has waited ``BOUND_S``; then a slot is closed, takes no request, and changes hands once
+its running requests have ended. Waiting adapters are asked in fair order.
 
-The bound: with ``n`` adapters that wait for ``s`` slots, each has its turn after ``n / s`` turns at most, of
-``max(BOUND_S, BOUND_S / 2)`` and the longest answer that runs in a slot when it is closed.
+The bound: with ``n`` adapters waiting for ``s`` slots, each has its turn after ``n / s`` turns of ``BOUND_S`` plus the
+longest answer that runs in a slot when it closes.
 
-Trade-off: a longer bound swaps less and lets slots of a closed slot stand empty less often; who waits, waits longer.
+Trade-off: a longer bound swaps less and leaves fewer closed slots empty; waiting adapters wait longer.
 """
 
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ class _Slot:
 
 
 class AdapterSlots:
-    """The slots of one engine; who has none asks again and again, as the queue does. Times are the queue's seconds."""
+    """Slots of one engine; the queue asks again and again. Times are the queue's seconds."""
 
     def __init__(self, size: int, residents: Residents) -> None:
         self.size, self.residents = size, residents
@@ -39,7 +38,6 @@ class AdapterSlots:
         self._promised: dict[VersionId, VersionId] = {}
 
     def __len__(self) -> int:
-        """How many slots are taken."""
         return len(self._slots)
 
     @property
@@ -48,16 +46,14 @@ class AdapterSlots:
         return frozenset(name for name, slot in self._slots.items() if slot.running)
 
     def holds(self, adapter: VersionId) -> bool:
-        """Tell whether an adapter is in a slot."""
         return adapter in self._slots
 
     def since(self, adapter: VersionId, now: float) -> float:
-        """Return since when an adapter has its slot; ``now`` where it has none, or one that is to be another's."""
+        """Return since when an adapter has its slot; ``now`` without one, or if it is closed."""
         slot = self._slots.get(adapter)
         return slot.since if slot is not None and not slot.goes_to else now
 
     def running(self, adapter: VersionId) -> int:
-        """Return how many of its requests are in the engine."""
         slot = self._slots.get(adapter)
         return slot.running if slot is not None else 0
 
@@ -69,9 +65,10 @@ class AdapterSlots:
         return slot is not None and not slot.goes_to and self.residents.has(adapter)
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
-        """Tell whether a request of this adapter may enter now; whoever has waited its bound has a slot closed.
+        """Tell whether a request of this adapter may enter now; an adapter that has waited its bound has a slot
+        closed.
 
-        One that ``checks`` whether it answers right may before it has been found right.
+        ``checks``: the request is a check of the adapter, which may enter before the adapter was found right.
         """
         if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
             return False
@@ -83,7 +80,7 @@ class AdapterSlots:
         return adapter not in self._promised and self._promise(adapter, now)
 
     def enter(self, adapter: VersionId, now: float) -> None:
-        """A request of it enters, which ``ask`` allowed; where it had no slot, it has one now."""
+        """Count a request that ``ask`` allowed; give its adapter a slot if it has none."""
         slot = self._slots.get(adapter)
         if slot is None:
             gives_way = self._replaceable(adapter, now) if len(self._slots) >= self.size else None
@@ -102,20 +99,20 @@ class AdapterSlots:
             slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Nothing of it waits any more: what was promised to it is not needed."""
+        """Cancel its promise: no request of it waits any more."""
         promised = self._promised.pop(adapter, None)
         if promised is not None:
             self._slots[promised].goes_to = NO_VERSION
 
     def drop(self, adapter: VersionId) -> None:
-        """It is resident no more; nothing of it runs."""
+        """Free the slot of an adapter that left memory; nothing of it runs."""
         slot = self._slots.pop(adapter, None)
         if slot is not None and slot.goes_to:
             del self._promised[slot.goes_to]
         self.gave_up(adapter)
 
     def wait_s(self, adapter: VersionId, now: float, stay_s: float) -> float:
-        """Return how long a request of it will wait for adapters alone, where answers take ``stay_s``."""
+        """Return how long a request will wait for its adapter alone, if answers take ``stay_s``."""
         if not adapter or self.is_open(adapter):
             return 0.0
         if not self.residents.has(adapter):
@@ -125,7 +122,7 @@ class AdapterSlots:
         return max(0.0, self._due_at(adapter, now) - now) + stay_s
 
     def _replaceable(self, adapter: VersionId, now: float) -> VersionId | None:
-        """Return the slot, by its adapter, that this one may have now: nothing runs in it, and it is nobody else's."""
+        """Return the adapter whose slot this one may have now: nothing runs in it, and it is promised to no other."""
         promised = self._promised.get(adapter)
         if promised is not None:
             return promised if not self._slots[promised].running else None
@@ -138,7 +135,7 @@ class AdapterSlots:
         return now - slot.since >= BOUND_S / 2 or not self.residents.waits(name)
 
     def _promise(self, adapter: VersionId, now: float) -> bool:
-        """Close a slot for it, where it has waited long enough; one at least stays open, where there are several."""
+        """Close a slot for an adapter that has waited long enough; one of several stays open."""
         due_at = self._due_at(adapter, now)
         if now < due_at:
             self._look(due_at)

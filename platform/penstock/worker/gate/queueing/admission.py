@@ -1,8 +1,8 @@
 """The queue before one engine: which request enters now, which waits, which is refused.
 
-Waiting requests wait here, in fair order and within bounds, so the engine's own queue stays shallow: the fair queue
-says whose request is next, the rules whether it may enter, the forecast whether waiting makes sense. It never blocks:
-callers are called back. Time is an argument.
+Requests wait here, in fair order and within bounds, so the engine's own queue stays shallow: the fair queue gives the
+next request, the rules say if it may enter, the forecast if waiting makes sense. It never blocks; callers are called
+back. Time is an argument.
 """
 
 import math
@@ -43,8 +43,6 @@ Reject = Callable[[Shed, float], None]
 
 @dataclass(slots=True)
 class _Entry:
-    """A request that waits or runs, and its callbacks."""
-
     work: Work
     admit: Admit
     reject: Reject
@@ -78,12 +76,10 @@ class AdmissionQueue:
         self._entries: dict[RequestId, _Entry] = {}
 
     def __len__(self) -> int:
-        """Requests waiting."""
         return len(self.fair)
 
     @property
     def waiting_cost(self) -> float:
-        """Tokens of service waiting."""
         return self.fair.waiting_cost
 
     def share_of(self, work: Work) -> float | None:
@@ -189,14 +185,13 @@ class AdmissionQueue:
         self.slots.recount(entry.work, entry.output_tokens)
 
     def look(self, now: float) -> None:
-        """Nothing has happened, but the time has come to ask again which may enter."""
+        """Ask again which request may enter, though nothing has happened."""
         self._timer_at = math.inf
         self._open(now)
 
     # -- which is next -----------------------------------------------------------------------
 
     def _open(self, now: float) -> None:
-        """Admit requests as long as one may enter."""
         while (work := self._next(now)) is not None:
             if self.forecast.is_hopeless(work, now):
                 self.fair.correct(work, -work.cost)
@@ -307,7 +302,6 @@ class AdmissionQueue:
             self._forget(work)
 
     def _forget(self, work: Work) -> None:
-        """One waits no more, and did not enter."""
         self.rules.active.leave(work.tenant)
         self._wanted_less(work)
 
@@ -317,7 +311,6 @@ class AdmissionQueue:
             adapters.gave_up(work.adapter)
 
     def _finish(self, work: Work, now: float) -> None:
-        """Close the account of a request that was inside."""
         active = self.rules.active
         active.leave(work.tenant)
         self.fair.finish(work)

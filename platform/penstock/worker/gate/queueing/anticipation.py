@@ -1,11 +1,10 @@
-"""Who is expected back: tenants between two requests whose pauses are usually short.
+"""Anticipatory scheduling (Iyer and Druschel, SOSP'01): a flood's prompt stands back for a tenant about to return.
 
-A prompt that has begun can't be taken back, and whoever comes meanwhile waits for its step. So where a neighbour that
-would go first is about to come, a flood's next prompt waits for it a moment: anticipatory scheduling (Iyer and
-Druschel, SOSP'01). How long tenants pause is measured.
+A prompt that has begun can't be taken back, and a request that comes meanwhile waits for its step. So if a tenant that
+would go first usually returns soon, the flood's next prompt waits for it a moment. Pauses are measured.
 
-Trade-off: while somebody is waited for, free slots stay empty. So it lasts a part of an answer's time at most, half of
-the time in all, and nobody is waited for who usually stays away longer.
+Trade-off: free slots stay empty meanwhile. So it lasts a part of an answer's time at most, half of all time, and only
+for tenants that usually return within it.
 """
 
 from collections import OrderedDict
@@ -49,7 +48,6 @@ class Expected:
         self._away: OrderedDict[TenantId, Absent] = OrderedDict()
 
     def left(self, tenant: TenantId, standing: Standing, now: float) -> None:
-        """The last request that a tenant had here has ended."""
         habit = self._habits.setdefault(tenant, _Habit())
         self._habits.move_to_end(tenant)
         if len(self._habits) > MOST_KNOWN:
@@ -71,26 +69,25 @@ class Expected:
         habit.pause_s = usual_s + LEARNING * (pause_s - usual_s)
 
     def soon(self, most_s: float, now: float) -> Iterator[Absent]:
-        """Yield whom to wait for, where ``most_s`` after it left is the longest that anybody is waited for."""
+        """Yield the tenants worth waiting for, if a wait lasts until ``most_s`` after they left."""
         for one in self._away.values():
             if now < one.left_at + most_s and one.pause_s <= ANTICIPATION_PART * most_s:
                 yield one
 
 
 class Patience:
-    """Bounds waiting: so long in one go, and half of the time in all, since what was spent comes back as slowly."""
+    """Bounds standing back: for one wait, and to half of all time."""
 
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 
     def lasts_until(self, most_s: float, now: float) -> float | None:
-        """Go on waiting, and return until when at most; None where it is over."""
+        """Go on waiting, and return until when; None if the time is used up."""
         self._pass(now)
         self._waits = self._spent_s < most_s
         return now + most_s - self._spent_s if self._waits else None
 
     def rest(self, now: float) -> None:
-        """Nobody is waited for from now on."""
         self._pass(now)
         self._waits = False
 
@@ -100,21 +97,16 @@ class Patience:
 
 
 class Anticipation:
-    """Of one queue."""
-
     def __init__(self) -> None:
         self._expected, self._patience = Expected(), Patience()
 
     def came(self, tenant: TenantId, now: float) -> None:
-        """A request of the tenant has come."""
         self._expected.came(tenant, now)
 
     def left(self, tenant: TenantId, standing: Standing, now: float) -> None:
-        """The last request that the tenant had here has ended."""
         self._expected.left(tenant, standing, now)
 
     def rest(self, now: float) -> None:
-        """No prompt stands back from now on."""
         self._patience.rest(now)
 
     def until(self, head: Work, fair: FairQueue, stay_s: float, now: float) -> float | None:

@@ -29,7 +29,6 @@ class FirstComeQueue(AdmissionQueue):
         """No tenant has a share."""
 
     def is_own(self, _: Work, __: float) -> bool:
-        """No tenant is told from another."""
         return False
 
     def expected_wait_s(self, work: Work, now: float) -> float:
@@ -37,7 +36,6 @@ class FirstComeQueue(AdmissionQueue):
         return super().expected_wait_s(_as_of_all(work), now)
 
     def arrive(self, work: Work, now: float, admit: Admit, reject: Reject) -> None:
-        """Take a request as one of the same flow as all others."""
         super().arrive(_as_of_all(work), now, admit, reject)
 
 
@@ -48,7 +46,6 @@ class OpenQueue(AdmissionQueue):
         """No tenant has a share."""
 
     def is_own(self, _: Work, __: float) -> bool:
-        """No request is refused."""
         return False
 
     def expected_wait_s(self, _: Work, __: float) -> float:

@@ -1,7 +1,6 @@
-"""Who enters the engine while somebody waits: by standing, the own tenant's and all others' as counts alone. Pure.
+"""Requests that entered the engine while another waited: by standing, its own tenant's and all others'. Pure.
 
-Trade-off: a count for each standing of each tenant that has something here, and nothing of who it was: two snapshots
-tell what went between them, in O(1) however many wait.
+Trade-off: counters by standing and present tenant only; two snapshots tell what went between them, in O(1).
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ _NOBODY = (0,) * len(Standing)
 
 
 class Mark(NamedTuple):
-    """What had entered when a request came, of everybody and of its own tenant, and how many others were about."""
+    """Counts at a request's arrival: all that entered, its own tenant's, and the other tenants present."""
 
     everybody: tuple[int, ...]
     own: tuple[int, ...]
@@ -30,14 +29,12 @@ class _Tenant:
 
 
 class Entered:
-    """What enters at one queue."""
-
     def __init__(self) -> None:
         self._everybody = [*_NOBODY]
         self._tenants: dict[TenantId, _Tenant] = {}
 
     def mark(self, tenant: TenantId) -> Mark:
-        """Return where counting is now, for a request of this tenant that is about to come."""
+        """Return the present counts, for a request of this tenant that is about to come."""
         own = self._tenants.get(tenant)
         return Mark(
             tuple(self._everybody),
@@ -46,11 +43,9 @@ class Entered:
         )
 
     def came(self, work: Work) -> None:
-        """A request has come to the queue."""
         self._tenants.setdefault(work.tenant, _Tenant()).here += 1
 
     def entered(self, work: Work) -> None:
-        """It has entered the engine."""
         self._everybody[work.standing] += 1
         self._tenants[work.tenant].entered[work.standing] += 1
 
@@ -62,7 +57,7 @@ class Entered:
             del self._tenants[work.tenant]
 
     def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
-        """Return who has entered since then, best standing first."""
+        """Return the requests that entered since then, best standing first."""
         own = self._tenants.get(tenant)
         ours = own.entered if own is not None else mark.own
         return tuple(

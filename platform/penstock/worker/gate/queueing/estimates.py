@@ -1,7 +1,6 @@
-"""How fast the engine works, how long it keeps a request: measured, never configured.
+"""Measured, never configured: the engine's pace, and how long it keeps a request.
 
-Only what it does while somebody waits tells what it can do: with two requests inside it is slow by lack of work. Other
-times may show that it is faster than believed, never that it is slower.
+Only time with requests waiting tells what the engine can do; other times can show it faster than believed, not slower.
 """
 
 import math
@@ -25,7 +24,6 @@ class ServiceRate:
         return max(self._rate, 1.0)
 
     def busy(self, now: float) -> None:
-        """The engine has work from now on."""
         if self._since is None:
             self._since, self._done, self._is_full = now, 0.0, True
 
@@ -35,7 +33,7 @@ class ServiceRate:
         self._since = None
 
     def did(self, cost: float, now: float, *, full: bool) -> None:
-        """The engine did so many tokens of service; ``full`` while more work waits for it."""
+        """Count tokens of service that the engine did; ``full`` while more work waits for it."""
         self._done += cost
         self._is_full = self._is_full and full
         if self._since is not None and now - self._since >= FOLD_S:
@@ -58,7 +56,7 @@ class Stay:
         self._seconds = self._cost = 0.0
 
     def learn(self, seconds: float, cost: float) -> None:
-        """A request of this expected cost was so long in the engine."""
+        """Note a request's time in the engine, by its expected cost."""
         self._seconds = REMEMBERED * self._seconds + seconds
         self._cost = REMEMBERED * self._cost + cost
 

@@ -1,13 +1,13 @@
-"""Who is next: hierarchical weighted fair queueing in tokens of service, in front of one engine.
+"""The order: hierarchical weighted fair queueing in tokens of service, in front of one engine.
 
-Standings share the engine by level weight, tenants inside a level by tenant weight; each level is start-time fair
-queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged
-its expected cost when it is dispatched and corrected as its tokens come. Whoever was idle resumes at the present
-virtual time, so idling earns no credit. The lowest level with a weight keeps its share, which is the starvation bound;
-the spare ones have none, and run while nobody else waits. Where the whole is full, lower standings give way.
+Priority levels (one for each standing) share the engine by level weight, tenants inside a level by tenant weight; both
+are start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A
+request is charged its expected cost at dispatch and corrected as its tokens come. An idle tenant resumes at the present
+virtual time. The lowest weighted level keeps its share: that is the starvation bound. Spare levels have no weight, and
+run while nothing else waits. If the queue is full, lower standings give way.
 
-Trade-off: strict priority would give interactive work lower latency under overload, but starves batch work for
-as long as the overload lasts. It must not know HTTP, the engine or the clock.
+Trade-off: strict priority would give interactive work lower latency under overload, but starve batch work. It must not
+know HTTP, the engine or the clock.
 """
 
 import sys
@@ -25,12 +25,12 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 def in_engine(standing: Standing, weight: float) -> float:
-    """Return a tenant's weight inside the engine, where its level counts as well; spare work has half of the least."""
+    """Return a tenant's weight inside the engine: its level's times its own; spare work has half of the least."""
     return LEVEL_WEIGHT.get(standing, 0.5) * weight
 
 
 def oldest(flow: Flow) -> Work:
-    """Return what came first: what a tenant starts where any of its requests may."""
+    """Return a tenant's oldest request: the one that it starts if any of them may."""
     return flow.head
 
 
@@ -45,7 +45,6 @@ class Bounds:
 
     @classmethod
     def none(cls) -> "Bounds":
-        """Return bounds that are never reached."""
         return cls(tenant_requests=sys.maxsize, tenant_cost=inf, total_requests=sys.maxsize, total_cost=inf)
 
 
@@ -69,7 +68,6 @@ class FairQueue:
         return self._cost
 
     def tenants(self) -> Iterable[tuple[Standing, TenantId, int, float]]:
-        """Yield standing, tenant, waiting requests and their cost, for every tenant that waits."""
         for standing, level in self._levels.items():
             for flow in level.flows.values():
                 if flow.queue:
@@ -78,10 +76,9 @@ class FairQueue:
     # -- coming and going ----------------------------------------------------------------
 
     def make_room(self, work: Work) -> list[Work] | None:
-        """Take out whom this request evicts (nobody, where there is room); None where nothing would help.
+        """Take out the requests that this one evicts, none if there is room; None if evicting would not help.
 
-        Lowest standing first, there the newest of whoever has most waiting. A tenant's own bounds move nobody else:
-        only where the whole is full, others give way.
+        Lowest standing first, there the newest of the tenant with most waiting. A tenant at its own bound evicts none.
         """
         flow = self._levels[work.standing].flows.get(work.tenant)
         if flow is not None and not self._has_room_of_its_own(flow, work):
@@ -98,7 +95,7 @@ class FairQueue:
         return evicted
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Let a request wait, whose tenant has this share of the slots; the caller has asked ``make_room``."""
+        """Let a request wait; ``share`` is its tenant's of the slots. The caller has asked ``make_room``."""
         level = self._levels[work.standing]
         if not level.waiting:
             self._times.resume(work.standing)
@@ -114,7 +111,7 @@ class FairQueue:
                 level.share(flow, share_of(flow.head))
 
     def remove(self, request: RequestId) -> Work | None:
-        """Take a request out that left, expired or is evicted; None where it does not wait."""
+        """Take a request out that left, expired or is evicted; None if it does not wait."""
         work = self._waiting.get(request)
         if work is not None:
             level = self._levels[work.standing]
@@ -123,7 +120,6 @@ class FairQueue:
         return work
 
     def finish(self, work: Work) -> None:
-        """Tell that a dispatched request has left the engine, after its last correction."""
         level = self._levels[work.standing]
         self._apart.discard(work.request)
         level.finish(work)
@@ -132,9 +128,9 @@ class FairQueue:
     # -- who is next -----------------------------------------------------------------------
 
     def pop(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Take the next request that ``fits`` the engine and charge it; None where nothing may start now.
+        """Take the next request that ``fits`` the engine and charge it; None if none may start now.
 
-        ``pick`` says which of its requests a tenant would start.
+        ``pick`` gives the request that a tenant would start.
         """
         shared = [one for one in self._levels if self._levels[one].waiting and not one.is_spare]
         spare = [one for one in self._levels if self._levels[one].waiting and one.is_spare]
@@ -154,7 +150,9 @@ class FairQueue:
         return None
 
     def head_of(self, tenant: TenantId, pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Return what a tenant would start next in its best level, spare ones left out; None where nothing waits."""
+        """Return the request that a tenant would start next in its best level, spare ones left out; None if none
+        waits.
+        """
         flows = (level.flows.get(tenant) for level in self._shared if level.waiting)
         return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
 
@@ -189,8 +187,7 @@ class FairQueue:
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service that will probably be done before the request is next; an estimate in O(1).
 
-        While its level does what is ahead in it, the others get their share of the engine, as far as they need it;
-        spare work waits for everybody of better standing.
+        While its level does the work ahead in it, other levels get their share; spare work waits for all better ones.
         """
         level = self._levels[work.standing]
         ahead = level.ahead_of(work)
@@ -206,9 +203,9 @@ class FairQueue:
         return flow.cost if flow is not None else 0.0
 
     def waiting_without(self, work: Work) -> float | None:
-        """Return what would wait without the request's tenant; None where even so there would be no room in all.
+        """Return the cost that would wait without the request's tenant; None if even so it would find no room.
 
-        A tenant beyond its own bounds is in nobody's way but its own.
+        A tenant beyond its own bounds is only in its own way.
         """
         flows = [level.flows[work.tenant] for level in self._levels.values() if work.tenant in level.flows]
         own = self._levels[work.standing].flows.get(work.tenant)
@@ -247,7 +244,7 @@ class FairQueue:
         self._cost = self._cost - work.cost if self._waiting else 0.0
 
     def _end_busy_period(self, level: PriorityLevel) -> None:
-        """Start from zero when a level (or the whole worker) has nothing left: nobody is owed anything."""
+        """Start from zero when a level, or the whole worker, has nothing left."""
         if level.waiting or level.running:
             return
         level.clear()

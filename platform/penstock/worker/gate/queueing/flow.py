@@ -1,7 +1,7 @@
-"""One tenant's queue inside a level, and which of a level's tenants has most waiting.
+"""One tenant's queue inside a level, and the level's longest queues.
 
-The order by length is lazy: each flow is noted when it grows, and put right when it is looked at, should it be less by
-then. So coming and going cost O(log n), and so does finding whom to evict.
+The order by length is lazy: a flow is noted when it grows, and corrected when it is looked at. So coming and going and
+finding a victim cost O(log n).
 """
 
 import heapq
@@ -46,12 +46,12 @@ class Flow:
 
     @property
     def rank(self) -> float:
-        """Its place in the order, least first: it may be ahead by what is inside, up to its share of the slots.
+        """The flow's virtual time in the order, least first; it may be ahead by what is inside, up to its share of
+        the slots.
 
-        So a share is a floor: a handful of requests at once needn't queue behind a flood, one for the other. And one
-        with nothing inside may be ahead by its last request: it waits for a whole answer before it asks again. Were it
-        to wait as long again after that, others who always have something inside would go first by what it had got
-        long ago. Both are bounded, so in the long run service follows weights all the same.
+        So a share is a minimum: a handful of requests at once need not queue behind a flood one by one. A flow with
+        nothing inside may be ahead by its last request: it waited for a whole answer before it asked again. Both are
+        bounded, so in the long run service follows weights.
         """
         if not self.running:
             return self.virtual - self.last
@@ -59,11 +59,10 @@ class Flow:
 
     @property
     def place(self) -> Place:
-        """Its entry in its level's order; another one of it is outdated. Of equals, who has less inside is first."""
+        """Its entry in its level's order; another one is outdated. Of equals the flow with less inside is first."""
         return round(self.rank, 6), self.slots, self.arrival, self.tenant
 
     def push(self, work: Work) -> None:
-        """Let a request wait, behind the others."""
         self.queue[work.request] = work
         self.cost += work.cost
         self.came += 1
@@ -73,7 +72,6 @@ class Flow:
         line[work.request] = self.came
 
     def take_out(self, work: Work) -> None:
-        """One waits no more."""
         del self.queue[work.request]
         self.cost = self.cost - work.cost if self.queue else 0.0
         line = self.lines[work.adapter]
@@ -82,14 +80,13 @@ class Flow:
             del self.lines[work.adapter]
 
     def oldest(self, may: Callable[[VersionId], bool]) -> Work:
-        """Return the oldest whose adapter may be in the engine's batch now; the oldest of all where none may."""
+        """Return the oldest request whose adapter may be in the batch now; the oldest of all if none may."""
         if len(self.lines) == 1:
             return self.head
         heads = [next(iter(line.items())) for adapter, line in self.lines.items() if may(adapter)]
         return self.queue[min(heads, key=lambda one: one[1])[0]] if heads else self.head
 
     def enter(self, work: Work) -> None:
-        """Charge a request that enters the engine."""
         self.bypassed = 0
         self.last = work.cost / self.weight
         self.virtual += self.last
@@ -99,7 +96,6 @@ class Flow:
         self.slots += work.sequences
 
     def leave(self, work: Work) -> None:
-        """One that was inside is gone."""
         self.running -= 1
         self.slots -= work.sequences
         charge = self.charges.pop(work.request)
@@ -107,23 +103,21 @@ class Flow:
 
     @property
     def head(self) -> Work:
-        """The oldest request that waits."""
         return next(iter(self.queue.values()))
 
     @property
     def newest(self) -> Work:
-        """The newest request that waits."""
         return self.queue[next(reversed(self.queue))]
 
 
 class LongestFlows:
-    """The flows of a level by what waits of them over their weight."""
+    """A level's flows by waiting cost over weight."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TenantId]] = []
 
     def note(self, flow: Flow, flows: Mapping[TenantId, Flow], busy: int) -> None:
-        """A flow, one of so many busy ones, has grown."""
+        """Note that a flow has grown; ``busy`` flows wait."""
         flow.noted = -flow.cost / flow.weight
         if len(self._heap) > 2 * busy + MOST_KNOWN:
             self._heap = [(f.noted, -f.arrival, f.tenant) for f in flows.values() if f.queue]
@@ -146,5 +140,4 @@ class LongestFlows:
             heapq.heapreplace(self._heap, (load, arrival, tenant))
 
     def clear(self) -> None:
-        """Forget all."""
         self._heap.clear()

@@ -85,7 +85,6 @@ class Forecast:
     # -- because of what ---------------------------------------------------------------------
 
     def is_own(self, work: Work, now: float) -> bool:
-        """Tell whether a request is refused for its own tenant's waiting requests alone."""
         ahead = self._fair.waiting_without(work)
         if ahead is None:
             return False

@@ -1,9 +1,8 @@
-"""One level of the fair queue: the tenants of one standing, served by start-time fair queueing (Goyal et al., 1996).
+"""One priority level of the fair queue: its tenants, served by start-time fair queueing.
 
-Each tenant is a flow with a virtual time: the service it got over its weight. The flow with the least is next, where
-one with nothing in the engine may be ahead by a request. Of equals, who has less inside is first, then who came first,
-so that a thousand tenants with one request each are served in the order in which they came. Every operation is
-O(log tenants), amortised. It must not know other levels.
+The flow with the least virtual time is next; one with nothing inside may be ahead by a request. Of equals the one with
+less inside is first, then the older, so a thousand tenants with one request each are served as they came. Every
+operation is O(log tenants), amortised. It must not know other levels.
 """
 
 import heapq
@@ -70,11 +69,10 @@ class PriorityLevel:
         return flow
 
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
-        """Return the least served flow's head that fits; the level's present is where the least served one stands.
+        """Return the least served flow's head that fits, and move the level's virtual time there.
 
-        A flow's head is what ``pick`` says. Heads for which there is no room are overtaken a bounded number of times,
-        heads beyond their share freely, and nobody overtakes one that fits in a step or two: small prompts, one after
-        another, would keep out a large one.
+        ``pick`` gives a flow's head. Heads without room are overtaken a bounded number of times, heads beyond their
+        share freely, and a head that fits in a step or two never: small prompts in a row would keep out a large one.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -105,12 +103,11 @@ class PriorityLevel:
         return chosen
 
     def overtaken(self) -> None:
-        """Somebody goes before the heads for which the last choice found no room."""
+        """Count one more request that goes before the heads for which the last choice found no room."""
         for flow in self._crowded:
             flow.bypassed += 1
 
     def dispatch(self, work: Work) -> Work:
-        """Start a waiting request: charge its expected cost to its flow."""
         flow = self.flows[work.tenant]
         flow.enter(work)
         self.running += 1
@@ -126,7 +123,6 @@ class PriorityLevel:
         self._queue_up(flow)
 
     def finish(self, work: Work) -> None:
-        """A running request has ended."""
         flow = self.flows[work.tenant]
         flow.leave(work)
         self.running -= 1
@@ -151,8 +147,8 @@ class PriorityLevel:
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service that this level will probably do before the request is next.
 
-        Its tenant's own queue, what the others get in that time by weight, and the first requests of those who came
-        to the level before and were not served since.
+        That is its tenant's own queue, the others' by weight meanwhile, and the first requests of tenants not yet
+        served.
         """
         flow = self.flows.get(work.tenant)
         own = flow.cost if flow is not None else 0.0
@@ -161,7 +157,6 @@ class PriorityLevel:
         return min(self.cost, own + fresh + own * others / work.weight)
 
     def clear(self) -> None:
-        """Forget everybody and start from zero: nobody is owed anything when nothing waits or runs."""
         self.flows.clear()
         self._next.clear()
         self._crowd.clear()
@@ -177,7 +172,7 @@ class PriorityLevel:
         heapq.heappush(self._next, flow.place)
 
     def _present(self) -> float:
-        """Return where whoever comes begins: with the least served of those who wait, be it ahead by what is inside."""
+        """Return the virtual time at which a new flow begins: that of the least served waiting one, ahead or not."""
         while self._next:
             place = self._next[0]
             flow = self.flows.get(place[-1])

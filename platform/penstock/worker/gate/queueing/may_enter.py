@@ -1,11 +1,12 @@
-"""Who may enter the engine now, given its slots: what is reserved, each standing's part, what is kept for who is away.
+"""Whether a request may enter the engine now: reservations, each standing's part, the part kept for returning
+tenants.
 
-Who gets how much is the queue's to say, in tokens of service. Here nobody is held to a share of the slots: while
-anybody waits who fits, all of them are taken but for a stated reserve: an eighth for tenants below their share, who
-needn't wait for others' answers to end then, and what a flood leaves free while it stands back for somebody.
+Shares of service are the queue's rule. Slots are all used while a request waits that fits, but for stated reserves: an
+eighth for tenants below their share, so that they need not wait for others' answers to end, and the slots that a flood
+leaves free while it stands back.
 
-Trade-off: slots kept free are throughput given up for isolation; a tenant that comes back with more requests at once
-than the reserve has slots gets the next ones that come free.
+Trade-off: free slots are throughput given up for isolation; a tenant that returns with more requests than the reserve
+has slots gets the next ones that come free.
 """
 
 import math
@@ -40,25 +41,22 @@ _FULL = frozenset({Fit.NO_ROOM, Fit.CLOSED})
 
 
 class MayEnter:
-    """The rules of one engine."""
-
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
         self.active = Active()
         self.reserved = Reserved(slots)
 
     def seen(self, work: Work, now: float) -> None:
-        """A request has come, whatever becomes of it."""
         self.active.seen(work, now)
         self.reserved.seen(work, now)
 
     def forget(self, now: float) -> None:
-        """Let go of what was kept for tenants that have been away."""
+        """Drop the shares and reservations of tenants that have been away."""
         self.active.forget(now)
         self.reserved.forget(now)
 
     def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
-        """Tell whether the request may enter now; ``is_owed`` where its tenant was served no more than others."""
+        """Tell whether the request may enter now; ``is_owed``: its tenant was served no more than others."""
         if self.takes_its_turn(work):
             return Fit.YES
         fit = self._fit(work, is_owed=is_owed)
@@ -67,7 +65,7 @@ class MayEnter:
         return Fit.YES if fit in _FULL and is_owed and self._displaces(work) else fit
 
     def takes_its_turn(self, work: Work) -> bool:
-        """Tell whether it comes in though others have all slots: where tenants take turns inside, up to its share."""
+        """Tell whether it enters although others have all slots: if tenants take turns inside, up to its share."""
         slots = self.slots
         if not slots.size.takes_turns or work.standing.is_spare:
             return False

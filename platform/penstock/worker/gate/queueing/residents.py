@@ -1,10 +1,11 @@
-"""Which adapters an engine holds in its memory, which ones are wanted, and who gives way for them. Pure.
+"""Adapters in an engine's memory, those that are wanted, and the one that gives way. Pure.
 
-One is loaded at a time, so many a minute at most, and those that are wanted by tenants for whom least was loaded lately
-come first: a tenant with a thousand adapters delays nobody by more than one load. What a load takes is measured and is
-part of what a request is told to wait. A pin that was refused goes behind what is waited for, and is tried ever less.
-Trade-off: with more adapters in turns than memory holds, most requests wait for the next minute's loads and are
-refused: loading without a bound would have the engine do nothing else.
+One is loaded at a time, a bounded number in a minute; adapters of tenants for which least was loaded lately come first,
+so a tenant with a thousand adapters delays others by one load at most. The time of a load is measured, and part of the
+wait that a request is told. A refused pin goes behind waiting adapters, and is tried less and less.
+
+Trade-off: with more adapters in use than memory holds, most requests wait for the next minute's loads and are refused;
+without a bound the engine would do nothing but load.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -32,7 +33,6 @@ class Uses:
         self._uses: OrderedDict[VersionId, Fading] = OrderedDict()
 
     def use(self, adapter: VersionId, now: float) -> None:
-        """Note a use."""
         self._uses[adapter] = self._uses.get(adapter, Fading()).plus(1.0, now, MINUTE_S)
         self._uses.move_to_end(adapter)
         if len(self._uses) > MOST_KNOWN:
@@ -51,8 +51,6 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class RefusedAdapter:
-    """Why an adapter isn't loaded here, and until when."""
-
     why: str
     until: float
 
@@ -86,7 +84,6 @@ class Residents:
         self._loads: deque[tuple[float, frozenset[TenantId]]] = deque()
 
     def __len__(self) -> int:
-        """How many are in memory."""
         return len(self._at)
 
     @property
@@ -119,7 +116,6 @@ class Residents:
             self._wishes[adapter] = tenant, now
 
     def came(self, adapter: VersionId, tenant: TenantId, now: float) -> None:
-        """A request for it waits."""
         waiting = self._waiting.get(adapter)
         if waiting is None:
             waiting = self._waiting[adapter] = _Waiting(now)
@@ -137,11 +133,10 @@ class Residents:
         return True
 
     def waits(self, adapter: VersionId) -> bool:
-        """Tell whether anything of it waits."""
         return adapter in self._waiting
 
     def waits_since(self, adapter: VersionId) -> float | None:
-        """Return since when; None where nothing does."""
+        """Return since when requests wait for it; None if none does."""
         waiting = self._waiting.get(adapter)
         return waiting.since if waiting is not None else None
 
@@ -154,7 +149,7 @@ class Residents:
     # -- what is loaded ----------------------------------------------------------------------
 
     def wanted(self, now: float) -> VersionId | None:
-        """Return what to load now; None where nothing is wanted, or not yet."""
+        """Return the adapter to load now; None if none is wanted, or not yet."""
         self._forget(now)
         if self.loading is not None or len(self._loads) >= LOADS_PER_MINUTE:
             return None
@@ -172,7 +167,6 @@ class Residents:
         return min((pause.until for pause in self._paused.values() if pause.until > now), default=None)
 
     def begin(self, adapter: VersionId, now: float) -> None:
-        """Somebody loads it from now on."""
         waiting = self._waiting.get(adapter)
         self.loading, self._began = adapter, now
         wish = self._wishes.pop(adapter, None)
@@ -180,9 +174,10 @@ class Residents:
         self._loads.append((now, frozenset(tenants)))
 
     def gives_way(self, busy: frozenset[VersionId], now: float) -> VersionId | None:
-        """Return who leaves for the next one: the least used, of those for whom nobody waits where there are any.
+        """Return the adapter that leaves for the next one: the least used, first of those that no request waits
+        for.
 
-        ``busy`` are in the batch. None where there is room, or where nobody may leave now (``is_full``).
+        ``busy`` are in the batch. None if there is room, or if none may leave now (``is_full``).
         """
         if not self.is_full:
             return None
@@ -193,7 +188,7 @@ class Residents:
 
     @property
     def is_full(self) -> bool:
-        """True where one has to leave before another one comes."""
+        """True if one has to leave before another one comes."""
         return len(self._at) >= self.most
 
     def loaded(self, adapter: VersionId, now: float) -> None:
@@ -201,7 +196,6 @@ class Residents:
         self._at[adapter] = now
 
     def ready(self, adapter: VersionId, now: float) -> None:
-        """It answers as it should."""
         if adapter not in self._at:
             return
         self._checked.setdefault(adapter, now)
@@ -214,7 +208,7 @@ class Residents:
             self.loading = None
 
     def refuse(self, adapter: VersionId, why: str, now: float, for_s: float) -> None:
-        """It isn't served here for so long; a pin isn't wanted of itself for longer each time."""
+        """Do not serve it here for ``for_s``; a pin is wanted again after a longer pause each time."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
         self._refused[adapter] = RefusedAdapter(why, now + for_s)
@@ -225,16 +219,15 @@ class Residents:
         self.loading = None if self.loading == adapter else self.loading
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Whoever loaded it did not, for no fault of its own; it may be wanted again at once."""
+        """Its load ended without fault of its own; it may be wanted again at once."""
         self.loading = None if self.loading == adapter else self.loading
 
     def dropped(self, adapter: VersionId) -> None:
-        """It is in memory no more."""
         self._at.pop(adapter, None)
         self._checked.pop(adapter, None)
 
     def refusal(self, adapter: VersionId, now: float) -> RefusedAdapter | None:
-        """Return why it isn't served here now, and until when; None where it may be."""
+        """Return why it isn't served here now, and until when; None if it may be."""
         refused = self._refused.get(adapter)
         if refused is not None and refused.until <= now:
             del self._refused[adapter]

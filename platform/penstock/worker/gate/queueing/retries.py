@@ -1,12 +1,12 @@
-"""Who was sent away and told when to come back: they have places, so that coming back is worth it.
+"""Places for refused requests that come back when they were told to.
 
-Each tenant has a line of those that were sent away, beside its queue. Whoever comes again when its place is due is
-let wait as long as it may; whoever comes new finds the line before it. So in a lasting overload the engine's capacity
-goes to those who come when they were told to, and what is told grows with the line. Pure.
+Beside its queue each tenant has a line of refused requests. A retry at its time may wait as long as any request; a new
+request finds the line before it. So in a lasting overload capacity goes to callers that honour ``Retry-After``, which
+grows with the line. Pure.
 
-Trade-off: a request that comes again is known by its tenant and the length of its prompt alone, which is enough to
-tell most apart and costs nothing. How many come back is learned: places are given to so many more, and lapse soon
-after they were due. Another worker knows nothing of them; routing by prefix mostly leads back to the same.
+Trade-off: a retry is known by its tenant and the length of its prompt alone, which tells most apart and costs nothing.
+The part that comes back is learned; places lapse soon after they were due. Another worker knows nothing of them;
+routing by prefix mostly leads back to the same.
 """
 
 from bisect import insort
@@ -45,11 +45,10 @@ class Retries:
         self._expected = self._real = 0.0
 
     def __len__(self) -> int:
-        """Return how many lines there are."""
         return len(self._lines)
 
     def takes(self, work: Work, now: float) -> bool:
-        """Take the request's place where it is due; False where it has none."""
+        """Take the request's place if it is due; False without one."""
         line = self._living(work, now)
         for at, place in enumerate(line.places if line is not None else ()):
             if place.due_at > now:
@@ -60,7 +59,7 @@ class Retries:
         return False
 
     def before(self, work: Work, share: float, now: float) -> float:
-        """Return what will probably be done before the last in the request's line is through, whose share is this."""
+        """Return the work before the end of the request's line, for a tenant with this share."""
         line = self._living(work, now)
         if line is None:
             return 0.0
@@ -68,7 +67,7 @@ class Retries:
         return self._kept_ratio * really * min(line.cost / share, self._cost)
 
     def expect(self, work: Work, due_at: float, now: float) -> None:
-        """Keep a place for a request that was told to come back then, where its line has one."""
+        """Keep a place for a request that is to come back then, if its line has room."""
         self._forget(now)
         line = self._lines.setdefault((work.standing, work.tenant), _Line())
         self._lines.move_to_end((work.standing, work.tenant))
@@ -78,7 +77,7 @@ class Retries:
             self._cost += work.cost
 
     def learn(self, work: Work, output_tokens: int) -> None:
-        """A request has left the engine that made so many tokens; of none nobody knows what it really cost."""
+        """Note the real cost of a request that has left the engine; one without output tells nothing."""
         if output_tokens:
             self._expected = REMEMBERED * self._expected + work.cost
             self._real = REMEMBERED * self._real + cost(work.prompt_tokens + work.work_tokens, output_tokens)
@@ -101,7 +100,7 @@ class Retries:
             self._cost = 0.0
 
     def _forget(self, now: float) -> None:
-        """Drop lines to which nobody was added for longest: those that have lapsed, and one that is too many."""
+        """Drop the lines that have lapsed, and the stalest one if there are too many."""
         while self._lines:
             key, line = next(iter(self._lines.items()))
             if line.places[-1].due_at + LAPSE_S >= now and len(self._lines) < MOST_KNOWN:

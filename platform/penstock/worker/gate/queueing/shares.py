@@ -32,7 +32,7 @@ class _Tenant(NamedTuple):
 
 
 class Active:
-    """The tenants that are about, least recently seen first. Spare work makes nobody active: nothing is kept for it."""
+    """The active tenants, least recently seen first. Spare work makes no tenant active."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -45,7 +45,7 @@ class Active:
         self._in_engine = 0.0
 
     def many(self, standing: Standing) -> int:
-        """Return how many of at least this standing are about."""
+        """Return how many tenants of at least this standing are active."""
         return sum(self._many[standing:])
 
     def share_of(self, work: Work) -> float:
@@ -75,30 +75,27 @@ class Active:
             self.changes += before is None or before[1:] != known[1:]
 
     def come(self, tenant: TenantId) -> None:
-        """A request of this tenant waits or runs from now on."""
         self._requests[tenant] += 1
 
     def leave(self, tenant: TenantId) -> None:
-        """One that waited or ran is gone."""
         self._requests[tenant] -= 1
         if not self._requests[tenant]:
             del self._requests[tenant]
 
     def is_here(self, tenant: TenantId) -> bool:
-        """Tell whether a request of a tenant waits or runs."""
         return tenant in self._requests
 
     def has_company(self, tenant: TenantId) -> bool:
-        """Tell whether a request of anybody else waits or runs, of whatever standing."""
+        """Tell whether another tenant's request waits or runs, of whatever standing."""
         return len(self._requests) > (tenant in self._requests)
 
     @property
     def is_alone(self) -> bool:
-        """True where one tenant at most is about."""
+        """True if at most one tenant is active."""
         return len(self._tenants) <= 1
 
     def forget(self, now: float) -> None:
-        """Drop the silent from the front; whoever still has something here counts as seen now."""
+        """Drop silent tenants; one that still has requests here counts as seen now."""
         while self._tenants:
             name, tenant = next(iter(self._tenants.items()))
             if tenant.seen >= now - ACTIVE_S:
@@ -127,8 +124,6 @@ class Active:
 
 
 class Reserved:
-    """Who has reserved what of one engine."""
-
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._promised: OrderedDict[TenantId, tuple[float, float]] = OrderedDict()
@@ -145,7 +140,6 @@ class Reserved:
             self._divide()
 
     def forget(self, now: float) -> None:
-        """Give up reservations of tenants that have long been away."""
         while self._promised:
             tenant, (_, seen) = next(iter(self._promised.items()))
             if now - seen <= RESERVATION_HOLD_S or self._slots.held_by(tenant).slots:
@@ -154,7 +148,9 @@ class Reserved:
             self._divide()
 
     def owed(self) -> Sequence[TenantId]:
-        """Return the tenants that hold fewer slots than they reserved, whoever has least of its part first."""
+        """Return the tenants that hold fewer slots than they reserved, the one with the smallest part of its own
+        first.
+        """
         if not self._parts:
             return ()
         self._resize()
@@ -162,7 +158,6 @@ class Reserved:
         return sorted((tenant for tenant in used if used[tenant] < 1.0), key=used.__getitem__)
 
     def covers(self, work: Work) -> bool:
-        """Tell whether the request runs on what its tenant has reserved."""
         part = self._parts.get(work.tenant)
         if part is None or work.standing.is_spare:
             return False
@@ -170,7 +165,7 @@ class Reserved:
 
     @property
     def kept(self) -> Room:
-        """What is kept free now."""
+        """Room kept free now for reserving tenants."""
         if self._parts and self._seen != self._slots.changes:
             self._resize()
             self._kept, self._seen = self._unused(), self._slots.changes
@@ -184,7 +179,7 @@ class Reserved:
         return Room(math.ceil(KEPT_FREE * unused.slots), KEPT_FREE * unused.blocks if unused.slots else 0.0)
 
     def _resize(self) -> None:
-        """The engine may have said meanwhile how much it has."""
+        """Divide anew if the engine has said meanwhile how much it has."""
         if self._sized is not self._slots.size:
             self._divide()
 

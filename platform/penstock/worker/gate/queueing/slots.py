@@ -1,11 +1,11 @@
-"""What the engine has and who holds how much of it: batch slots and KV blocks, by tenant and by standing.
+"""The engine's batch slots and KV blocks, and how many of them each tenant and standing holds.
 
 A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues nor
-preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come. Who is entitled to
-what is not asked here. A request holds a slot for each of its sequences; those of one prompt share its full blocks.
+preempts. A longer answer's blocks are counted as its tokens come. A request holds a slot for each of its sequences;
+those of one prompt share its full blocks. Entitlement is not asked here.
 
-Trade-off: booking the worst case (``max_tokens``) would never preempt but leaves most of the KV cache empty; booking
-the expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
+Trade-off: booking the worst case (``max_tokens``) would never preempt but leave most of the KV cache empty; booking the
+expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
 """
 
 import math
@@ -20,7 +20,7 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSize:
-    """What the engine has: requests per batch, KV blocks, tokens per block."""
+    """The engine's size: sequences per batch, KV blocks, tokens per block."""
 
     max_seqs: int
     kv_blocks: int
@@ -43,11 +43,11 @@ class EngineSize:
         return min(prompt_tokens, self.long_prefill_tokens) if self.long_prefill_tokens else prompt_tokens
 
     def blocks(self, tokens: int) -> int:
-        """Return how many blocks hold so many tokens."""
+        """Return the number of blocks that hold these tokens."""
         return -(-tokens // self.block_size)
 
     def blocks_of(self, work: Work, output_tokens: int) -> int:
-        """Return how many blocks a request holds with so many output tokens in all: prompts count once."""
+        """Return the number of blocks that a request holds with these output tokens in all: prompts count once."""
         if work.part < 1.0:
             output_tokens = math.ceil(output_tokens * work.part)
         if work.sequences == 1:
@@ -68,15 +68,13 @@ class Room(NamedTuple):
     blocks: float = 0
 
     def plus(self, other: "Room") -> "Room":
-        """Return both together."""
         return Room(self.slots + other.slots, self.blocks + other.blocks)
 
     def times(self, part: float) -> "Room":
-        """Return a part of it."""
         return Room(self.slots * part, self.blocks * part)
 
     def takes_one_more(self, held: "Room", need: "Room") -> bool:
-        """Tell whether, with so much of it held, there are slots (of the last one a part will do) and blocks for it."""
+        """Tell whether there is room for ``need`` beside ``held``; of the last slot a part will do."""
         return held.slots + need.slots - 1 < self.slots and held.blocks + need.blocks <= self.blocks
 
 
@@ -91,7 +89,7 @@ class _Seat:
 
 
 class Slots:
-    """Who sits in the engine. ``changes`` moves whenever anything here does."""
+    """Of one engine; ``changes`` moves with every change."""
 
     def __init__(self, size: EngineSize) -> None:
         self._size = size
@@ -107,7 +105,6 @@ class Slots:
         self._cost = 0.0
 
     def __len__(self) -> int:
-        """Requests in the engine."""
         return len(self._slots)
 
     @property
@@ -127,13 +124,13 @@ class Slots:
 
     @property
     def is_full(self) -> bool:
-        """True where nothing at all may enter now."""
+        """True if nothing at all may enter now."""
         no_prefill = bool(self._prefilling) and self._prefill_tokens >= self.size.prefill_tokens
         return bool(self._slots) and (self.saturation >= 1.0 or no_prefill)
 
     @property
     def mean_cost(self) -> float:
-        """The expected tokens of service of those inside, on average: a slot comes free about once per so many."""
+        """Mean expected tokens of service of the requests inside: about once in that much work a slot comes free."""
         return self._cost / len(self._slots) if self._slots else 0.0
 
     def need(self, work: Work) -> Room:
@@ -146,23 +143,20 @@ class Slots:
         return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
 
     def held_by(self, tenant: TenantId) -> Room:
-        """Return what a tenant holds."""
         return self._by_tenant.get(tenant, NOTHING)
 
     def holders(self) -> Iterable[tuple[TenantId, Room]]:
-        """Return each tenant inside, and what it holds."""
         return self._by_tenant.items()
 
     def held_up_to(self, standing: Standing) -> Room:
-        """Return what requests of this standing and lower ones hold."""
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
         """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
 
-        A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: those
-        are through in the step that runs, and it would miss the next one. A request larger than every bound still fits
-        into an empty engine: the context check made sure it can run.
+        A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: it would
+        miss the next step. A request larger than every bound still fits into an empty engine: the context check made
+        sure it can run.
         """
         if not self._slots:
             return Fit.YES
@@ -173,7 +167,7 @@ class Slots:
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
-        """Seat the request; its prompt is in prefill until ``prefilled``."""
+        """Book the request's slots and blocks; its prompt is in prefill until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
         self._prefilling[work.request] = tokens
         self._prefill_tokens += tokens
@@ -183,7 +177,6 @@ class Slots:
         self._count(work, need)
 
     def prefilled(self, request: RequestId) -> None:
-        """The request's first token has come."""
         self._prefill_tokens -= self._prefilling.pop(request, 0)
 
     def grow(self, work: Work, output_tokens: int) -> None:
@@ -202,7 +195,7 @@ class Slots:
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
-        """Free the request's slot; nothing happens where it has none."""
+        """Free the request's slot; twice is harmless."""
         self.prefilled(request)
         slot = self._slots.pop(request, None)
         if slot is not None:

@@ -10,7 +10,6 @@ from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 
 
 def cost(prompt_tokens: int, output_tokens: int) -> float:
-    """Return tokens of service."""
     return PROMPT_WEIGHT * prompt_tokens + OUTPUT_WEIGHT * output_tokens
 
 
@@ -44,7 +43,7 @@ class Work:
 
     @property
     def prompt_at_once(self) -> int:
-        """The tokens of the prompts that are in the engine at once: their mean counts, as nobody here knows each."""
+        """Tokens of the prompts in the engine at once, by the mean of all."""
         return self.prompt_tokens if self.part == 1.0 else math.ceil(self.prompt_tokens * self.part)
 
     @property
