@@ -26,7 +26,7 @@ async def test_a_handler_that_lets_an_input_s_fault_through_hears_where() -> Non
         answer = await engine.post(Api.CLASSIFY, {"input": "fault"})
     assert answer.status == 400
     said = answer.json["error"]["message"]
-    assert "ValueError in torch_engine.py, line " in said
+    assert "ValueError in torch_handler.py, line " in said
     assert "fault" not in said.replace("handler", "")
 
 
@@ -35,7 +35,7 @@ async def test_the_log_says_where_a_model_failed(caplog: pytest.LogCaptureFixtur
     async with running() as engine:
         answer = await engine.post(Api.CLASSIFY, {"input": "boom"})
     assert (answer.status, answer.json["error"]["reason"]) == (500, "handler")
-    assert "RuntimeError in torch_engine.py, line " in caplog.text
+    assert "RuntimeError in torch_handler.py, line " in caplog.text
     assert "boom" not in caplog.text
 
 
