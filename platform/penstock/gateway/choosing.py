@@ -1,14 +1,16 @@
-"""Which version answers, and its prompt in tokens: resolve → preprocess, or, under an auto alias, rule by rule.
+"""Chooses the version, and counts its prompt in tokens: resolve → preprocess, or, under an auto alias, rule by
+rule.
 
 The first rule that fits wins. Its prompt has to be rendered for its version in any case, so a choice costs nothing more
-where the first rule fits that is not ruled out by what the request asks. A prompt that was too long is counted anew
-only by another tokenizer or template: what the same ones have counted already rules later rules out.
+if the first rule fits that the request's properties don't rule out. A prompt that was too long is counted anew only by
+another tokenizer or template.
 
-Where only the engine can count (images, stored conversations), a bound from bytes decides; where no bound proves that
-a prompt fits, it goes to the last model that may hold it, which is the operator's largest.
+If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
+prompt
+fits, it goes to the last model that may hold it, which is the operator's largest.
 
-From then on the request is one for the name that the rule leads to: weights, overrides, rollouts and copies are those
-of direct callers, and whatever happens later, the request keeps its version.
+From then on the request is one for the rule's target: weights, overrides, rollouts and copies are those of direct
+callers, and the request keeps its version.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,7 +39,7 @@ _COUNTED_ANEW = frozenset({"truncate_prompt_tokens", "padding"})
 
 
 class _Found(NamedTuple):
-    """What a rule leads to: the request for its target, its version, the prompt there, whose fallback it is."""
+    """The target of a rule: its request, its version, the prompt there, the version that it is a fallback for."""
 
     rule: Rule
     wish: InferenceRequest
@@ -47,7 +49,7 @@ class _Found(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """False where only the engine can count, and what is known does not prove that it fits."""
+        """False if only the engine can count, and no bound proves that it fits."""
         cost, prepared = self.wish.cost, self.prepared
         output = 1 if cost.names_no_output else max(1, cost.output_each)
         return prepared.is_counted or prepared.prompt_tokens + output <= self.version.max_model_len
@@ -55,7 +57,7 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Trial:
-    """One request before the rules of an auto alias: what it asks, what was learned of its length, who did not fit."""
+    """One request before the rules of an auto alias: its properties, its known length, the rules that did not fit."""
 
     progress: Progress
     asks: Asked
@@ -140,7 +142,7 @@ class Choosing:
         return call.chosen(version, prepared, fell_back_from=fell_back_from)
 
     async def _tried(self, rule: Rule, trial: _Trial) -> _Found | Misfit | None:
-        """Return what a rule that fits leads to, else why not; None where its model is not for this key's eyes."""
+        """Return the target of a rule that fits, else why it does not; None if this key may not see its model."""
         call, fell_back = trial.call, list[VersionId]()
         wish = replace(call.request, model=rule.to)
         version = self._able(rule, wish, trial, fell_back)

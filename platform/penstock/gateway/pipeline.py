@@ -2,13 +2,15 @@
 
 edge → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay → settle
 
-A request whose version sleeps is held under its lease until a worker has woken.
+Each stage returns the call as it has made it: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). Requests from
+inside the platform come through ``Pipeline.ask``. A request whose version sleeps is held under its lease until a worker
+has woken.
 
-A tenant that prefers it gets a lesser answer instead of a refusal: before admission where its version is known to be
-under pressure, and once more where nobody took the request.
+A tenant that prefers it gets a lesser answer instead of a refusal: before admission if its version is known to be under
+pressure, and once more if no worker took the request.
 
 Everything before the first token may be undone or tried on another worker; after it there is no status code any more:
-another worker goes on with the stream where that is exact, else errors become in-band events and an ``Outcome``.
+another worker goes on with the stream if that is exact, else errors become in-band events and an ``Outcome``.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,15 +42,17 @@ class Resolver(Protocol):
     def resolve(
         self, request: InferenceRequest, principal: Principal, note: Callable[[VersionId], None] = unnoted
     ) -> VersionEntry:
-        """Return the version, or raise ``UnsupportedByModel`` or ``UnknownModel``, also where the key may not.
+        """Return the version, or raise ``UnsupportedByModel`` or ``UnknownModel``, the latter also if the key may
+        not use it.
 
-        Where it is one's fallback, note which one's. It is asked once: a request keeps its version to its end.
+        If it is a fallback, note the version that it stands for. It is asked once: a request keeps its version to its
+        end.
         """
         ...
 
 
 class Preprocessor(Protocol):
-    """Prompt → tokens and block hashes, off the event loop where it is long."""
+    """Prompt → tokens and block hashes, off the event loop if it is long."""
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
@@ -63,8 +67,8 @@ class Chooser(Protocol):
     ) -> Chosen:
         """Return the call with its version, and the prompt in that version's tokens, or raise a ``BadRequest``.
 
-        The progress also tells which rules were passed if none fits.
-        ``first`` is awaited before anything is counted, with the first version that it is counted for.
+        The progress tells the passed rules also if none fits. ``first`` is awaited before anything is counted, with
+        the first version that it is counted for.
         """
         ...
 
@@ -93,7 +97,7 @@ class Degrader(Protocol):
     """What a tenant under pressure prefers to a refusal, by opting in (C6)."""
 
     def capped(self, call: Chosen) -> InferenceRequest | None:
-        """Return the request with its output capped, None where that is not wanted or not allowed."""
+        """Return the request with its output capped, None if that is not wanted or not allowed."""
         ...
 
     def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
@@ -113,19 +117,19 @@ class Held(Protocol):
         ...
 
     def leave(self) -> None:
-        """It is answered, or gone: whoever comes next may have its place."""
+        """Free the place: the request is answered, or gone."""
         ...
 
 
 class Holding(Protocol):
-    """Where requests wait whose version sleeps."""
+    """Holds requests whose version sleeps."""
 
     def place(self, call: Admitted) -> Held | None:
-        """Return its place, None where it need not wait; raises a ``Rejected`` where it would wait in vain."""
+        """Return its place, None if it need not wait; raises a ``Rejected`` if it would wait in vain."""
         ...
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:
-        """Tell whether a request that nobody took is to be held: its workers have fallen asleep meanwhile."""
+        """Tell whether a refused request is to be held: its workers have fallen asleep meanwhile."""
         ...
 
     def passed_by(self, version: VersionEntry) -> None:
@@ -151,11 +155,11 @@ class Dispatcher(Protocol):
         ...
 
     async def carry_on(self, call: Admitted, ticket: Ticket, rest: Rest, relay: Relay, pick: "Pick") -> None:
-        """Return when another worker goes on with a broken stream, or raise the reason why nobody does."""
+        """Return when another worker goes on with a broken stream, or raise the reason why none does."""
         ...
 
     def failed(self, call: Admitted) -> None:
-        """A stream ended with the engine's own error, and nobody can go on with it."""
+        """Note that a stream ended with the engine's own error, and no worker can go on with it."""
         ...
 
 
@@ -176,7 +180,7 @@ class Billing(Protocol):
 
 
 class Ledger(Protocol):
-    """Where finished requests are counted."""
+    """Counts finished requests."""
 
     def record(self, call: Call, answer: Answer) -> None:
         """Count the request once: outcome, tokens, stages."""
@@ -214,12 +218,7 @@ class Pipeline:
     shadows: Shadows
 
     async def ask(
-        self,
-        request: InferenceRequest,
-        principal: Principal,
-        *,
-        copy: Copy | None = None,
-        reply: Reply | None = None,
+        self, request: InferenceRequest, principal: Principal, *, copy: Copy | None = None, reply: Reply | None = None
     ) -> Asked:
         """Answer a request that comes from inside the platform; it passes every stage, as a caller's does.
 
@@ -344,7 +343,7 @@ class Pipeline:
         return answer
 
     async def _sent(self, call: Admitted, relay: Relay, pick: Pick) -> Ticket | None:
-        """Dispatch, after a wait where the version sleeps; None where its workers fell asleep again meanwhile."""
+        """Dispatch, after a wait if the version sleeps; None if its workers fell asleep again meanwhile."""
         held = self.holding.place(call)
         try:
             if held is not None:
@@ -382,12 +381,14 @@ class Pipeline:
 
 
 def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
-    """Return what the caller is told: over its quota, where there was no spare capacity, that it is over its quota."""
+    """Return the caller's error: over its quota, if it ran over that and there was no spare capacity."""
     return lease.over_quota if lease.over_quota is not None and isinstance(error, Rejected | Evicted) else error
 
 
 def _queues_as(call: Call) -> TenantId:
-    """Return whose a request is in a worker's queue: copies are apart as their originals are, and pass for nobody's."""
+    """Return the tenant of a request in a worker's queue: copies queue apart, as their originals do, and as no
+    tenant.
+    """
     return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
 
 

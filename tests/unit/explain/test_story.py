@@ -20,7 +20,7 @@ from penstock.explain.judging import cost, judged
 from penstock.explain.shown import shown
 from penstock.explain.spans import timeline
 from penstock.explain.story import tell
-from penstock.gateway.routing.pickers import best
+from penstock.gateway.routing.selection import best
 
 PLAIN = RequestRecord("req-1", "acme", "k", 0.0, "/v1/chat/completions", "ok", 1.5, version="toy@1", stream=True)
 BARE = Tried("w1", 0.01)

@@ -10,7 +10,7 @@ from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.inside import Ask
 from penstock.gateway.evidence import Arms
 from penstock.gateway.routing import CurrentTable, TableResolver, WorkerRouter, sticky_key
-from penstock.gateway.shadow import Asking, Comparing, Left, Shadows
+from penstock.gateway.shadow import Comparing, Left, Shadows, Unseen
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import begin_at_zero
@@ -52,28 +52,27 @@ class Copying:
 
 
 def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms: Arms) -> Copying:
-    asking = Asking(ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock)
+    unseen = Unseen(
+        ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}",
+        clock=shared.clock,
+        apart_s=lambda: shared.chance.uniform(0.0, _APART_S),
+        is_plain=is_plain,
+        spawn=shared.spawn,
+        metrics=shared.metrics,
+    )
     begin_at_zero(shared.metrics.counter(names.SHADOW_LEFT_OUT), Left)
     table = shared.table
     candidates = Shadows(
         routes=_Versions(table, router),
         sticky=sticky_key,
         differed=arms.differed,
-        is_plain=is_plain,
-        asking=asking,
-        apart_s=lambda: shared.chance.uniform(0.0, _APART_S),
-        spawn=shared.spawn,
-        metrics=shared.metrics,
+        unseen=unseen,
     )
     rules = Comparing(
         autos=lambda alias: table.view.autos.get(alias),  # noqa: PLW0108  the view changes
         resolve=resolver.resolve,
         is_awake=lambda version: bool(table.view.rosters[version].serving),
         told=arms.compared,
-        is_plain=is_plain,
-        asking=asking,
-        apart_s=candidates.apart_s,
-        spawn=shared.spawn,
-        metrics=shared.metrics,
+        unseen=unseen,
     )
     return Copying(candidates, rules)

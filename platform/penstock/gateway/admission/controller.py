@@ -1,14 +1,12 @@
-"""Opens the one lease of a request: deadline, the plan's bounds, the reservation (A7, B2, B3).
+"""Opens the one lease of a request: its deadline, the plan's bounds, the reservation (A7, B2, B3).
 
-deadline = min(what the client asked for, what the plan allows, what the version's SLO tier gives)
+deadline = min(the client's, the plan's, the SLO tier's). The client's counts from arrival; plan's and tier's from the
+end of the upload. A request without a deadline of its own, if it is not batch work, waits for the engine no longer than
+its tier's queue timeout.
 
-A caller counts from its arrival; plan and tier count from when the body was here, for a slow upload is not ours.
-
-Who names no deadline of its own, and is not batch work, waits for the engine no longer than its tier's queue timeout.
-
-An explicit wish beyond the plan's output bound is refused, so that nobody gets a shorter answer than asked for without
-knowing; a silent request is bounded by the plan. Whether prompt and output fit the model's context is preprocessing's
-question, and which worker takes it is routing's: neither is asked here.
+An explicit wish beyond the plan's output bound is refused, not shortened; a silent request is bounded by the plan.
+Sequences beyond a stated part of an engine's batch are refused: they would stand in the engine's own queue, which is
+not fair. The gate checks again with the engine's own numbers.
 """
 
 import math
@@ -17,14 +15,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import DeadlineInQueue, InvalidField
+from penstock.domain.errors import DeadlineInQueue, ExceedsEngine, InvalidField
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.slo import SloTier
+from penstock.domain.tenancy.cost import Cost, most_sequences
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.tenant import OverQuota, Priority
-from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
 from penstock.gateway.calls.call import Admitted, Call, Chosen, Due
@@ -73,7 +72,7 @@ class AdmissionController:
         start_by = self._start_by(call, is_own=due.is_own)
         lease = Lease(opened_at=now, deadline_at=due.at, start_by=start_by, owner=self)
         admitted = call.admitted(request, due, lease)
-        fit.check(admitted.cost, call.version)
+        check_sequences(admitted.cost, call.version)
         return admitted
 
     async def reserve(self, call: Admitted) -> None:
@@ -113,7 +112,7 @@ class AdmissionController:
 
     @property
     def running(self) -> Mapping[Lease, Admitted]:
-        """The open leases and whose they are; for looking, not for changing."""
+        """The open leases and their calls; for looking, not for changing."""
         return self._running
 
     def _start_by(self, call: Chosen, *, is_own: bool) -> float:
@@ -151,11 +150,11 @@ class AdmissionController:
 
 
 def gpu_s(call: Call, end: Settlement) -> float:
-    """Return the engine's seconds of a request, as its worker counted them: over all requests the time it had work.
+    """Return the engine seconds of a request as its worker counted them: over all requests, the time that the
+    engine had work.
 
-    Where nobody has told, it is a guess: its time in the engine, shared with those that it was sent beside. An answer
-    in one piece that was broken off has no stages: then all counts from dispatch to the end, less what is known of the
-    wait.
+    If its worker told nothing, it is a guess: the time in the engine, divided by the requests beside it. A whole answer
+    that was broken off has no stages: then all time from dispatch counts, less the known wait.
     """
     if call.attempts.used is not None and call.attempts.used.engine_us is not None:
         return min(call.attempts.used.engine_us / 1e6, end.held_s)
@@ -170,7 +169,7 @@ def gpu_s(call: Call, end: Settlement) -> float:
 
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
-    """Return the request within the plan's bound (0 is none), or raise ``InvalidField`` where it asks for more."""
+    """Return the request within the plan's bound (0 is none), or raise ``InvalidField`` if it asks for more."""
     if not most_tokens or not request.api.generates:
         return request
     field, cost = OUTPUT_FIELD[request.api], request.cost
@@ -185,7 +184,20 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
 
 
 def _sent(request: InferenceRequest) -> str:
-    """Return the field in which the caller named its output: the older one where only that is there."""
+    """Return the field in which the caller named its output; the older one only if it stands alone."""
     field, older = OUTPUT_FIELD[request.api], "max_tokens"
     is_older = request.body.get(field) is None and request.body.get(older) is not None
     return older if is_older and request.api is Api.CHAT else field
+
+
+def check_sequences(cost: Cost, version: VersionEntry) -> None:
+    """Raise ``ExceedsEngine`` if the request has more sequences than one may have."""
+    if not version.max_num_seqs or not cost.output_tokens:
+        return
+    most = most_sequences(version.max_num_seqs)
+    if cost.sequences > most:
+        raise ExceedsEngine(
+            f"the request asks for {cost.sequences} sequences at once (prompts times n); this model gives one request "
+            f"at most {most}: send several smaller requests",
+            param="n" if cost.sequences > cost.prompts else "prompt",
+        )

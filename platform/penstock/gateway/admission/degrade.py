@@ -1,16 +1,13 @@
-"""Degrade before deny (C6): what becomes of a request whose version is under pressure, where its tenant opted in. Pure.
+"""Degrade before deny (C6): a lesser answer under pressure, for tenants that opted in. Pure.
 
-* Cap its output: each answer gets at most the plan's ``degrade_output_tokens``.
+* Cap the output: each answer gets at most the plan's ``degrade_output_tokens``.
 * Drop to a smaller model: the plan's ``degrade_model`` answers instead.
 
-An explicit contract is never broken. Capped is nothing that would be useless when cut (tools, structured output) or
-that asks for more tokens at least (``min_tokens``); ``n`` answers stay ``n``. Moved is nobody who named an exact
-version, wants the same answer again (``seed``), uses tools, or speaks in token ids that another tokenizer reads
-otherwise; and never to a model that costs more, in any of its prices. Embeddings are never degraded: vectors of
-another model can't be compared.
+An explicit contract is never broken. Tools, structured output and ``min_tokens`` above the cap prevent a cap. An exact
+version, ``seed``, tools, and token ids under another tokenizer prevent a move, as does a higher price. Embeddings are
+never degraded.
 
-Trade-off: an explicit ``max_tokens`` is a bound and not a contract, so it is lowered; whoever needs the length says
-``min_tokens``, or does not opt in.
+Trade-off: an explicit ``max_tokens`` is a bound and not a contract, so it is lowered; ``min_tokens`` is a contract.
 """
 
 from collections.abc import Mapping
@@ -35,7 +32,7 @@ _TOKEN_FIELDS = ("logit_bias", "stop_token_ids", "allowed_token_ids", "bad_words
 
 
 def capped(request: InferenceRequest, plan: Plan) -> InferenceRequest | None:
-    """Return the request with its output capped as the plan says; None where that changes nothing or breaks it."""
+    """Return the request with its output capped by the plan; None if that changes nothing or breaks it."""
     most = plan.degrade_output_tokens
     if not most or not request.api.generates or uses_tools(request.body) or is_structured(request.body):
         return None

@@ -1,7 +1,10 @@
-"""How a request is degraded: whose tenant opted in, whose version is under pressure, what may be done about it.
+"""Decides how a request is degraded: tenants that opted in, versions under pressure, the remedies of ``degrade``.
 
-It joins the policies (``pressure``, ``degrade``) and changes nothing itself: the pipeline does. Nobody who has not
-opted in is touched, or costs more than one look at a plan.
+It changes nothing itself: the pipeline does. A tenant that has not opted in costs one look at its plan.
+
+Pressure is the wait at the least busy worker, with hysteresis: between ``enter_s`` and ``leave_s``, and for ``calm_s``
+after the wait has become short, nothing changes. Trade-off: callers don't get long and short answers in turn, and after
+a rush some are degraded that need not have been.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,16 +19,51 @@ from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Degradation
 from penstock.domain.serving.request import InferenceRequest
 from penstock.gateway.admission import degrade
-from penstock.gateway.admission.pressure import Pressure, PressureSettings
 from penstock.gateway.calls.call import Chosen
 
 
 class Crowd(Protocol):
-    """Who knows how busy a version is."""
+    """Port: how busy a version is."""
 
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work that wait at its least busy worker; infinite where nobody would take a request."""
+        """Return the seconds of work that wait at its least busy worker; infinite if no worker would take a
+        request.
+        """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PressureSettings:
+    """Waits in seconds."""
+
+    enter_s: float
+    """The tier's promise of a first token: a wait this long has broken it already."""
+    leave_share: float = 0.5
+    calm_s: float = 5.0
+
+
+class Pressure:
+    """One version's state; begins without pressure."""
+
+    __slots__ = ("_calm_since", "_settings", "is_on")
+
+    def __init__(self, settings: PressureSettings) -> None:
+        self._settings = settings
+        self._calm_since: float | None = None
+        self.is_on = False
+
+    def look(self, wait_s: float, now: float) -> bool:
+        """Take in the present wait (infinite if no worker serves) at monotonic second ``now``; return the state."""
+        ours = self._settings
+        if wait_s >= ours.enter_s:
+            self.is_on, self._calm_since = True, None
+        elif wait_s > ours.enter_s * ours.leave_share:
+            self._calm_since = None
+        elif self._calm_since is None:
+            self._calm_since = now
+        elif now - self._calm_since >= ours.calm_s:
+            self.is_on = False
+        return self.is_on
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +93,7 @@ class PressureDegrader:
             self.report(gone, False)  # noqa: FBT003  the port's own second word
 
     def capped(self, call: Chosen) -> InferenceRequest | None:
-        """Return the request with its output capped, where its tenant opted in and its version is under pressure."""
+        """Return the request with its output capped, if its tenant opted in and its version is under pressure."""
         plan = call.principal.plan
         if not plan.degrade_output_tokens or not self._is_pressed(call.version):
             return None

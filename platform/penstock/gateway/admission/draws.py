@@ -22,10 +22,9 @@ MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one request needs: tokens it will probably take, what they cost, slots, whether it is a stream.
+    """The needs of one request: expected tokens, their price, slots, whether it is a stream.
 
-    Where tokens are a bound and no count, they never exceed a whole bucket: nobody is refused for good by a bound, and
-    what was used too much is owed.
+    Tokens that are a bound and no count never exceed a whole bucket: no bound refuses for good, and the excess is owed.
     """
 
     version: VersionId
@@ -42,12 +41,12 @@ def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]
 
 
 def least(scopes: tuple[Scope, ...], version: VersionId, now: float) -> tuple[Draw, ...]:
-    """Return what every request draws at least: where this is refused, so is whatever else it may ask for."""
+    """Return the least draws of any request: if they are refused, every request is."""
     return draws(scopes, Need(version=version, tokens=1, cost=FREE, stream=False), now)
 
 
 def beyond_quota(wanted: Iterable[Draw]) -> tuple[Draw, ...]:
-    """Return what a request draws that runs over its rates: slots and budgets, which nobody may exceed."""
+    """Return the draws of a request that runs over its rates: slots and budgets, which no request may exceed."""
     return tuple(draw for draw in wanted if draw.kind is not MeterKind.BUCKET)
 
 

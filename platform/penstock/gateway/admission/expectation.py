@@ -1,9 +1,7 @@
-"""How many tokens an answer will probably have: a learned quantile per tenant, model and size of the wish.
+"""Expected output tokens of an answer: a learned quantile per tenant, model and size of the wish.
 
 Reserving ``max_tokens`` would fill a budget at no spend (LiteLLM #38647); reserving the mean would overshoot half
-the time. A high quantile of what this tenant's answers really had is in between, and those that outgrow it are topped
-up while they run. Wishes are told apart by their size, an octave each: short answers to small wishes say nothing of
-what somebody who asks for much will get.
+the time. Answers that outgrow the quantile are topped up while they run. Wishes are told apart by octaves of size.
 
 Trade-off: after a change of traffic the quantile is wrong until some tens of answers have come. Counts are kept in
 half-octave buckets (41 % wide) and halved now and then, so memory is small and old traffic fades.

@@ -1,13 +1,11 @@
-"""What running answers may still take of a budget beyond what they hold, and whether it is near its end. Pure.
+"""The exposure of a budget: the money that running answers may take beyond their holds. Pure.
 
-Far from its end a budget is reserved by what answers usually take, so that it does not fill at no spend. Near its end,
-where all that runs could together take more than is left, a request holds its worst case, or a quarter of what is left
-where that is less: then a caller's habits don't decide how far the budget is exceeded, and a wish that is larger than
-the whole budget does not shut out everybody else.
+Far from its end a budget is reserved by expected use. Near its end, if all running requests together could take more
+than is left, a request holds its worst case, or a quarter of the rest if that is less: so no caller's habits decide how
+far the budget is exceeded, and no single wish shuts out the others.
 
-Trade-off: near the end fewer requests run beside one another than would probably fit, and those that hold less than
-they may take can exceed the budget until they are topped up or ended. What other gateways run is not known here, only
-what they left.
+Trade-off: near the end fewer requests run than would probably fit, and those with less than their worst case can exceed
+the budget until they are topped up or ended. Other gateways' requests are not known here, only what they left.
 """
 
 from collections import OrderedDict
@@ -47,7 +45,7 @@ class Exposure:
             self._left.popitem(last=False)
 
     def change(self, drawn: Iterable[Draw], beyond: int) -> None:
-        """A request runs that may take so much more than it holds; negative where it ended or holds more."""
+        """Add the micro-dollars that a request may take beyond its hold; negative if it ended or holds more."""
         for draw in drawn:
             if draw.kind is MeterKind.BUDGET:
                 now = self._open.get(draw.key, 0) + beyond
@@ -58,7 +56,7 @@ class Exposure:
 
 
 def money(drawn: Iterable[Draw]) -> int | None:
-    """Return the micro-dollars among these draws; None where no budget is drawn on."""
+    """Return the micro-dollars among these draws; None if no budget is drawn on."""
     for draw in drawn:
         if draw.kind is MeterKind.BUDGET:
             return draw.amount
@@ -66,7 +64,7 @@ def money(drawn: Iterable[Draw]) -> int | None:
 
 
 def left(wanted: Sequence[Draw], remaining: Sequence[int]) -> int:
-    """Return the least that any of these budgets has left, 0 where there is none."""
+    """Return the least rest of any of these budgets, 0 if there is none."""
     pairs = zip(wanted, remaining, strict=True)
     return min((has for draw, has in pairs if draw.kind is MeterKind.BUDGET), default=0)
 

@@ -1,10 +1,9 @@
 """The limits as reservations ask them: one store for all gateways, or this gateway's part of them while it is away.
 
-A request waits for the store at most once, when it falls silent; from then on ``outage`` says what holds, and a round
-in the background looks whether it is back. Then everything that was given alone is made known to it, before other
-gateways are told: so no limit is exceeded by a return. A store that came back empty has its budgets closed until they
-are counted from the ledger again. A closed limit lets its requests wait where the silence may be a hiccup: no longer
-than ``grace_s`` after it began, all together.
+A request waits for the store at most once, when it falls silent; from then on ``outage`` says how each limit holds, and
+a round in the background looks whether it is back. Then the leases given alone are made known to it, before other
+gateways are told: a return exceeds no limit. A store that came back empty has its budgets closed until they are counted
+from the ledger. A closed limit lets its requests wait for a hiccup, all together no longer than ``grace_s``.
 
 Trade-off: while gateways come back, for about a second, both counts must agree, which may refuse a request that either
 alone would have taken.
@@ -38,7 +37,9 @@ GRACE_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """How this gateway decides by itself: its name, what becomes of each limit, gateways where nobody knows better."""
+    """How this gateway decides by itself: its name, the policy of each limit, the number of gateways if it is not
+    told.
+    """
 
     me: str
     store: Callable[[], LimitStore]
@@ -72,7 +73,7 @@ class GuardedLimits:
 
     @property
     def reach(self) -> Reach:
-        """Who decides now."""
+        """The present state of the breaker."""
         return self._breaker.reach
 
     def counting(self) -> None:
@@ -86,7 +87,7 @@ class GuardedLimits:
     # -- LimitStore --------------------------------------------------------------------
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Take all draws or none; ``StoreUnavailable`` where a limit among them is closed now."""
+        """Take all draws or none; ``StoreUnavailable`` if a limit among them is closed now."""
         if (decision := await self._shared(lease, draws, hold_s)) is not None:
             return decision
         if self._closes(draws):
@@ -98,7 +99,7 @@ class GuardedLimits:
         return await self._by_myself(lease, draws, hold_s)
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Ask the store; while it does not decide, who is refused hears it when the request is here."""
+        """Ask the store; while it does not decide, a refusal is told when the request is here."""
         if self._breaker.reach is Reach.SHARED and not self._forgot:
             try:
                 return await self._store.look(draws)
@@ -107,7 +108,7 @@ class GuardedLimits:
         return MeterDecision(granted=True)
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws, also where they don't fit."""
+        """Take all draws, even if they don't fit."""
         await self._store.adopt(lease, draws, hold_s)
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
@@ -121,7 +122,7 @@ class GuardedLimits:
                 await self._failed(error)
 
     async def free(self, lease: RequestId) -> None:
-        """Give back a lease's slots where that can be done now; otherwise they are free once it is settled."""
+        """Give back a lease's slots if that can be done now; otherwise they are free once it is settled."""
         if self._breaker.reach is not Reach.SHARED:
             await self._alone.free(lease)
         if self._breaker.reach is not Reach.ALONE:
@@ -131,7 +132,7 @@ class GuardedLimits:
                 await self._failed(error)
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace what was reserved by what was used; ``StoreUnavailable`` where only the store can, and is away."""
+        """Replace the reserved amounts by the used ones; ``StoreUnavailable`` if only the store can, and is away."""
         if self._breaker.reach is not Reach.SHARED:
             await self._alone.settle(lease, actual)
         if self._unsynced.ended(lease, actual):
@@ -150,7 +151,7 @@ class GuardedLimits:
         return closes(draws, self._settings.policy)
 
     async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision | None:
-        """Ask the store; None where it does not decide this now."""
+        """Ask the store; None if it does not decide this now."""
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
                 return await self._ask(lease, draws, hold_s)
@@ -159,7 +160,7 @@ class GuardedLimits:
         return None
 
     async def _hiccup(self) -> bool:
-        """Wait for a store that fell silent a moment ago; True where it decides again."""
+        """Wait for a store that fell silent a moment ago; True if it decides again."""
         left_s = self._away_at + self._settings.grace_s - self._clock.monotonic()
         if self._breaker.reach is Reach.SHARED or left_s <= 0:
             return False
@@ -220,14 +221,14 @@ class GuardedLimits:
     # -- coming back -----------------------------------------------------------------------
 
     async def pause(self) -> None:
-        """Wait until it is time to look again: at once where the store fell silent, and often until it is back."""
+        """Wait until the next look: none if the store just fell silent, and short until it is back."""
         self._went.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(ROUND_S if self._breaker.reach is Reach.SHARED else HURRY_S):
                 await self._went.wait()
 
     async def meet(self) -> None:
-        """Say that this gateway is there; where the store was away, see whether it is back and bring it up to date."""
+        """Register this gateway; if the store was away, see whether it is back and bring it up to date."""
         now = self._clock.monotonic()
         if self._breaker.reach is Reach.ALONE and not self._breaker.may_try(now):
             return
@@ -274,7 +275,7 @@ class GuardedLimits:
 
 
 def _why(error: StoreUnavailable) -> str:
-    """Say what failed; of the cause its class alone, whose words may hold an address."""
+    """Return the error's class alone: its words may hold an address."""
     cause = error.__cause__
     return f"{error.message} ({type(cause).__name__})" if cause else error.message
 

@@ -1,10 +1,10 @@
-"""How long a tenant's requests hold their slots and money: what a caller who waits for its own requests is told.
+"""Estimates ``Retry-After`` for a tenant at its concurrency limit, from the mean time of its requests.
 
-Exponentially weighted by count and by time: it follows a change within some tens of requests, and what was learned
-loses half its weight in a minute, so that a flood's long waits don't outlive it. With ``c`` requests running, one of
-them ends about every ``mean / c`` seconds. Requests hold while they wait for an engine: that counts as well.
+The mean is weighted exponentially by count and by time: it follows a change within some tens of requests, and loses
+half its weight in a minute. With ``c`` requests running, one of them ends about every ``mean / c`` seconds. The wait
+for an engine counts.
 
-Trade-off: a tenant of which nothing ended for minutes is told the first guess, as one that nobody knows.
+Trade-off: a tenant of which nothing ended for minutes is told the first guess, as an unknown one.
 """
 
 from collections import OrderedDict
@@ -36,7 +36,7 @@ class MeanHeld:
             self._means.popitem(last=False)
 
     def next_free_s(self, tenant: TenantId, slots: int, now: float) -> float:
-        """Return the seconds until one of so many busy slots should be free."""
+        """Return the seconds until one of these busy slots should be free."""
         mean, at = self._means.get(tenant, (FIRST_GUESS_S, now))
         return (FIRST_GUESS_S + _aged(now - at) * (mean - FIRST_GUESS_S)) / slots
 

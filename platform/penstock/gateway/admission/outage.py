@@ -1,8 +1,8 @@
-"""What holds while the store that gateways share is away: which state, and what becomes of each limit. Pure.
+"""The policy while the shared store is away: the state, and how each limit holds. Pure.
 
-Three states, as of any breaker. SHARED (closed): the store decides. ALONE (open): nobody waits for it, each limit is
-closed, held to this gateway's share, or open, as the operator says. RETURNING (half-open): the store answers and
-knows what was given meanwhile; both must agree to every request until all gateways have come back.
+Three states, as of any breaker. SHARED (closed): the store decides. ALONE (open): no request waits for it; each limit
+is closed, held to this gateway's share, or open, as the operator says. RETURNING (half-open): the store answers and
+learns of leases given meanwhile; both must agree to every request until all gateways have come back.
 
 Trade-off: one failure opens, since a decision that waits costs more than a share of a limit for two seconds.
 """
@@ -16,7 +16,7 @@ from penstock.domain.tenancy.limits import Draw, Measure
 
 
 class Reach(StrEnum):
-    """Who decides; also a metric's label."""
+    """The state of the breaker; also a metric's label."""
 
     SHARED = "shared"
     ALONE = "alone"
@@ -24,7 +24,7 @@ class Reach(StrEnum):
 
 
 class WhenAway(StrEnum):
-    """What becomes of a limit while nobody can count it together."""
+    """How a limit holds while it can't be counted together."""
 
     CLOSED = "closed"
     """Requests that draw on it are refused."""
@@ -57,7 +57,7 @@ class Breaker:
         self.reach = Reach.SHARED
 
     def failed(self, now: float) -> bool:
-        """The store did not answer; True where that changed the state."""
+        """Note a failure; True if that changed the state."""
         changed = self.reach is not Reach.ALONE
         self.reach, self._since = Reach.ALONE, now
         return changed
@@ -67,12 +67,13 @@ class Breaker:
         return self.reach is Reach.ALONE and now >= self._since + self._times.rest_s
 
     def answered(self, now: float) -> None:
-        """The store answered again."""
         if self.reach is Reach.ALONE:
             self.reach, self._since = Reach.RETURNING, now
 
     def met(self, now: float, *, all_there: bool) -> bool:
-        """The store was asked who is back; True where it decides alone again: all are, or the others are late."""
+        """Note which gateways the store knows; True if it decides alone again: all are back, or the others are
+        late.
+        """
         if self.reach is Reach.RETURNING and (all_there or now >= self._since + self._times.patience_s):
             self.reach = Reach.SHARED
             return True

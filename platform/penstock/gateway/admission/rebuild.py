@@ -1,7 +1,7 @@
-"""Budget counters from the ledger: what a gateway's meters count after a start, or when a budget is new.
+"""Rebuilds budget counters from the ledger after a start, or when a budget is new.
 
-Counters are only ever raised here, so it may run at any time beside requests: a settlement whose row isn't written
-yet stays counted. Only today's and this month's windows matter; older meters are asked by nobody.
+Counters are only ever raised, so it may run beside requests: a settlement without its row yet stays counted. Only
+today's and this month's windows matter.
 """
 
 from penstock.domain.tenancy import budget

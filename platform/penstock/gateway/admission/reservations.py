@@ -1,12 +1,11 @@
-"""Money and limits of one request: reserved before dispatch, settled once with what was really used (B3, B5, B6).
+"""Money and limits of one request: reserved before dispatch, settled once with its real usage (B3, B5, B6).
 
-Reserved is min(worst case, learned quantile), and more of a budget near its end (``exposure``). What was drawn, the
-ledger's opening and the settlement hang on one ``Reservation``. The keeper below renews what lives, so that a dead
-gateway's holds free themselves in ``HOLD_S``.
+Reserved is min(worst case, learned quantile), and more of a budget near its end (``exposure``). Draws, the ledger's
+opening and the settlement hang on one ``Reservation``. A round renews living holds, so a dead gateway's free themselves
+in ``HOLD_S``.
 
-Trade-off: reserving the expectation admits more than worst cases would, and may overshoot a limit by what running
-answers exceed theirs until the next round of top-ups, twice a second and ahead of what they made in the last one: at
-most one top-up for each running request, streamed or whole.
+Trade-off: reserving the expectation admits more than worst cases would, and may overshoot a limit until the next round
+of top-ups, twice a second: at most one top-up for each running request.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -22,12 +21,12 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tenancy.limits import Draw, ImmediateLimits, LimitStore, Measure, MeterDecision, MeterKind
 from penstock.domain.tenancy.tenant import OverQuota, Principal
-from penstock.gateway.admission import exposure, ratelimits
+from penstock.gateway.admission import exposure
 from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws, least
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.exposure import Exposure
 from penstock.gateway.admission.held import MeanHeld
-from penstock.gateway.admission.refusals import Headers, over_budget, over_limit
+from penstock.gateway.admission.refusals import Headers, over_budget, over_limit, rate_headers
 from penstock.gateway.calls.lease import Lease, Settlement
 
 HOLD_S = 10.0
@@ -52,7 +51,7 @@ class Journal(Protocol):
     """Where ledger rows are written first: the spool on local disk."""
 
     def opened(self, opening: Opening) -> None:
-        """Note a start, or raise ``StoreUnavailable`` where the disk takes no more."""
+        """Note a start, or raise ``StoreUnavailable`` if the disk is full."""
         ...
 
     def delivered(self, request: RequestId, tokens: int) -> None:
@@ -66,10 +65,7 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a request wants to reserve.
-
-    With ``yields`` it would rather run on capacity that nobody else wants than be refused for its rates.
-    """
+    """A request's wish. With ``yields`` it runs on spare capacity rather than be refused for its rates."""
 
     opening: Opening
     scopes: tuple[Scope, ...]
@@ -98,8 +94,6 @@ class Reservation:
 
 
 class Reservations:
-    """Opens and settles reservations."""
-
     def __init__(
         self,
         *,
@@ -149,15 +143,14 @@ class Reservations:
         return reservation
 
     def overdue(self, grace_s: float) -> int:
-        """Return how many are held so long after the deadline of their request: none, unless one was forgotten."""
+        """Return the number of reservations that outlived their deadline by this; more than 0 is a leak."""
         latest = self._clock.monotonic() - grace_s
         return sum(1 for reservation in self._living.values() if reservation.lease.deadline_at < latest)
 
     async def refuse_early(self, who: Principal, versions: Sequence[VersionId]) -> None:
-        """Raise what this caller would hear for the least of requests, where it may ask for these versions only.
+        """Raise the refusal of this caller's least request, if it may ask for these versions only.
 
-        Nothing is taken, so nothing has to be given back, and a refusal is as exact as that of ``open``. Returns where
-        any of the versions would be answered, or nobody can tell.
+        Nothing is taken. Returns if any of the versions would be answered, or if that is unknown.
         """
         refusals = [await self._refused_now(who, version) for version in versions] if who.scopes else []
         if refusals and all(refusals):
@@ -168,7 +161,7 @@ class Reservations:
         every = least(who.scopes, version, self._clock.now()) if who.scopes else ()
         wanted = tuple(draw for draw in every if draw.measure is Measure.REQUESTS)
         decision = await self._take(request, wanted)
-        told = ratelimits.headers(wanted, decision.remaining)
+        told = rate_headers(wanted, decision.remaining)
         if decision.refused_by is not None:
             raise self._refusal(who.tenant, decision.refused_by, decision, told)
         if wanted:
@@ -182,11 +175,11 @@ class Reservations:
         decision = await self._store.look(wanted) if wanted else FREE
         if decision.refused_by is None:
             return None
-        told = ratelimits.headers(wanted, decision.remaining)
+        told = rate_headers(wanted, decision.remaining)
         return self._refusal(who.tenant, decision.refused_by, decision, told)
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
-        """Take what the request draws and return it; over its rates only what nobody may exceed, where it yields."""
+        """Take the draws and return them; if it yields and is over its rates, slots and budgets alone."""
         request, tenant = claim.opening.request, claim.opening.tenant
         wanted = draws(claim.scopes, need, self._clock.now())
         if exposure.money(wanted) is None:
@@ -195,7 +188,7 @@ class Reservations:
             wanted = self._exposure.hold(wanted, _worst(claim))
             wanted, decision = await self._take_what_is_left(request, wanted, need.cost)
         lease.drawn, lease.left = wanted, decision.remaining
-        lease.headers = ratelimits.headers(wanted, decision.remaining)
+        lease.headers = rate_headers(wanted, decision.remaining)
         if decision.refused_by is None:
             return wanted
         refused = self._refusal(tenant, decision.refused_by, decision, lease.headers)
@@ -279,7 +272,7 @@ class Reservations:
         await self.flush()
 
     def _settle(self, lease: RequestId, actual: dict[Measure, int]) -> None:
-        """Settle now, or as soon as the loop turns where the store is elsewhere."""
+        """Settle now, or at the loop's next turn if the store is remote."""
         if self._at_once is not None:
             self._at_once.settle_now(lease, actual)
             return
@@ -327,7 +320,7 @@ class Reservations:
             end_early(self._refusal(reservation.opening.tenant, draw, refused, [], has_run=True))
 
     async def _take_more(self, reservation: Reservation, extra: int) -> MeterDecision | None:
-        """Take so many tokens more under a lease of their own; None where the store is away."""
+        """Take these tokens under a lease of their own; None if the store is away."""
         cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in reservation.draws if d.measure in amounts)
@@ -348,7 +341,7 @@ class Reservations:
         return decision
 
     async def _settled(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Settle; False where the store can't be reached now."""
+        """Settle; False if the store can't be reached now."""
         try:
             await self._store.settle(lease, actual)
         except StoreUnavailable:
@@ -380,7 +373,7 @@ def _worst(claim: Claim) -> int:
 
 
 def _paid_output(claim: Claim, held: int) -> int:
-    """Return the output tokens that so much money pays, the prompt paid."""
+    """Return the output tokens that this money pays after the prompt."""
     price = claim.opening.price
     prompt = price.of(prompt=claim.cost.prompt_tokens, cached=0, output=0)
     return price.output_for(held - prompt, claim.cost.output_tokens)

@@ -1,8 +1,7 @@
-"""What a gateway has given, and how a store that was away comes to know of it: each lease once, no debt twice.
+"""A gateway's own leases, and how a store that was away learns of them: each lease once, no debt twice.
 
-Leases live here while their requests run. Some the store does not know, some it may know and should forget,
-and of those that ended unsynced only what they used in the last minute is left: a bucket has refilled the rest.
-Who decides meanwhile, and when the store is told, isn't known here.
+Leases live here while their requests run. Some are unknown to the store, some may be known and should be forgotten; of
+those that ended unsynced only the last minute's use is left: a bucket has refilled the rest.
 """
 
 from collections import deque
@@ -67,7 +66,7 @@ class UnsyncedLeases:
         return lease in self._doubtful
 
     def ended(self, lease: RequestId, actual: Mapping[Measure, int]) -> bool:
-        """A request is over; True where the store did not know of it. Spend is counted from the ledger, not here."""
+        """Note an end; True if the store did not know of it. Spend is counted from the ledger, not here."""
         draws = self.living.pop(lease, ())
         if lease not in self._unsynced:
             return False
@@ -92,7 +91,7 @@ class UnsyncedLeases:
             await store.settle(carrier, {})
 
     async def take_back(self, store: LimitStore) -> None:
-        """Have the store forget what it may have taken and nobody was given."""
+        """Have the store forget leases that it may have taken and no request was given."""
         for lease in self._doubtful - self._undecided:
             if lease not in self.living:
                 await store.settle(lease, NOTHING)

@@ -1,4 +1,4 @@
-"""Asks a worker's gate what requests took: of those that run, and of those whose answer did not tell.
+"""Asks a worker's gate for the usage of requests: of running ones, and of those whose answer did not tell.
 
 A worker that does not answer in time has said nothing: that is a part of the contract here, and no error.
 """
@@ -22,14 +22,15 @@ _OK = 200
 
 
 class Asks(Protocol):
-    """Who knows what requests took."""
+    """Port: the usage of requests."""
 
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
     ) -> Mapping[RequestId, Used] | None:
-        """Return what these took so far, or all of it where they end within ``wait_s``; who never came is left out.
+        """Return the usage so far, or all of it if they end within ``wait_s``; a request that never came is left
+        out.
 
-        None where the worker does not say it within ``within_s``.
+        None if the worker does not answer within ``within_s``.
         """
         ...
 
@@ -43,7 +44,6 @@ class UsageClient:
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
     ) -> Mapping[RequestId, Used] | None:
-        """Ask."""
         body = msgspec.json.encode({"requests": requests, "wait_s": wait_s})
         headers = [("content-type", "application/json"), (HEADER, self._ticket(worker.id, body, within_s))]
         try:

@@ -1,8 +1,9 @@
-"""What a request is billed for, by who knows best: the gate that counted it, the engine, or the gateway's guess. Pure.
+"""The usage that a request is billed for, by the best source: the gate's count, the engine's, or the gateway's
+guess. Pure.
 
-The engine's own word counts where nobody counts beside it and the answer came to its end; it is only checked against
-the gate's. A caller's API, options and leaving change what an answer says, and never what was counted.
-Nobody is believed beyond what the request could cost: a worker that was broken into says what it likes.
+The engine's own word counts only if the gate has not counted and the answer came to its end; else it is checked against
+the gate's. A caller's API, options and leaving never change the count. No source is believed beyond the most that the
+request could cost: a worker that was broken into may say anything.
 """
 
 from penstock.domain.outcome import Outcome
@@ -14,7 +15,7 @@ _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 
 
 def due(answer: Answer, usage: Usage) -> Usage:
-    """Return what of its usage is paid for: nothing where our side failed before a byte of an answer came."""
+    """Return the part of its usage that is paid for: nothing if our side failed before the first byte of an answer."""
     return Usage(exact=usage.exact) if answer.outcome in _FREE and answer.ttft_s is None else usage
 
 
@@ -30,7 +31,7 @@ def counted(call: Call, used: Used) -> Usage:
 
 
 def guessed(call: Admitted, answer: Answer) -> Usage:
-    """Return the most that is known of a request whose worker can't be asked: never nothing for what ran."""
+    """Return the most that is known of a request whose worker can't be asked: never nothing if it ran."""
     known = answer.usage
     return Usage(
         prompt_tokens=max(known.prompt_tokens, call.prepared.prompt_tokens),
@@ -41,7 +42,7 @@ def guessed(call: Admitted, answer: Answer) -> Usage:
 
 
 def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
-    """Return the usage itself where it is within the most that the request could take; else what is, as a guess."""
+    """Return the usage itself if it is within the most that the request could take; else that, as a guess."""
     if usage.prompt_tokens <= prompt and usage.output_tokens <= output:
         return usage
     prompt = min(prompt, usage.prompt_tokens)

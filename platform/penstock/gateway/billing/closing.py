@@ -1,7 +1,7 @@
-"""Ends a request: bills what its worker's gate counted, told with the answer or asked for; closes its lease (B3, B6).
+"""Ends a request: bills its gate's count, told with the answer or asked for; closes its lease (B3, B6).
 
-Where nobody has told, nothing runs any more and slots are free at once; the row is closed when the worker has answered,
-within seconds. A worker that is gone leaves the gateway's own guess, which says that it is one.
+If the count is not known yet, slots are free at once, and the row is closed when the worker has answered, within
+seconds. A worker that is gone leaves the gateway's own guess, which says that it is one.
 """
 
 from collections.abc import Callable, Coroutine
@@ -78,9 +78,10 @@ class Closing:
             self._bill(call, answer, usage)
 
     async def _told(self, call: Admitted, worker: WorkerEntry) -> Usage | None:
-        """Return what the worker tells; None where it does not.
+        """Return the usage that the worker tells; None if it tells none.
 
-        Who never came to it is known by its first answer alone: later ones may be those of an engine started anew.
+        That a request never came to it is known by its first answer alone: later ones may be those of a restarted
+        engine.
         """
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, call.request.id)

@@ -1,9 +1,9 @@
-"""Ends that are their callers' own doing, counted until the ledger is told: an error budget leaves them out.
+"""Ends that are their callers' own fault, counted until the ledger is told: an error budget leaves them out.
 
-A row is written at once, and whose doing its end was is known when the platform has asked the worker.
+A row is written at once; the fault is known when the platform has probed the worker.
 
-Trade-off: counts, not rows. What a gateway has not told when it dies is counted as the platform's fault, and what it
-tells twice, because a commit's word was lost, is never more than the rows of that hour.
+Trade-off: counts, not rows. Ends that a gateway has not told when it dies count as the platform's fault, and ends told
+twice, because a commit's word was lost, are never more than the rows of that hour.
 """
 
 from collections import Counter

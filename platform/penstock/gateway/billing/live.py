@@ -1,4 +1,4 @@
-"""How far whole answers are, twice a second: their tokens don't pass here until they are complete; workers are asked.
+"""The progress of whole answers, twice a second: their tokens pass here only when complete, so workers are asked.
 
 With that limits and budgets top up whole answers, and end them, as they do streams (B4, B5). One question for each
 worker that has any, all at once; a worker that is slow to answer is asked again in the next round.

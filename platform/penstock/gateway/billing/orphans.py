@@ -1,7 +1,7 @@
-"""What requests took whose gateway died: their workers still know it for a minute (finding 4).
+"""The usage of a dead gateway's requests: their workers still know it for a minute (finding 4).
 
-Nobody wrote down which worker had a request, so all of its version are asked. Where several know of it, the one that
-made most had the answer; none is believed beyond what the request could cost.
+The worker of a request was not written down, so all of its version are asked. If several know of it, the one with most
+output had the answer; none is believed beyond what the request could cost.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Questions to one worker of the same moment become one: a flood of callers who leave costs it a few, and not one each.
+"""Batches usage questions to a worker: a flood of leaving callers costs it a few questions, not one each.
 
-Nobody waits for a bill, and whoever left has freed its slot already: a moment more is nobody's time. Trade-off: the
-answer comes when the last of those that were asked for together has ended at its engine, so a row may be some tenths of
-a second later than it could be.
+A bill is not urgent, and its slot is free already. Trade-off: the answer comes when the last request of the question
+has ended at its engine, so a row may be some tenths of a second late.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """What is asked of one worker next, and who waits for it."""
+    """The next question to one worker, and the bills that wait for it."""
 
     worker: WorkerEntry
     waiting: dict[RequestId, list[asyncio.Future[Told]]] = field(default_factory=dict)
@@ -35,13 +34,13 @@ class Together:
     """Of one gateway process."""
 
     def __init__(self, asks: Asks, spawn: Spawn, *, within_s: float, wait_s: float) -> None:
-        """``spawn`` starts the questions, which belong to none of those who wait; the times are those of ``Asks``."""
+        """``spawn`` starts the questions, which outlive each single bill; the times are those of ``Asks``."""
         self._asks, self._spawn = asks, spawn
         self._within_s, self._wait_s = within_s, wait_s
         self._next: dict[str, _Question] = {}
 
     async def ask(self, worker: WorkerEntry, request: RequestId) -> Told:
-        """Return what the worker tells of this request and its company; None where it tells nothing in time."""
+        """Return what the worker tells of this request and its company; None if it tells nothing in time."""
         loop = asyncio.get_running_loop()
         question = self._next.get(worker.url)
         if question is None:
@@ -54,7 +53,7 @@ class Together:
         return await told
 
     def _put(self, question: _Question) -> None:
-        """Ask; whoever comes from now on is of the next question."""
+        """Ask; later requests are of the next question."""
         del self._next[question.worker.url]
         if question.timer is not None:
             question.timer.cancel()

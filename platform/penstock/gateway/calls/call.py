@@ -1,4 +1,6 @@
-"""One request on its way through the gateway: the call as the stages make it, where the time went, how it ended."""
+"""One request on its way through the gateway: the call as the stages make it, its timings, its attempts, its
+answer.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -50,12 +52,12 @@ class Timings:
         self._last = now
 
     def spent(self, stage: Stage, seconds: float) -> None:
-        """Count so much of the time since the last mark to ``stage``: the next mark leaves it out."""
+        """Count these seconds since the last mark to ``stage``: the next mark leaves them out."""
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         self._last += seconds
 
     def put(self, stage: Stage, seconds: float) -> None:
-        """Set a stage that somebody else measured (queue, prefill, decode)."""
+        """Set a stage that was measured elsewhere (queue, prefill, decode)."""
         self.seconds[stage] = seconds
 
 
@@ -237,7 +239,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen(Call):
-    """A call whose version is known, and its prompt in tokens."""
+    """A call with a known version, and its prompt in tokens."""
 
     version: VersionEntry
     prepared: Prepared

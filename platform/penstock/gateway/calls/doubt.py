@@ -1,6 +1,5 @@
-"""Whether a failure was its caller's own, where that is not known at once: the platform asks the worker, then tells.
-
-It must not know who asks, nor who counts.
+"""Whether a failure was its caller's own fault, if that is not known at once: the platform probes the worker, then
+tells.
 """
 
 from collections.abc import Callable
@@ -9,7 +8,7 @@ Hear = Callable[[bool], None]
 
 
 class Doubt:
-    """Settled once, by whoever finds out; who wants to know is told then, or at once where it is known."""
+    """Settled once; listeners are told then, or at once if it is known."""
 
     __slots__ = ("_hear", "is_own")
 

@@ -1,7 +1,7 @@
 """Requests that come from inside the platform: how they are asked, and their answers.
 
-The pipeline has the one entrance; shadow copies and comparisons use it, and runners of jobs will. It must not know who
-asks, nor what becomes of the answer.
+The pipeline has the one entrance; shadow copies and comparisons use it, and runners of jobs will. It must not know its
+users, nor what becomes of the answer.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Ask(Protocol):
 
 
 class BodyReply:
-    """A ``Reply`` without a client: nobody leaves, nobody reads slowly. It keeps the body, or drops it."""
+    """A ``Reply`` without a client: it never pauses and never leaves. It keeps the body, or drops it."""
 
     def __init__(self, *, keeps: bool = True) -> None:
         self.started, self.gone = False, False
@@ -74,4 +74,4 @@ class BodyReply:
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Do nothing: there is nobody to watch."""
+        """Do nothing: there is no client to watch."""

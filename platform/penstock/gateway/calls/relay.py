@@ -12,10 +12,10 @@ from penstock.gateway.calls.call import Answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """What is left of a stream whose worker was lost, as a request to another worker.
+    """The rest of a stream whose worker was lost, as a request to another worker.
 
     ``body`` has everything but the served model and the tenant's salt. ``prompt_tokens`` are the original prompt and
-    what was delivered, ``output_tokens`` what may still come. ``error`` ends the answer where nobody takes it.
+    the delivered tokens, ``output_tokens`` those that may still come. ``error`` ends the answer if no worker takes it.
     """
 
     api: Api
@@ -68,9 +68,7 @@ class Source(Protocol):
         """Stop reading: TCP carries the client's slowness to the engine."""
         ...
 
-    def resume(self) -> None:
-        """Read again."""
-        ...
+    def resume(self) -> None: ...
 
     def abort(self, error: PenstockError) -> None:
         """Close the worker's connection; a dispatcher still waiting for the answer raises ``error``."""
@@ -96,11 +94,11 @@ class Relay(Receiver, Protocol):
 
     @property
     def wants_token_ids(self) -> bool:
-        """True where the engine is to send the ids of its tokens: the relay keeps book, to go on elsewhere."""
+        """True if the engine is to send the ids of its tokens: the relay keeps book, to go on elsewhere."""
         ...
 
     async def rest(self) -> Rest | None:
-        """Wait until the answer is over (None), or broke off where another worker may go on with it."""
+        """Wait until the answer is over (None), or broke off so that another worker may go on with it."""
         ...
 
     def fail(self, error: PenstockError) -> Answer:

@@ -10,9 +10,9 @@ from penstock.domain.tenancy.tenant import Principal
 
 
 def shares_of(route: Route, versions: Mapping[str, VersionEntry], who: Principal) -> tuple[Share, ...]:
-    """Return the shares of an alias that may answer this caller; where there are none, there is no such alias for it.
+    """Return the shares of an alias that may answer this caller; if there are none, there is no such alias for it.
 
-    A version without weight answers nobody but a tenant that has it by an override.
+    A version without weight answers only a tenant that has it by an override.
     """
     own = next((one.version for one in route.overrides if one.tenant == who.tenant), None)
     return tuple(

@@ -7,12 +7,12 @@ class Once:
     """Keys that were counted lately. Memory is bounded: while it is full of recent ones, nothing new counts."""
 
     def __init__(self, span_s: float, most: int) -> None:
-        """Let a key count once in so many seconds, and remember at most so many."""
+        """Let a key count once in ``span_s`` seconds, and remember at most ``most`` keys."""
         self._span_s, self._most = span_s, most
         self._at: dict[Hashable, float] = {}
 
     def counts(self, key: Hashable, now: float) -> bool:
-        """Tell whether this one counts (monotonic seconds), and remember it where it does."""
+        """Tell whether this one counts (monotonic seconds), and remember it if it does."""
         at = self._at.get(key)
         if at is not None and now - at < self._span_s:
             return False

@@ -1,4 +1,6 @@
-"""Requests for versions that sleep: held within bounds until a worker has woken, and told of to whoever wakes it."""
+"""Holds requests for sleeping versions within bounds until a worker has woken, and reports the demand to
+controllers.
+"""
 
 from penstock.gateway.holding.demand import Teller, WakeDemand
 from penstock.gateway.holding.hold_settings import HoldSettings

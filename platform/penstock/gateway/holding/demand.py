@@ -1,7 +1,6 @@
-"""Tells whoever wakes versions which of them requests are held for: at once, and once a second while any is.
+"""Reports the versions that requests are held for to the controllers: at once, and once a second while any is held.
 
-It must not know how it is told. Nothing is kept: what is not heard is told again, and what nobody waits for any more is
-told no more.
+Nothing is kept: a report that is lost is repeated, and one without a held request ends.
 """
 
 import asyncio
@@ -26,10 +25,10 @@ class Want(NamedTuple):
 
 
 class Teller(Protocol):
-    """The way to whoever wakes versions."""
+    """Port: the way to the controllers."""
 
     async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
-        """Say that so much is held for a version now; ``StoreUnavailable`` where nobody can hear it."""
+        """Report the requests and tokens held for a version now; ``StoreUnavailable`` if the way is broken."""
         ...
 
 
@@ -46,7 +45,7 @@ class WakeDemand:
     _told: frozenset[VersionId] = frozenset()
 
     def begin(self, version: VersionId) -> None:
-        """Have it told at once, where it was not told a moment ago."""
+        """Report at once, unless that was done a moment ago."""
         if version not in self._told:
             self._news.set()
 

@@ -1,9 +1,9 @@
-"""Holds requests whose version sleeps until a worker has woken, in bounds, and lets them go on in fair order.
+"""Holds requests whose version sleeps until a worker has woken, within bounds, and lets them go on in fair order.
 
-The lease is open meanwhile and its slots count; streams show that they live as they always do. Who leaves frees the
-place at once. It must not know how a worker is woken, nor how one is chosen.
+The lease is open meanwhile and its slots count; streams send heartbeats. A caller that leaves frees its place at once.
+It must not know how a worker is woken, nor how one is chosen.
 
-Trade-off: who is held occupies slots and a place here for a few seconds, where a refusal would cost nothing; hence the
+Trade-off: a held request occupies slots and a place for a few seconds, and a refusal would cost nothing; hence the
 bounds, and a request whose deadline comes before the wake is refused at once (ADR 0090).
 """
 
@@ -43,10 +43,10 @@ _LOOK_S = 0.02
 
 
 class Fleet(Protocol):
-    """Who serves, by the table in force."""
+    """Port: the serving workers, by the table in force."""
 
     def version(self, version: VersionId) -> VersionEntry | None:
-        """Return a version; None where it left the table."""
+        """Return a version; None if it left the table."""
         ...
 
     def serving(self, version: VersionId) -> int:
@@ -80,11 +80,9 @@ class Held:
         self.queue.leave(self)
 
     def go_on(self) -> None:
-        """Let it be dispatched."""
         self.end(None, "woken")
 
     def end(self, error: PenstockError | None, why: str) -> None:
-        """Hold it no longer."""
         if self._free.done():
             return
         self.queue.holding.count(self.queue.version, why)
@@ -103,10 +101,10 @@ class Held:
             self.end(error, "left")
 
     def pause(self) -> None:
-        """There is nothing to pause."""
+        """Do nothing: no bytes come yet."""
 
     def resume(self) -> None:
-        """There is nothing to resume."""
+        """Do nothing: no bytes come yet."""
 
     def _tired(self) -> None:
         self.end(self.queue.refusal("the model has not woken in the time that a request is held"), "late")
@@ -114,7 +112,7 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """Those who wait for one version, and those who went on and are not answered yet."""
+    """Requests that wait for one version, and those that went on and are not answered yet."""
 
     holding: "Holding"
     version: VersionId
@@ -123,7 +121,7 @@ class _Queue:
 
     @property
     def expected_s(self) -> float:
-        """About when the first worker serves."""
+        """Expected seconds until the first worker serves."""
         version = self.holding.fleet.version(self.version)
         return (wakes.expected_s(version) if version is not None else 0.0) or _AGAIN_S
 
@@ -132,7 +130,7 @@ class _Queue:
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
     def enter(self, call: Admitted) -> Held:
-        """Take a place, or raise what is said where there is none."""
+        """Return a place, or raise the refusal if there is none."""
         lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
         standing = standing_of(plan, over_quota=lease.over_quota is not None)
@@ -159,7 +157,7 @@ class _Queue:
             self.holding.forget(self)
 
     def look(self) -> None:
-        """Let so many go on as fill the engines that serve: the rest follows as they are answered."""
+        """Let as many go on as fill the serving engines: the rest follows as they are answered."""
         serving = self.holding.fleet.serving(self.version)
         version = self.holding.fleet.version(self.version)
         room = serving * max(1, version.max_num_seqs if version is not None else 1)
@@ -169,12 +167,12 @@ class _Queue:
             held.go_on()
 
     def fail(self, why: str, reason: str) -> None:
-        """Refuse all who still wait."""
+        """Refuse all requests that still wait."""
         for entry in self.places.all():
             self.holding.all[entry].end(self.refusal(why), reason)
 
     def give_up(self) -> None:
-        """Refuse all who still wait: nobody can wake it."""
+        """Refuse all requests that still wait: the version can't wake."""
         for entry in self.places.all():
             self.holding.all[entry].end(wakes.crowded_out(), wakes.GIVEN_UP)
 
@@ -195,7 +193,7 @@ class Holding:
         metrics.gauge(names.HELD_REQUESTS).set_function(lambda: len(self.all))
 
     def place(self, call: Admitted) -> Held | None:
-        """Return the place of a request that is to wait, None where it needn't; raises what is said where it can't."""
+        """Return the place of a request that has to wait, None if it needn't; raises the refusal if it can't."""
         if not (self._wakers or self._queues):
             return None
         if call.fell_back_from in self._wakers:
@@ -234,7 +232,7 @@ class Holding:
             self._demand.note(version.id, 0)
 
     def learn(self, versions: Iterable[VersionEntry]) -> None:
-        """Take in a new table: who sleeps, and who of those that wait may go on."""
+        """Take in a new table: sleeping versions, and waiting requests that may go on."""
         found = {version.id: wakes.wakers(version, self._wakers.get(version.id, frozenset())) for version in versions}
         for queue in list(self._queues.values()):
             if queue.version not in found:
@@ -247,7 +245,7 @@ class Holding:
                 queue.give_up()
 
     def wanted(self) -> Mapping[VersionId, Want]:
-        """Return what is held for versions that nobody serves."""
+        """Return the held requests and tokens of versions without a serving worker."""
         return {
             version: Want(len(queue.places), queue.places.tokens)
             for version, queue in self._queues.items()
@@ -259,12 +257,14 @@ class Holding:
         self._holds.labels(model=version.partition("@")[0], outcome=outcome).inc()
 
     def forget(self, queue: _Queue) -> None:
-        """Nobody waits there any more."""
+        """Drop an empty queue."""
         if self._queues.get(queue.version) is queue:
             del self._queues[queue.version]
 
     def _asleep(self, call: Admitted) -> VersionEntry | None:
-        """Return the version that has to wake for this request, None where somebody serves or nobody may hold it."""
+        """Return the version that has to wake for this request; None if one serves, or if the request may not be
+        held.
+        """
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
@@ -274,7 +274,7 @@ class Holding:
         return self.fleet.version(name)
 
     def _refuse_crowded_out(self, version: VersionEntry) -> None:
-        """Refuse a request whose version can't wake at all; nobody is told of it, for nobody could wake it."""
+        """Refuse a request whose version can't wake at all; that is no demand."""
         if wakes.is_crowded_out(version):
             self.count(version.id, wakes.GIVEN_UP)
             raise wakes.crowded_out()
@@ -292,12 +292,12 @@ class Holding:
         )
 
     def _away(self) -> None:
-        """Nobody hears what is wanted: nothing will wake, and whoever waits is told so."""
+        """Fail all waiting requests: controllers can't be told of them."""
         for queue in list(self._queues.values()):
             if not self.fleet.serving(queue.version):
                 queue.fail("the model sleeps, and the database over which it is woken can't be reached", "away")
 
 
 def _target(call: Admitted) -> VersionId:
-    """Return the version whose workers answer: of an adapter its base."""
+    """Return the version with the workers: of an adapter its base."""
     return call.version.base or call.version.id

@@ -1,4 +1,4 @@
-"""What the routing table says of a version that nobody serves: who is to wake, and about when. Pure."""
+"""The wake of a version without a serving worker, by the routing table: its workers, and the expected time. Pure."""
 
 from penstock.domain.errors import NoCapacity
 from penstock.domain.fleet.table import VersionEntry
@@ -18,13 +18,15 @@ def is_crowded_out(version: VersionEntry) -> bool:
 
 
 def crowded_out() -> NoCapacity:
-    """Return what a caller hears whose model can't wake until an operator changes something: when, nobody knows."""
+    """Return the refusal of a request whose model can't wake until an operator changes something."""
     says = "the model sleeps, and models that are pinned hold all the memory that it would need"
     return NoCapacity(says, reason=POOL_PINNED)
 
 
 def wakers(version: VersionEntry, before: frozenset[WorkerId]) -> frozenset[WorkerId]:
-    """Return who sleeps or is on the way back; of those from ``before`` also who starts once more after a failure."""
+    """Return the workers that sleep or are on the way back; of those in ``before`` also those restarted after a
+    failure.
+    """
     others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
     return frozenset(
         [one.id for one in others if one.state in _RESTING or (one.state.is_starting and one.id in before)]
@@ -32,6 +34,6 @@ def wakers(version: VersionEntry, before: frozenset[WorkerId]) -> frozenset[Work
 
 
 def expected_s(version: VersionEntry) -> float:
-    """Return the seconds until the first may serve, by what the last wake or start took; 0 where nobody knows."""
+    """Return the seconds until the first worker may serve, by the last wake or start; 0 if unknown."""
     on_the_way = [worker.ready_in_s for worker in version.workers if worker.state.is_starting and worker.ready_in_s]
     return min(on_the_way, default=0.0) or version.restart_s or version.start_s

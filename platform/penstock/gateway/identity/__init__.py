@@ -1,1 +1,1 @@
-"""Who calls: a credential in, a principal out. It knows nothing of HTTP and waits for nothing."""
+"""Identifies callers: a credential in, a principal out. It knows nothing of HTTP and waits for nothing."""

@@ -1,7 +1,7 @@
-"""Who may read which record: a key its own requests, a tenant's admins and auditors the tenant's, operators all.
+"""Access to records: a key sees its own requests, a tenant's admins and auditors the tenant's, operators all.
 
-What somebody may not see is answered as what never was. A look-up reads files: each key has one under way at a time,
-and all take turns.
+A record that the caller may not see is answered as unknown. A look-up reads files: each key has one under way at a
+time.
 """
 
 import re
@@ -21,7 +21,7 @@ class KeptRecords(Protocol):
     """Where records are."""
 
     async def find(self, request_id: str) -> RequestRecord | None:
-        """Return the record of a request that ended; None where there is none (any more)."""
+        """Return the record of a request that ended; None if there is none (any more)."""
         ...
 
 
@@ -33,7 +33,7 @@ class RecordLookup:
         self._under_way: set[KeyId] = set()
 
     async def find(self, who: Principal, request_id: str) -> RequestRecord:
-        """Return the record, or raise ``UnknownRequest``, or ``OverLimit`` where the key's last question still runs."""
+        """Return the record, or raise ``UnknownRequest``, or ``OverLimit`` if the key's last question still runs."""
         named = _ID.fullmatch(request_id)
         if named is None:
             raise UnknownRequest

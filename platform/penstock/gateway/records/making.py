@@ -1,7 +1,6 @@
-"""Makes the record of a request: from its call and answer where it came into the corridor, else from its refusal.
+"""Makes the record of a request: from its call and answer if the pipeline saw it, else from its refusal.
 
-It runs on the event loop, once for each request, and only puts together what the stages have left in the call. It must
-not know where records are kept, nor how they are told.
+It runs on the event loop, once for each request. It must not know where records are kept, nor how they are told.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +62,7 @@ class Records:
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
-        """Keep that a request repeated the answer of another one: whoever asks for it is sent there."""
+        """Keep that a request repeated the answer of another one: its record leads there."""
         now, who = self._clock.monotonic(), call.principal
         if not self._refusals.takes(who.tenant, now):
             return

@@ -1,7 +1,7 @@
-"""How many requests of one tenant are kept that cost nothing: refused, or ended before a token. Pure.
+"""The rate of kept records of a tenant's requests that cost nothing: refused, or ended before a token. Pure.
 
-A flood of them must not push everybody's records off the disk. Trade-off: of a tenant that is refused faster than this
-for long some can't be explained. What they were refused for is mostly the same.
+A flood of them must not push other records off the disk. Trade-off: some of a flood can't be explained; they were
+mostly refused for the same reason.
 """
 
 from collections import OrderedDict

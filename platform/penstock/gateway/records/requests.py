@@ -43,7 +43,7 @@ class RequestLedger:
         tenants: TenantLabels | None = None,
         keep: Trace | None = None,
     ) -> None:
-        """Take the process's metrics, monotonic time, where traces and records go, and how tenants are shown."""
+        """Take the process's metrics, monotonic time, the takers of traces and records, and how tenants are shown."""
         self._clock, self._metrics = clock, metrics
         self._trace, self._keep = trace, keep
         self._tenants = tenants or TenantLabels()

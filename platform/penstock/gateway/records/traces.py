@@ -52,7 +52,7 @@ class RequestTraces:
     """Exports the traces of sampled requests."""
 
     def __init__(self, exporter: SpanExporter, now: Callable[[], float], monotonic: Callable[[], float]) -> None:
-        """Take where spans go, and both readings of time: timings are monotonic, spans are not."""
+        """Take the exporter, and both readings of time: timings are monotonic, spans are not."""
         self._ids = _Ids()
         resource = Resource.create({"service.name": "penstock-gateway"})
         self._provider = TracerProvider(resource=resource, id_generator=self._ids)

@@ -5,8 +5,7 @@ from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import PrefixIndex
 from penstock.gateway.routing.resolve import TableResolver, sticky_key
 from penstock.gateway.routing.route import Health, WorkerRouter
-from penstock.gateway.routing.router_settings import RouterSettings
-from penstock.gateway.routing.sample import SampleSettings
+from penstock.gateway.routing.router_settings import RouterSettings, SampleSettings
 
 __all__ = [
     "CurrentTable",

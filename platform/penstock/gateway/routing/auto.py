@@ -1,8 +1,8 @@
-"""Whether a rule of an auto alias fits a request, and what is told where none does. Pure.
+"""Matches the rules of an auto alias with a request, and words the refusal if none fits. Pure.
 
-A rule fits where its conditions hold and where the version that it leads to is able to answer, by its manifest. How
-busy a version is, or whether anybody serves it, counts for nothing: the same conversation would have another model
-with every breath of load. What is looked at only grows within a conversation, so that it moves to later rules alone.
+A rule fits if its conditions hold and its version is able to answer, by its manifest. Load and availability count for
+nothing: else the same conversation would change its model with every breath of load. The looked-at properties only grow
+within a conversation, so that it moves to later rules alone.
 """
 
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def script_of(version: VersionEntry) -> Script:
 
 
 def first_of(auto: Auto, kept: str) -> int:
-    """Return where to begin: at the rule that the caller says its conversation has had, else at the first one."""
+    """Return the index of the rule that the caller says its conversation has had, else of the first one."""
     return next((number for number, rule in enumerate(auto.rules) if rule.name == kept), 0) if kept else 0
 
 

@@ -75,9 +75,9 @@ class CurrentTable:
         self._on_change.append(listener)
 
     def swap(self, table: RoutingTable, now: float) -> bool:
-        """Put ``table`` in force at monotonic second ``now``; False where it is the one in force already.
+        """Put ``table`` in force at monotonic second ``now``; False if it is the one in force already.
 
-        Raises ``TableRefused`` where it is not valid or older: the last good one stays.
+        Raises ``TableRefused`` if it is not valid or older: the last good one stays.
         """
         before = self.number
         for _ in self.steps(table, now):

@@ -1,9 +1,8 @@
-"""What this gateway knows of the workers' load: what they last said, and what it has sent them since. Pure.
+"""The workers' load as this gateway knows it: their last reports, and the requests sent since. Pure.
 
-Trade-off: a report is exact when it comes and ages at once. What was sent since is added, and the whole fades by
-half every ``HALF_LIFE_S``: a worker nobody asks any more must not look busy for ever, and a busy one says so with
-its next answer. So too for how many wait at it: a rush that begins and ends between two heartbeats changes no table,
-and would leave its last word in force. A queue that lasts changes from second to second, and the table with it.
+Trade-off: a report is exact when it comes and ages at once. Tokens sent since are added, and the whole fades by half
+every ``HALF_LIFE_S``: an idle worker must not look busy for ever, and a busy one says so with its next answer. The
+number of waiting requests fades likewise: a rush between two heartbeats changes no table.
 """
 
 import math
@@ -23,8 +22,8 @@ _NOTHING = Load()
 
 
 class SeenLoad(NamedTuple):
-    """A worker's newest load, none at all where the report is older than ``BELIEVED_S``: a table is made when something
-    in it changes. And the tokens of work that it probably has before it.
+    """A worker's newest load, none if the report is older than ``BELIEVED_S``; and the tokens of work probably
+    before it.
     """
 
     load: Load
@@ -81,6 +80,5 @@ class LoadBoard:
         return entry.drain_per_s if entry is not None else DEFAULT_DRAIN_TOKENS_PER_S
 
     def forget(self, gone: Iterable[WorkerId]) -> None:
-        """These workers are no more."""
         for worker in gone:
             self._entries.pop(worker, None)

@@ -28,10 +28,11 @@ class PrefixIndex:
         return len(self._blocks)
 
     def matches(self, blocks: Iterable[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
-        """Return how many leading blocks these workers hold, of those that hold most; at most ``MAX_HOLDERS``.
+        """Return the leading blocks that these workers hold, of those with most; at most ``MAX_HOLDERS``.
 
-        The deepest block decides: who holds it had all before it, whoever came by those since. A beginning that all
-        prompts share knows only the last few of its holders.
+        The deepest block decides: its holder had all blocks before it. A beginning that all prompts share knows only
+        the last
+        few of its holders.
         """
         known: list[tuple[WorkerId, ...]] = []
         for block in blocks:

@@ -1,4 +1,4 @@
-"""What a caller hears where no worker takes its request: why, and when it is worth coming back. Pure."""
+"""The refusal of a request that no worker takes: the reason, and when to come back. Pure."""
 
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.fleet.table import VersionEntry
@@ -20,10 +20,11 @@ class RoutingRefusals:
         self._settings = settings
 
     def nobody(self, version: VersionEntry) -> NoCapacity:
-        """Say when the first of the starting workers is expected, else how long a start takes: its own, or its kind's.
+        """Return the refusal with the expected end of the first start, else with the time that a start takes.
 
-        Whoever was lost a moment ago and still stands in the table is started again where it was, which is quicker.
-        Where that can't be (its machine is gone too), the next who asks hears of a start.
+        A worker that was lost a moment ago and still stands in the table is restarted on its node, which is quicker. If
+        that
+        can't be, the next request is told of a start.
         """
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
             says = "no worker of this model can start: models that are pinned hold all the memory that it would need"
@@ -32,7 +33,7 @@ class RoutingRefusals:
         return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
 
     def failing(self, version: VersionEntry, shut_s: float, *, is_unreachable: bool) -> NoCapacity:
-        """Say when the next request may try: as soon as a probe is due, or a start is over where only that helps."""
+        """Return the refusal with the next probe's time, or the end of a start if only that helps."""
         if is_unreachable:
             return self.nobody(version)
         return NoCapacity("every worker of this model fails", retry_after_s=self._within(shut_s))

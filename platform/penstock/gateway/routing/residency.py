@@ -1,14 +1,13 @@
-"""Which workers should hold an adapter, and what it counts at a pick that one does. Pure.
+"""The homes of an adapter among its base's workers, and their credit at a pick. Pure.
 
-Each adapter has an order of its own among its base's workers, by rendezvous hashing (Thaler and Ravishankar 1998): the
-same in every gateway, and a worker that comes or goes moves nobody else. The first ``REPLICAS`` of that order which
-are not busy are its homes, so each adapter is loaded by few workers and each worker holds few adapters. Under load it
-spills over in its order: whoever is busier than the idlest by more than the slack gets no credit, and the next one is
-a home.
+Each adapter orders the workers by rendezvous hashing (Thaler and Ravishankar 1998): the same in every gateway, and a
+worker that comes or goes moves no other. The first ``REPLICAS`` of that order that are not busy are its homes, so few
+workers load each adapter. Under load it spills over in its order: a worker busier than the idlest by more than the
+slack gets no credit, and the next one is a home.
 
-Trade-off: the second home loads the adapter only when the first has some work, and what spilled over counts less than
-a home that holds it, so that it fades again when the load is gone. The order is made once for each adapter and
-membership, in proportion to the base's workers, and only its first ``MOST_RANKED`` are kept.
+Trade-off: the second home loads the adapter only when the first has some work, and a spilled-over adapter counts less
+than one at a home, so that it fades when the load is gone. The order is made once per adapter and membership; its first
+``MOST_RANKED`` are kept.
 """
 
 import heapq
@@ -30,7 +29,7 @@ NOBODY: Mapping[WorkerId, int] = {}
 
 
 class Homes:
-    """The orders of one base's adapters among its workers; made anew where a worker comes or goes."""
+    """The orders of one base's adapters among its workers; made anew if a worker comes or goes."""
 
     __slots__ = ("_orders", "workers")
 
@@ -67,7 +66,7 @@ def credited(
     order: Mapping[WorkerId, int],
     weights: Weights,
 ) -> list[float]:
-    """Return the scores, added to them what holding the adapter or being a home of it counts for who is not too busy.
+    """Return the scores plus the credit of holding the adapter or being its home; a busy worker gets none.
 
     ``scores`` are those of ``scorers.totals`` that leave room for it.
     """

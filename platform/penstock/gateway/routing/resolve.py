@@ -1,19 +1,18 @@
-"""A name → one version. It must not know workers, only whether a version has any that may be asked.
+"""Resolves a name to one version. It must not know workers, only whether a version has any that may be asked.
 
-An alias with several versions is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): everybody gets
-the version with the highest ``-weight / ln(hash)``, so that a change of weights moves exactly the share that changed.
+An alias with several versions is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): the version with
+the highest ``-weight / ln(hash)`` answers, so a change of weights moves exactly the share that changed.
 
-Trade-off: stickiness is by session where the caller names one, else by end user, else by tenant, so a tenant that names
-neither is in one version as a whole: comparable answers for a caller, coarse shares for the platform. A tenant that has
-an override has that version, before anything is hashed: it takes nobody's place, so the others stay where they are.
+Trade-off: stickiness is by session if the caller names one, else by end user, else by tenant, so a tenant that names
+neither is in one version as a whole: comparable answers for a caller, coarse shares for the platform. A tenant with an
+override has that version before anything is hashed, so the others stay as they are.
 
-A version may be for some tenants alone. Where an alias leads anybody else to it, that caller has the other versions by
-their weights, and where there are none, or the version was named itself, there is no such name. An alias whose
-versions are of several tenants so leads each to its own.
+A version may be for some tenants alone. Other callers have the alias's other versions by their weights; if there are
+none, or they named the version itself, there is no such name.
 
-Where a route names a fallback, it has the new requests of each other version that can take none: the breaker is shut,
-or nobody serves. Nothing is remembered, so the next request after the version is well is that version's again, and the
-fallback itself falls nowhere. Breakers are tried by the platform's own probes, so nobody's request is needed for that.
+A route's fallback has the new requests of a version that can take none: its breaker is shut, or no worker serves.
+Nothing is remembered, so the next request after the version is well is that version's again, and a fallback has no
+fallback. The platform's own probes try breakers, so no caller's request is needed for that.
 """
 
 import math
@@ -44,7 +43,7 @@ class TableResolver:
     """The pipeline's ``Resolver``."""
 
     def __init__(self, table: CurrentTable, is_shut: Callable[[VersionId], bool] = nobody) -> None:
-        """Resolve by the table in force at each call; ``is_shut`` tells of whom this gateway asks nothing."""
+        """Resolve by the table in force at each call; ``is_shut`` tells that all workers of a version are down."""
         self._table = table
         self._is_shut = is_shut
 
@@ -67,7 +66,9 @@ class TableResolver:
         return version
 
     def auto(self, name: str, principal: Principal) -> Auto | None:
-        """Return the auto alias of this name with the rules that are there for this caller; None where none is."""
+        """Return the auto alias of this name with the rules whose targets this caller may see; None if there is
+        none.
+        """
         return ruled(self._table.view, name, principal)
 
     def _instead(
@@ -79,7 +80,7 @@ class TableResolver:
         principal: Principal,
         note: Callable[[VersionId], None],
     ) -> VersionEntry:
-        """Return the fallback, where that can take the request, else the version itself, which will say why not."""
+        """Return the fallback if it can take the request, else the version itself, which will say why not."""
         other = view.versions[route.fallback]
         is_there = principal.sees(other.tenants) and other.task in request.api.tasks
         if not is_there or self._is_away(view, other):
@@ -115,7 +116,7 @@ def is_seen(view: View, principal: Principal, name: str) -> bool:
 
 
 def ruled(view: View, name: str, principal: Principal) -> Auto | None:
-    """Return an auto alias with the rules that lead to what is there for this caller; None where none does."""
+    """Return an auto alias with the rules whose targets this caller may see; None if there are none."""
     auto = view.autos.get(name)
     if auto is None or not view.has_owners:
         return auto
@@ -124,16 +125,15 @@ def ruled(view: View, name: str, principal: Principal) -> Auto | None:
 
 
 def _pinned(view: View, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
-    """Return the version that is named itself; None where there is none for this caller."""
+    """Return the version of this exact name; None if there is none for this caller."""
     version = view.versions.get(request.model) or by_digest(view.table.versions, request.model)
     return version if version is not None and principal.sees(version.tenants) else None
 
 
 def _led(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
-    """Return the version that an alias leads this caller to; None where none of its versions is there for it.
+    """Return the version that an alias leads this caller to; None if it may see none of its versions.
 
-    What is others' is left out before anything is hashed. Whoever would be led to a version that is there for it is led
-    to that one all the same: the order of the others does not change.
+    Other tenants' versions are left out before anything is hashed: the order of the rest does not change.
     """
     if route.alias not in view.owned:
         return view.versions[_chosen(view, route, request, principal)]
@@ -156,9 +156,9 @@ def _chosen(view: View, route: Route, request: InferenceRequest, principal: Prin
 
 
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:
-    """Return who is to see one version throughout: a session, a user or a tenant, and never two under one key.
+    """Return the key of one version throughout: a session, a user or a tenant; two tenants' are never one.
 
-    A tenant's id has no control characters, so the first one tells where it ends and what comes behind it.
+    A tenant's id has no control characters, so the first one tells its end.
     """
     if request.session:
         return f"{principal.tenant}\x1e{request.session}"
@@ -193,7 +193,7 @@ def _too_dear(version: VersionEntry, request: InferenceRequest) -> TooDear:
 
 
 def _unknown(name: str, view: View, principal: Principal) -> UnknownModel:
-    """Return the refusal; where a version was meant, with those that this key may name."""
+    """Return the refusal; for an exact version, with those that this key may name."""
     model, pins, _ = name.partition("@")
     others = [
         name

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.ids import WorkerId
-from penstock.gateway.routing import filters
+from penstock.gateway.routing import selection
 from penstock.gateway.routing.residency import Homes
 
 
@@ -18,13 +18,13 @@ class Roster:
     homes: Homes = field(default_factory=Homes)
 
     def has_met_all(self, tried: Collection[WorkerId]) -> bool:
-        """Tell whether nobody is left for a request that has met these."""
+        """Tell whether no worker is left for a request that has met these."""
         return len(tried) >= len(self.serving) and all(worker in tried for worker in self.by_id)
 
 
 def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
-    """Index a version; where the same workers serve as before, what was found out of them is kept."""
-    serving = tuple(filters.ready(version.workers))
+    """Index a version; if the same workers serve as before, the old index is kept."""
+    serving = tuple(selection.ready(version.workers))
     by_id = {worker.id: worker for worker in serving}
     is_same = before is not None and before.homes.workers == tuple(by_id)
     homes = before.homes if before is not None and is_same else Homes(by_id)

@@ -1,6 +1,6 @@
-"""Sample → filter → score → pick among the ready workers of a version, and how long to wait where there is none.
+"""Sample → filter → score → pick among the ready workers of a version; if there is none, how long to wait.
 
-It must not know HTTP, nor what a request says; only how long its prompt is and which blocks it has.
+It must not know HTTP, nor what a request says; only the prompt's length and its blocks.
 """
 
 import random
@@ -16,15 +16,15 @@ from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
-from penstock.gateway.routing import choice, filters, pickers, residency, scorers
+from penstock.gateway.routing import residency, scorers, selection
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
 from penstock.gateway.routing.refusals import RoutingRefusals
 from penstock.gateway.routing.roster import Roster, roster
 from penstock.gateway.routing.router_settings import RouterSettings
-from penstock.gateway.routing.sample import draw
 from penstock.gateway.routing.scorers import Candidate
+from penstock.gateway.routing.selection import draw
 from penstock.gateway.routing.turned_away import TurnedAway
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Counter, Metrics
@@ -33,18 +33,18 @@ _MOST_MODELS = 1024
 
 
 class Health(Protocol):
-    """Whom to leave alone for a while; never all of those asked about."""
+    """Port: workers to leave alone for a while; never all of those asked about."""
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
         """Return those that are left alone at second ``now``: never all of them, but of a sample (``among``) maybe."""
         ...
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
-        """Return for how long a version that fails everywhere is to be refused early; 0 where it may be asked."""
+        """Return the seconds for which a version that fails everywhere is refused early; 0 if it may be asked."""
         ...
 
     def is_unreachable(self, version: VersionId) -> bool:
-        """Tell whether it is shut because nobody takes its connections: only a start will help."""
+        """Tell whether it is shut because no worker takes connections: only a start will help."""
         ...
 
 
@@ -56,7 +56,7 @@ class _PrefixBlocks(NamedTuple):
 
 
 class _Ask(NamedTuple):
-    """One request, as choosing sees it: when, who holds how many blocks of its prompt, whom it has met."""
+    """One request as a pick sees it: the time, holders of its prompt's blocks, workers that it has met."""
 
     now: float
     held: Mapping[WorkerId, int] = {}
@@ -119,16 +119,17 @@ class WorkerRouter:
             ask = _Ask(now, held, version.block_size, tried)
         open_ = self._few(serving, ask)
         chosen, scores = self._best(open_, ask)
-        note(choice.of(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
+        note(selection.recorded(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
         if prepared.blocks:
             self._count(version, held.get(chosen.id, 0), len(prepared.blocks))
             index.record(prepared.blocks, chosen.id)
         return chosen
 
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work that wait at the least busy worker; infinite where nobody would take a request.
+        """Return the seconds of work that wait at the least busy worker; infinite if no worker would take a
+        request.
 
-        Of a large version some are looked at, drawn by chance, and all only where none of those would.
+        Of a large version a random sample is looked at, and all only if none of the sample would.
         """
         ask = _Ask(self._clock.monotonic())
         version = self._table.version(version.id) or version
@@ -141,7 +142,7 @@ class WorkerRouter:
         return min((one.wait_s for one in open_), default=inf)
 
     def running(self, version: VersionId) -> float:
-        """Return how many requests run at a worker of this version, the mean of those looked at; 0 where none serve."""
+        """Return the mean number of requests that run at a worker of this version; 0 if none serve."""
         roster_ = self._table.view.rosters.get(version)
         some = draw(roster_.serving, self._settings.sample.watched, self._chance) if roster_ is not None else []
         now, at = self._clock.monotonic(), self._table.view.at
@@ -170,7 +171,9 @@ class WorkerRouter:
     def _with_refusing(
         self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], now: float
     ) -> frozenset[WorkerId]:
-        """Return who is not to be asked for this adapter, those tried among them; ``NoCapacity`` where that is all."""
+        """Return the workers not to be asked for this adapter, the tried ones included; ``NoCapacity`` if that is
+        all.
+        """
         refusing = self._turned_away.at(version.id, serving.serving, now)
         if refusing and serving.has_met_all(tried | refusing):
             wait_s = self._turned_away.wait_s(version.id, refusing, now)
@@ -183,14 +186,14 @@ class WorkerRouter:
         few = self._sampled(serving, ask) if len(everybody) > most else []
         if few:
             return few
-        left = filters.untried(everybody, ask.tried)
+        left = selection.untried(everybody, ask.tried)
         open_ = self._open(left, ask)
         if not open_:
             raise self._full(left, ask.now)
         return draw(open_, most, self._chance)
 
     def _sampled(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """Draw beside an adapter's homes until enough may be asked, and add who holds the prefix; maybe nobody."""
+        """Draw beside an adapter's homes until enough may be asked, and add the prefix's holders; may be empty."""
         ours, everybody, met = self._settings.sample, serving.serving, set(ask.tried)
         near = [serving.by_id[w] for w in ask.order if w not in met]
         open_ = self._open(near, ask, len(everybody)) if near else []
@@ -205,9 +208,9 @@ class WorkerRouter:
         return open_ + self._open(holders, ask, len(everybody)) if holders else open_
 
     def _open(self, workers: Sequence[WorkerEntry], ask: _Ask, among: int = 0) -> list[Candidate]:
-        """Keep those that may be asked now and have room; ``among``: these are a sample of so many."""
+        """Keep those that may be asked now and have room; ``among`` is the number that they are a sample of."""
         out = self._health.ejected([w.id for w in workers], ask.now, among)
-        left = filters.healthy(workers, out, may_be_none=bool(among)) if out else workers
+        left = selection.healthy(workers, out, may_be_none=bool(among)) if out else workers
         at, seen, most_waiting = self._table.view.at, self._board.seen, self._settings.max_waiting
         found = []
         for worker in left:
@@ -224,7 +227,7 @@ class WorkerRouter:
         scores = scorers.totals(open_, weights, adapter=bool(ask.adapter))
         if ask.adapter:
             scores = residency.credited(scores, open_, ask.adapter, ask.order, weights)
-        return open_[pickers.best(scores, self._chance)].entry, scores
+        return open_[selection.best(scores, self._chance)].entry, scores
 
     def _count(self, version: VersionEntry, held: int, blocks: int) -> None:
         counted = self._prefix_blocks(version.id.partition("@")[0])

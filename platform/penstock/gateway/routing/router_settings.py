@@ -2,8 +2,18 @@
 
 from dataclasses import dataclass, field
 
-from penstock.gateway.routing.sample import SampleSettings
 from penstock.gateway.routing.scorers import Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSettings:
+    """``choices`` are drawn; again, up to ``rounds`` times, while fewer than ``enough`` of them may be asked."""
+
+    choices: int = 6
+    rounds: int = 4
+    enough: int = 2
+    watched: int = 64
+    """How many are looked at to tell how busy a version is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

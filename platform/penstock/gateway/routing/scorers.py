@@ -1,10 +1,9 @@
-"""How good a worker is for a request: each score is in [0, 1], 1 is best. Pure.
+"""Scores of a worker for a request, each in [0, 1], 1 is best. Pure.
 
-Trade-off of the prefix score. Sending a prompt where its prefix is cached saves the prefill of those tokens; sending
-it where the queue is short saves the wait for other people's tokens. Both are counted in the same coin: with equal
-weights, ``saved`` cached tokens are worth exactly ``saved`` tokens of queue to an idle worker. And a worker whose
-queue is longer than the shortest by more than ``slack_tokens`` gets no credit for its cache at all, so that one hot
-prefix can't pile everything on one worker: it spills over, and then a second worker holds it too.
+Trade-off of the prefix score: a worker with a cached prefix saves the prefill of those tokens; one with a short queue
+saves the wait for other requests' tokens. Both are counted in tokens: with equal weights, ``saved`` cached tokens are
+worth exactly ``saved`` tokens of queue to an idle worker. A worker whose queue is longer than the shortest by more than
+``slack_tokens`` gets no credit for its cache, so one hot prefix spills over instead of piling up at one worker.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""Which workers have said that an adapter does not answer there: it can't be loaded, or answers wrongly. Pure.
+"""Workers that refused an adapter: it can't be loaded there, or answers wrongly. Pure.
 
-A worker goes on trying by itself, so nobody need ask it for a while; its base and other adapters answer there as ever.
-Where all of them say so the adapter is shut, and it alone.
+A worker goes on trying by itself, so it is not asked for a while; its base and other adapters answer there as ever. If
+all workers refuse, the adapter alone is shut.
 
-Trade-off: nothing tells that a worker has the adapter again but the end of the while, and a heartbeat that lists it.
+Trade-off: only the end of that time, or a heartbeat that lists the adapter, tells that a worker has it again.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ class TurnedAway:
         return len(self._until)
 
     def note(self, worker: WorkerId, adapter: VersionId, now: float, for_s: float) -> None:
-        """This worker has just refused it for so long."""
+        """Note that this worker has just refused it, for these seconds."""
         refused = self._until.pop(adapter, {})
         refused[worker] = now + for_s
         self._until[adapter] = refused

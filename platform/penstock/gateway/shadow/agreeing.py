@@ -1,8 +1,8 @@
-"""What a comparison between two answers to one request comes to. Pure.
+"""The result of a comparison between two answers to one request. Pure.
 
-Answers that have a form (JSON that was asked for, labels) agree where they are equal. Of texts it is asked what both
-models hold for the likeliest at each token of the answer that its caller had: whether the other one would have gone the
-same way, and not whether it happened to draw the same words. It takes the same tokenizer.
+Answers that have a form (JSON that was asked for, labels) agree if they are equal. Texts agree if both models hold the
+same token for the likeliest at each place of the caller's answer: whether the other model would have gone the same way,
+not whether it happened to draw the same words. It takes the same tokenizer.
 """
 
 from penstock.domain.outcome import Outcome
@@ -22,19 +22,19 @@ def is_told(outcome: Outcome | None) -> bool:
 
 
 def by_form(one: bytes, other: bytes | None) -> Counts:
-    """Return what two answers that have a form come to; ``other`` None where nobody could read it."""
+    """Return the counts of two answers that have a form; ``other`` None if it could not be read."""
     if other is None:
         return ONE._replace(untold=1)
     return ONE._replace(forms=1, forms_agreed=int(one == other))
 
 
 def by_score(differs: float | None) -> Counts:
-    """Return what two texts come to that differ at this part of their tokens; None where nobody has scored them."""
+    """Return the counts of two texts that differ at this part of their tokens; None if they were not scored."""
     if differs is None:
         return ONE._replace(untold=1)
     return ONE._replace(texts=1, texts_agreed=int(differs <= DIFFERS), alike=round(PERCENT * (1 - differs)))
 
 
 def priced(counts: Counts, paid: int | None, other: int | None) -> Counts:
-    """Return the counts with both prices, where both are known."""
+    """Return the counts with both prices, if both are known."""
     return counts if paid is None or other is None else counts._replace(paid=paid, other_paid=other)

@@ -34,12 +34,12 @@ class Level:
         return self._left > -owed
 
     def spend(self, amount: float) -> None:
-        """Take so much, also more than is left."""
+        """Take this amount, also more than is left."""
         self._left -= amount
 
 
 class Turns:
-    """Whose turn it is: of the tenants who came lately, those who had theirs longest ago."""
+    """Turns of tenants: of those who came lately, the one with the oldest turn is next."""
 
     __slots__ = ("_came_at", "_had_at")
 
@@ -56,7 +56,7 @@ class Turns:
             self._came_at[tenant] = now
 
     def is_theirs(self, tenant: TenantId, now: float) -> bool:
-        """Tell whether nobody else who came lately has waited longer."""
+        """Tell whether no other tenant that came lately has waited longer."""
         had_at = self._had_at.get(tenant, float("-inf"))
         lately = [one for one, at in self._came_at.items() if now - at < LATELY_S]
         return all(had_at <= self._had_at.get(one, float("-inf")) for one in lately)
@@ -68,12 +68,12 @@ class Turns:
         return bool(others) and all(had_at < self._had_at.get(one, float("-inf")) for one in others)
 
     def had(self, tenant: TenantId, now: float) -> None:
-        """A tenant has had its turn."""
+        """Note a tenant's turn."""
         self._had_at[tenant] = now
 
 
 class Taken:
-    """The copies of one route."""
+    """The caps on copies of one route."""
 
     __slots__ = ("_copies", "_scores", "_tokens", "_turns", "at_once", "coming")
 
@@ -88,7 +88,7 @@ class Taken:
         self._turns.came(tenant, now)
 
     def has_room(self, caps: ShadowCaps, now: float) -> bool:
-        """Tell whether one more may go."""
+        """Tell whether one more copy may go."""
         free = self.at_once < caps.at_once
         return free and self._copies.has(caps.per_s, now) and self._tokens.has(caps.tokens_per_s, now)
 
@@ -104,16 +104,17 @@ class Taken:
         return self._scores.has(caps.scored_per_s, now) and self._turns.is_theirs(tenant, now)
 
     def scored(self, tenant: TenantId, now: float) -> None:
-        """One more is scored."""
+        """Count one more score."""
         self._scores.spend(1.0)
         self._turns.had(tenant, now)
 
 
 class ComparisonCaps:
-    """The comparisons of one rule: at a rate, few at once, each tenant's one after the other, tenants in turn.
+    """The caps on comparisons of one rule: a rate, few at once, one of each tenant at a time, tenants in turn.
 
-    Who asks seldom meets what others who ask all the time have left, which is nothing. So the tenant whose last turn is
-    longest ago may overdraw the rate by one, and the others wait until that is made up for.
+    A seldom tenant would meet the rest that constant ones leave, which is nothing. So the tenant whose last turn is
+    longest
+    ago may overdraw the rate by one, and the others wait until that is made up for.
     """
 
     __slots__ = ("_level", "_running", "_tokens", "_turns")
@@ -123,7 +124,7 @@ class ComparisonCaps:
         self._running: set[TenantId] = set()
 
     def may_go(self, per_s: float, tenant: TenantId, now: float) -> bool:
-        """Tell whether an answer of this tenant, who is here now, may be compared (monotonic seconds)."""
+        """Tell whether an answer of this tenant may be compared now (monotonic seconds)."""
         if tenant in self._running:
             return False  # and takes nobody's turn meanwhile
         self._turns.came(tenant, now)
@@ -138,12 +139,12 @@ class ComparisonCaps:
         self._turns.had(tenant, now)
 
     def goes(self, tenant: TenantId, tokens: int, now: float) -> None:
-        """One more goes, with so many tokens."""
+        """Count one more comparison of these tokens."""
         self._level.spend(1.0)
         self._tokens.spend(tokens)
         self._turns.had(tenant, now)
         self._running.add(tenant)
 
     def ended(self, tenant: TenantId) -> None:
-        """A tenant's comparison is over."""
+        """Note the end of a tenant's comparison."""
         self._running.discard(tenant)

@@ -1,14 +1,13 @@
-"""Asks another rule's model some of what a rule has answered: an operator sees how often it would have agreed.
+"""Compares a rule's answers with those of another rule's model: an operator sees how often it would have agreed.
 
-A rule says which other one it is compared with, and how often. The copies are as those to candidates: after the answer,
-unseen, at the lowest standing, billed to the platform, of tenants in turn. They wake nobody, and no judge counts them.
+A rule names the other rule and the rate. The copies are as those to candidates: after the answer, unseen, at the lowest
+standing, billed to the platform, of tenants in turn. They wake no version, and no judge counts them.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from penstock.domain.errors import BadRequest
 from penstock.domain.fleet.table import VersionEntry
@@ -21,14 +20,11 @@ from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
-from penstock.gateway.calls.inside import Ask, Asked, BodyReply
+from penstock.gateway.calls.inside import Ask, Asked
 from penstock.gateway.shadow import agreeing, copies, scoring
-from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import ComparisonCaps
 from penstock.gateway.shadow.copies import Left
-from penstock.gateway.shadow.shadows import Spawn
-from penstock.telemetry import names
-from penstock.telemetry.metrics import Metrics
+from penstock.gateway.shadow.unseen import Original, Unseen
 
 MOST_TOKENS = 8_192
 """Of a request and its answer together: one longer one would stand for many."""
@@ -45,30 +41,24 @@ class Comparing:
     is_awake: Callable[[VersionId], bool]
     """Tells whether a version has a worker that takes requests now."""
     told: Callable[[Pair, TenantId, Counts], None]
-    is_plain: Callable[[InferenceRequest], bool]
-    """Tells whether an answer's tokens follow from its prompt's alone."""
-    asking: Asking
-    apart_s: Callable[[], float]
-    """Draws the seconds that a copy waits."""
-    spawn: Spawn
-    metrics: Metrics
+    unseen: Unseen
     _taken: defaultdict[tuple[Alias, str], ComparisonCaps] = field(default_factory=lambda: defaultdict(ComparisonCaps))
 
     def wants_ids(self, call: Admitted) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both models may score it.
 
-        Of each one that a comparing rule answers: whose turn it is when the answer is there, nobody knows before.
+        Of each one that a comparing rule answers: whether it is its tenant's turn is known only afterwards.
         """
         if call.copy is not None:
             return call.copy.pair is not None and call.copy.is_scored
-        return self._compared(call) is not None and self._is_text(call)
+        return self._compared(call) is not None and self.unseen.is_text(call)
 
     def reads(self, call: Admitted) -> bool:
         """Tell whether this answer's form will be held against another one's."""
         return call.copy.pair is not None if call.copy is not None else self._compared(call) is not None
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Ask the other rule's model too, where there is one and room for it."""
+        """Ask the other rule's model too, if there is one and room for it."""
         found = self._compared(call) if call.copy is None else None
         if found is None or answer.outcome is not Outcome.OK:
             return
@@ -76,7 +66,7 @@ class Comparing:
         version = self._led(call, other)
         if version is not None and not copies.is_candidate(call, answer, Shadow(version=version.id)):
             return
-        tenant, now = call.principal.tenant, self.asking.clock.monotonic()
+        tenant, now = call.principal.tenant, self.unseen.clock.monotonic()
         pair = Pair(alias, rule.name, call.version.id, other.name, version.id if version is not None else NO_VERSION)
         self.told(pair, tenant, agreeing.ANSWERED)
         taken = self._taken[alias, rule.name]
@@ -84,15 +74,15 @@ class Comparing:
         if left is None and not taken.may_go(rule.compare_per_s, tenant, now):
             left = Left.CAPS
         if left is not None or version is None:
-            self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
+            self.unseen.left_out(left or Left.UNABLE)
             return
         form = answer.form()
-        if not form and (not self._is_text(call) or answer.ids() is None):
+        if not form and (not self.unseen.is_text(call) or answer.ids() is None):
             taken.passed(tenant, now)
             return
         taken.goes(tenant, answer.usage.total_tokens, now)
         note = self._note(call, answer, pair, version)
-        self.spawn(self._compare(ask, _Answered(call, answer, form), note, version, taken))
+        self.unseen.spawn(self._compare(ask, Original(call, answer, form), note, version, taken))
 
     def _compared(self, call: Admitted) -> tuple[Alias, Rule, Rule] | None:
         """Return the auto alias, its rule that has answered, and the one that this is compared with."""
@@ -104,21 +94,18 @@ class Comparing:
         return None if other is None else (auto.alias, rule, other)
 
     def _led(self, call: Admitted, other: Rule) -> VersionEntry | None:
-        """Return the version that the other rule would lead this caller to; None where that can't be."""
+        """Return the version that the other rule would lead this caller to; None if that can't be."""
         try:
             return self.resolve(replace(call.request, model=other.to, price_cap=FREE), call.principal)
         except BadRequest:
             return None
 
     def _left_out(self, call: Admitted, answer: Answer, version: VersionEntry | None) -> Left | None:
-        if not (_has_form(answer) or self._is_text(call)) or version is None or not self.is_awake(version.id):
+        if not (_has_form(answer) or self.unseen.is_text(call)) or version is None or not self.is_awake(version.id):
             return Left.UNABLE
         if answer.usage.total_tokens > MOST_TOKENS:
             return Left.LARGE
         return copies.left_out(call, Shadow(version=version.id), version)
-
-    def _is_text(self, call: Admitted) -> bool:
-        return call.prepared.prompt_tokens <= scoring.MOST_PROMPT and self.is_plain(call.request)
 
     def _note(self, call: Admitted, answer: Answer, pair: Pair, version: VersionEntry) -> Copy:
         return Copy(
@@ -132,20 +119,12 @@ class Comparing:
         )
 
     async def _compare(
-        self, ask: Ask, original: "_Answered", note: Copy, version: VersionEntry, taken: ComparisonCaps
+        self, ask: Ask, original: Original, note: Copy, version: VersionEntry, taken: ComparisonCaps
     ) -> None:
         """Ask, and tell what the two answers come to."""
-        asking, call = self.asking, original.call
         try:
-            await asyncio.sleep(self.apart_s())
-            request = copies.copied(call, version, asking.new_id(), asking.clock.monotonic())
-            salt = copies.salt_of(call, note, request.id)
-            copy = await ask(
-                replace(request, deadline_s=COPY_S),
-                copies.platform(salt),
-                copy=note,
-                reply=BodyReply(keeps=False),
-            )
+            await asyncio.sleep(self.unseen.apart_s())
+            copy = await self.unseen.copy(ask, original.call, note, version, within_s=COPY_S)
             counts = await self._counts(ask, original, copy, note, version)
             if counts is not None and note.pair is not None:
                 self.told(note.pair, note.tenant, counts)
@@ -153,7 +132,7 @@ class Comparing:
             taken.ended(note.tenant)
 
     async def _counts(
-        self, ask: Ask, original: "_Answered", copy: Asked, note: Copy, version: VersionEntry
+        self, ask: Ask, original: Original, copy: Asked, note: Copy, version: VersionEntry
     ) -> Counts | None:
         """Return what the two answers come to; None if the copy says nothing of its model."""
         answer = copy.answer
@@ -165,17 +144,9 @@ class Comparing:
             counts = agreeing.by_form(original.form, answer.form())
         else:
             ids = scoring.pair(original.answer.ids(), answer.ids()) if note.is_scored else None
-            differs = None if ids is None else await self.asking.differ(ask, original.call, note, version, ids)
+            differs = None if ids is None else await self.unseen.differ(ask, original.call, note, version, ids)
             counts = agreeing.by_score(differs)
         return agreeing.priced(counts, note.paid, copies.paid(copy.call, answer))
-
-
-class _Answered(NamedTuple):
-    """A request whose answer is compared, with the answer's form; texts have none."""
-
-    call: Admitted
-    answer: Answer
-    form: bytes | None
 
 
 def _has_form(answer: Answer) -> bool:

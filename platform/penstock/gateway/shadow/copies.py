@@ -49,7 +49,7 @@ def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
 
 
 def left_out(call: Call, shadow: Shadow, version: VersionEntry) -> Left | None:
-    """Tell why this one is not copied to this version, whatever there is room for; None where it may be."""
+    """Return the reason not to copy this one to this version, caps aside; None if it may be copied."""
     request, who = call.request, call.principal
     if not who.plan.copied or who.tenant in shadow.out or not who.sees(version.tenants):
         return Left.TENANT
@@ -68,14 +68,16 @@ def _may_act(request: InferenceRequest) -> bool:
 
 
 def paid(call: Call, answer: Answer) -> int | None:
-    """Return what a request cost as if nothing had been cached; None where its tokens are not known exactly."""
+    """Return the price of a request as if nothing had been cached; None if its tokens are not known exactly."""
     usage, version = answer.usage, call.version
     if version is None or not usage.exact:
         return None
     return version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
 
 
-def copied(call: Call, version: VersionEntry, request: RequestId, now: float) -> InferenceRequest:
+def copied(
+    call: Call, version: VersionEntry, request: RequestId, now: float, *, deadline_s: float = 0.0
+) -> InferenceRequest:
     """Return the copy as a request of the platform's own, at monotonic second ``now``."""
     return replace(
         call.request,
@@ -83,7 +85,7 @@ def copied(call: Call, version: VersionEntry, request: RequestId, now: float) ->
         model=version.id,
         include_usage=False,
         arrived_at=now,
-        deadline_s=0.0,
+        deadline_s=deadline_s,
         traceparent="",
         caller_trace="",
         idempotency_key="",

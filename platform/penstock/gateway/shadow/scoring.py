@@ -1,9 +1,9 @@
 """How often two versions of one model would have said something else: quality without a judge. Pure.
 
-Each is given the request as its own engine renders it, with the incumbent's answer behind it, and tells at each token
-of the answer which one it holds for the likeliest. The part where they differ is the score. Sampling does not touch it,
-and rounding hardly: of the same weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits or with noise
-that nobody sees, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with four bits by
+Each is given the request as its own engine renders it, with the incumbent's answer behind it, and tells the likeliest
+token at each place of the answer. The part of places with different tokens is the score. Sampling does not touch it,
+and rounding hardly: of the same weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits or with
+invisible noise, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with four bits by
 rounding.
 It says that they differ, not which one is better.
 """
@@ -20,7 +20,7 @@ MOST_ANSWER = 64
 
 
 def cut(ids: TokenIds) -> TokenIds | None:
-    """Return what is to be scored of an answer; None where its prompt is too long, or it says nothing."""
+    """Return the part of an answer that is scored; None if its prompt is too long, or it is empty."""
     if not ids.answer or len(ids.prompt) > MOST_PROMPT:
         return None
     return TokenIds(prompt=ids.prompt, answer=ids.answer[:MOST_ANSWER])
@@ -43,7 +43,7 @@ def asked(ids: TokenIds) -> dict[str, object]:
 
 
 def likeliest(body: bytes, after: int) -> list[int] | None:
-    """Return the likeliest token at each place behind so many; None where the body does not say."""
+    """Return the likeliest token at each place behind the prompt; None if the body does not say."""
     try:
         found = content.only(body).likeliest()[after:]
     except ValueError:
@@ -52,7 +52,7 @@ def likeliest(body: bytes, after: int) -> list[int] | None:
 
 
 def differ(one: Sequence[int], other: Sequence[int]) -> float | None:
-    """Return the part of places where two versions hold another token for the likeliest; None where there are none."""
+    """Return the part of places with different likeliest tokens; None if there are no places."""
     if not one or len(one) != len(other):
         return None
     return sum(mine != theirs for mine, theirs in zip(one, other, strict=True)) / len(one)

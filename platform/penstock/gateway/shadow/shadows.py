@@ -1,18 +1,17 @@
-"""Sends copies of what was answered to a version that is tried, and has both score the answer.
+"""Sends copies of answered requests to a candidate, and has both versions score the answer.
 
-A copy goes when its caller has its answer, through the same corridor, as the platform's own request at the lowest
-standing: it has a ledger row of its own, is the first to be shed, and nobody sees what it says. It goes only where the
-candidate is no busier than the incumbent, and more than once where that one is much busier, so that both are compared
-at the same load: an idle candidate looks fast. The further ones are ballast, and no evidence.
-Nothing waits: what has no room is left out and counted.
+A copy goes when its caller has its answer, through the same pipeline, as the platform's own request at the lowest
+standing: it has a ledger row, is shed first, and no caller sees its answer. It goes only if the candidate is no busier
+than the incumbent, and more than once if the incumbent is much busier, so that both are compared at the same load. The
+further ones are ballast, and no evidence. Nothing waits: a copy without room is left out and counted.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once`` of them and none above a megabyte.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import Alias, VersionId
@@ -21,20 +20,16 @@ from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Admitted, Answer, no_ids
-from penstock.gateway.calls.inside import Ask, BodyReply
+from penstock.gateway.calls.inside import Ask
 from penstock.gateway.shadow import copies, scoring
-from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import Taken
 from penstock.gateway.shadow.copies import Left
-from penstock.telemetry import names
-from penstock.telemetry.metrics import Metrics
+from penstock.gateway.shadow.unseen import Original, Unseen
 
 MOST_BALLAST = 2
 """Copies of one request, beyond the first one, that only keep the candidate as busy as the incumbent."""
 APART = 4.0
 """These wait so many times longer: three that come together are no company like that of callers who come one by one."""
-
-Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Routes(Protocol):
@@ -53,13 +48,6 @@ class Routes(Protocol):
         ...
 
 
-class _Answered(NamedTuple):
-    """A request that is copied, and its answer."""
-
-    call: Admitted
-    answer: Answer
-
-
 @dataclass(slots=True, kw_only=True)
 class Shadows:
     """Copies to the candidates of rollouts."""
@@ -68,13 +56,7 @@ class Shadows:
     sticky: Callable[[InferenceRequest, Principal], str]
     differed: Callable[[Alias, VersionId, float], None]
     """Told of each answer that both have scored."""
-    is_plain: Callable[[InferenceRequest], bool]
-    """Tells whether an answer's tokens follow from its prompt's alone."""
-    asking: Asking
-    apart_s: Callable[[], float]
-    """Draws the seconds that a copy waits: an engine ends several answers in one step, and callers come one by one."""
-    spawn: Spawn
-    metrics: Metrics
+    unseen: Unseen
     _taken: dict[Alias, Taken] = field(default_factory=dict)
 
     def wants_ids(self, call: Admitted) -> bool:
@@ -84,13 +66,12 @@ class Shadows:
         route = self.routes.route(call.request.model)
         if route is None or route.shadow is None or not route.shadow.scores:
             return False
-        is_short = call.prepared.prompt_tokens <= scoring.MOST_PROMPT
         taken, tenant = self._of(route.alias), call.principal.tenant
-        has_room = taken.may_score(route.shadow.caps, tenant, self.asking.clock.monotonic())
-        return has_room and is_short and self.is_plain(call.request)
+        has_room = taken.may_score(route.shadow.caps, tenant, self.unseen.clock.monotonic())
+        return has_room and self.unseen.is_text(call)
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy a request that was answered, where its route says so and there is room."""
+        """Copy a request that was answered, if its route says so and there is room."""
         route = self.routes.route(call.request.model)
         if route is None or route.shadow is None or not copies.is_candidate(call, answer, route.shadow):
             return
@@ -99,13 +80,13 @@ class Shadows:
             return
         left = copies.left_out(call, shadow, version) or self._full(call, shadow, version, taken)
         if left is not None:
-            self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
+            self.unseen.left_out(left)
             return
         for again in range(1 + self._lacks(call, version, taken)):
-            if not again or taken.has_room(shadow.caps, self.asking.clock.monotonic()):
+            if not again or taken.has_room(shadow.caps, self.unseen.clock.monotonic()):
                 taken.sent(answer.usage.total_tokens)
                 note = self._note(call, answer, route.alias, shadow, is_evidence=not again)
-                self.spawn(self._copy(ask, _Answered(call, answer), note, shadow, version))
+                self.unseen.spawn(self._copy(ask, Original(call, answer), note, shadow, version))
 
     def _lacks(self, call: Admitted, version: VersionEntry, taken: Taken) -> int:
         """Return how many more copies it takes until the candidate is as busy as the incumbent."""
@@ -119,7 +100,7 @@ class Shadows:
         return self.routes.running(call.version.id) - self.routes.running(version.id) - coming
 
     def _full(self, call: Admitted, shadow: Shadow, version: VersionEntry, taken: Taken) -> Left | None:
-        if not taken.has_room(shadow.caps, self.asking.clock.monotonic()):
+        if not taken.has_room(shadow.caps, self.unseen.clock.monotonic()):
             return Left.CAPS
         return Left.FILLED if self._less(call, version, taken) < 0.0 else None
 
@@ -134,30 +115,28 @@ class Shadows:
             is_scored=is_evidence and shadow.scores and answer.ids is not no_ids,
         )
 
-    async def _copy(self, ask: Ask, original: "_Answered", note: Copy, shadow: Shadow, version: VersionEntry) -> None:
+    async def _copy(self, ask: Ask, original: Original, note: Copy, shadow: Shadow, version: VersionEntry) -> None:
         call, taken = original.call, self._of(note.alias)
         try:
             await self._apart(taken, 1.0 if note.is_evidence else APART)
-            request = copies.copied(call, version, self.asking.new_id(), self.asking.clock.monotonic())
-            salt = copies.salt_of(call, note, request.id)
-            copy = await ask(request, copies.platform(salt), copy=note, reply=BodyReply(keeps=False))
+            copy = await self.unseen.copy(ask, call, note, version)
         finally:
             taken.at_once -= 1
         has_both = note.is_scored and copy.answer.outcome is Outcome.OK
         ids = scoring.pair(original.answer.ids(), copy.answer.ids()) if has_both else None
         if ids is None:
             return
-        now = self.asking.clock.monotonic()
+        now = self.unseen.clock.monotonic()
         taken.came(note.tenant, now)
         if taken.may_score(shadow.caps, note.tenant, now):
             taken.scored(note.tenant, now)
-            ratio = await self.asking.differ(ask, call, note, version, ids)
+            ratio = await self.unseen.differ(ask, call, note, version, ids)
             if ratio is not None:
                 self.differed(note.alias, version.id, ratio)
 
     async def _apart(self, taken: Taken, times: float) -> None:
         try:
-            await asyncio.sleep(times * self.apart_s())
+            await asyncio.sleep(times * self.unseen.apart_s())
         finally:
             taken.coming -= 1
 

@@ -18,8 +18,7 @@ from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.admission.controller import bounded
 from penstock.gateway.admission.degrade import OUTPUT_FIELD, capped, may_move
-from penstock.gateway.admission.degrader import PressureDegrader
-from penstock.gateway.admission.pressure import Pressure, PressureSettings
+from penstock.gateway.admission.degrader import Pressure, PressureDegrader, PressureSettings
 from penstock.gateway.calls.call import Admitted
 from tests.support.clock import ManualClock
 from tests.support.samples import calls

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.domain.errors import ExceedsEngine
 from penstock.domain.tenancy.cost import Cost
-from penstock.gateway.admission.fit import check
+from penstock.gateway.admission.controller import check_sequences as check
 from tests.support.samples.calls import VERSION
 
 ENGINE = replace(VERSION, max_num_seqs=32)

@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
-from penstock.gateway.admission.ratelimits import duration, headers
+from penstock.gateway.admission.refusals import duration
+from penstock.gateway.admission.refusals import rate_headers as headers
 
 
 def bucket(measure: Measure, capacity: int) -> Draw:

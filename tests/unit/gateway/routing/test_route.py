@@ -14,7 +14,7 @@ from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, FailureEvidence, ProbeResult
-from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, choice, scorers
+from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, scorers, selection
 from penstock.gateway.routing.load_board import BELIEVED_S
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry.metrics import Metrics
@@ -237,7 +237,7 @@ def test_a_note_keeps_the_best_of_many_and_the_chosen_one() -> None:
     """Of many that were compared few are noted, best first, and the chosen one is always among them."""
     among = [Candidate(worker(WorkerId(f"w{n}")), 0.0) for n in range(20)]
     scores = [n / 20 for n in range(20)]
-    noted = choice.of(W0, among, scores, serving=20, met=0)
+    noted = selection.recorded(W0, among, scores, serving=20, met=0)
     assert [one.worker for one in noted.best] == ["w19", "w18", "w17", "w16", "w15", "w0"]
     assert noted.compared == 20
 

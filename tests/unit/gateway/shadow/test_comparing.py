@@ -24,7 +24,7 @@ from penstock.gateway.calls.call import Admitted, Answer, no_ids
 from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.evidence import Arms
-from penstock.gateway.shadow import Asking, Comparing, asking, comparing
+from penstock.gateway.shadow import Comparing, Unseen, comparing, unseen
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -77,11 +77,14 @@ class House:
             resolve=self.resolve,
             is_awake=lambda _: not self.asleep,
             told=self.tell,
-            is_plain=is_plain,
-            asking=Asking(ids=lambda: f"shadow-{len(self.seen)}", clock=self.clock),
-            apart_s=lambda: 0.0,
-            spawn=self.spawn,
-            metrics=self.metrics,
+            unseen=Unseen(
+                ids=lambda: f"shadow-{len(self.seen)}",
+                clock=self.clock,
+                apart_s=lambda: 0.0,
+                is_plain=is_plain,
+                spawn=self.spawn,
+                metrics=self.metrics,
+            ),
         )
 
     def tell(self, pair: Pair, tenant: TenantId, counts: Counts) -> None:
@@ -221,7 +224,7 @@ async def test_a_score_that_nobody_has_room_for_leaves_it_unknown(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After some tries; not a disagreement."""
-    monkeypatch.setattr(asking, "AGAIN_S", 0.0)
+    monkeypatch.setattr(unseen, "AGAIN_S", 0.0)
     house.busy = NoCapacity("busy")
     ((_, counts),) = await house.ended(answered())
     assert (counts.pairs, counts.untold, counts.texts) == (1, 1, 0)

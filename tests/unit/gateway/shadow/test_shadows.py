@@ -20,7 +20,7 @@ from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.routing import sticky_key
-from penstock.gateway.shadow import Asking, Shadows, asking
+from penstock.gateway.shadow import Shadows, Unseen, unseen
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -59,11 +59,14 @@ class House:
             routes=self,
             sticky=sticky_key,
             differed=lambda alias, version, ratio: self.differed.append((alias, version, ratio)),
-            is_plain=is_plain,
-            asking=Asking(ids=self.new_id, clock=self.clock),
-            apart_s=lambda: 0.0,
-            spawn=self.spawn,
-            metrics=self.metrics,
+            unseen=Unseen(
+                ids=self.new_id,
+                clock=self.clock,
+                apart_s=lambda: 0.0,
+                is_plain=is_plain,
+                spawn=self.spawn,
+                metrics=self.metrics,
+            ),
         )
 
     def new_id(self) -> str:
@@ -269,7 +272,7 @@ async def test_where_the_candidate_does_not_tell_its_prompt_nothing_is_scored(ho
 
 async def test_a_busy_version_is_asked_for_its_score_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers go first at the incumbent, so that its refusals are no news; the candidate computes nothing meanwhile."""
-    monkeypatch.setattr(asking, "AGAIN_S", 0.0)
+    monkeypatch.setattr(unseen, "AGAIN_S", 0.0)
     house.busy = 3
     call = calls.call()
     asked = await house.ended(call, TOLD)
@@ -277,7 +280,7 @@ async def test_a_busy_version_is_asked_for_its_score_again(house: House, monkeyp
     assert len(house.differed) == 1
     house.busy = 100
     house.clock.advance(5.0)
-    assert [one.request.model for one in await house.ended(call, TOLD)] == [NEW.id, *[OLD.id] * asking.TRIES]
+    assert [one.request.model for one in await house.ended(call, TOLD)] == [NEW.id, *[OLD.id] * unseen.TRIES]
     assert len(house.differed) == 1
 
 

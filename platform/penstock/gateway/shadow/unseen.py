@@ -4,8 +4,9 @@ Everything goes through the corridor that callers' requests go through, at the l
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.table import VersionEntry
@@ -14,32 +15,64 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.tenancy.cost import Cost
-from penstock.gateway.calls.call import Chosen
-from penstock.gateway.calls.inside import Ask
+from penstock.gateway.calls.call import Admitted, Answer
+from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.shadow import copies, scoring
+from penstock.gateway.shadow.copies import Left
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
 
 TRIES, AGAIN_S = 20, 2.0
 """How often a version is asked for a score, and the seconds in between."""
 
 
+Spawn = Callable[[Coroutine[None, None, None]], object]
+
+
+class Original(NamedTuple):
+    """A request that its caller has an answer to, and the answer's form if it has one (JSON, labels)."""
+
+    call: Admitted
+    answer: Answer
+    form: bytes | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """Makes the requests; ``ids`` draws theirs."""
+class Unseen:
+    """The one way to ask unseen; candidates' copies and comparisons of rules read the answers."""
 
     ids: Callable[[], str]
     clock: Clock
+    apart_s: Callable[[], float]
+    """Draws the seconds that a copy waits: an engine ends several answers in one step, and callers come one by one."""
+    is_plain: Callable[[InferenceRequest], bool]
+    """Tells whether an answer's tokens follow from its prompt's alone."""
+    spawn: Spawn
+    metrics: Metrics
 
-    def new_id(self) -> RequestId:
-        """Return the id of a request of the platform's own."""
-        return RequestId(self.ids())
+    def left_out(self, reason: Left) -> None:
+        """Count an answered request that is not copied."""
+        self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=reason).inc()
+
+    def is_text(self, call: Admitted) -> bool:
+        """Tell whether the tokens of this answer may be scored: plain text, after a short prompt."""
+        return call.prepared.prompt_tokens <= scoring.MOST_PROMPT and self.is_plain(call.request)
+
+    async def copy(
+        self, ask: Ask, call: Admitted, note: Copy, version: VersionEntry, *, within_s: float = 0.0
+    ) -> Asked:
+        """Ask a version the same; ``within_s`` 0 leaves the deadline to the platform."""
+        request = copies.copied(call, version, self._new_id(), self.clock.monotonic(), deadline_s=within_s)
+        who = copies.platform(copies.salt_of(call, note, request.id))
+        return await ask(request, who, copy=note, reply=BodyReply(keeps=False))
 
     async def differ(
-        self, ask: Ask, call: Chosen, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
+        self, ask: Ask, call: Admitted, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
     ) -> float | None:
-        """Return at which part of the answer's tokens two versions hold another one for the likeliest.
+        """Return the part of the answer's tokens at which two versions hold different ones for the likeliest; None
+        if unknown.
 
         Each has its own prompt before it, as its engine has rendered the request: a template that was lost is seen.
-        None where one of them does not say.
         """
         found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
         # The busier one first: where it has no room, the other need not compute.
@@ -53,7 +86,7 @@ class Asking:
     async def _likeliest(
         self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
     ) -> list[int] | None:
-        """Ask one version; a few times, for everybody else goes first at a busy one."""
+        """Ask one version, a few times: at a busy one every caller goes first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
@@ -67,7 +100,7 @@ class Asking:
     def _scoring(self, version: VersionEntry, ids: TokenIds) -> InferenceRequest:
         tokens = len(ids.prompt) + len(ids.answer)
         return InferenceRequest(
-            id=self.new_id(),
+            id=self._new_id(),
             api=Api.COMPLETIONS,
             model=version.id,
             body=scoring.asked(ids),
@@ -76,6 +109,9 @@ class Asking:
             cost=Cost(prompt_tokens=tokens, output_tokens=1, is_counted=True, scores_prompt=True),
             arrived_at=self.clock.monotonic(),
         )
+
+    def _new_id(self) -> RequestId:
+        return RequestId(self.ids())
 
 
 def _unpaid(note: Copy) -> Copy:

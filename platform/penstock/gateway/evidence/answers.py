@@ -1,0 +1,77 @@
+"""The evidence in one whole answer: its times, its price, and whether a program can use it.
+
+Its worth counts only if its caller left its end to the model (``calls/wishes.py``). Time in the worker's queue is left
+out: a tenant's own flood waits there.
+"""
+
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
+from penstock.domain.outcome import FinishReason, Stage
+from penstock.domain.rollout.arms import Stratum, bucket, dearness, price_bucket, stratum
+from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.wishes import BOUNDS, leaves_end
+from penstock.gateway.evidence.totals import Totals
+
+EMPTY_TOKENS = 1
+"""An answer of one token is its end alone."""
+
+
+def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, worker: WorkerEntry) -> None:
+    """Count a whole answer's times, price and worth."""
+    usage, seconds = answer.usage, call.timings.seconds
+    where = stratum(usage.prompt_tokens - usage.cached_tokens, _beside(call, worker))
+    first_s = seconds.get(Stage.PREFILL) or seconds.get(Stage.COMPUTE)
+    if first_s:
+        totals.time(totals.ttft, where, bucket(first_s))
+    if usage.output_tokens > 1:
+        itl_s = sum(answer.itl_s) / len(answer.itl_s) if answer.itl_s else _decoding(seconds, usage.output_tokens)
+        if itl_s:
+            totals.time(totals.itl, where, bucket(itl_s))
+    _priced(totals, call, usage, version)
+    if call.request.api.generates:
+        _worth(totals, call, answer)
+
+
+def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> None:
+    """Count the price of a caller's own answer if the model alone decides its length; of a copy, beside its
+    original's.
+
+    As if nothing were cached: a candidate's cache is cold, whatever it is worth.
+    """
+    units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
+    if call.copy is None:
+        where, place = Stratum(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units)
+        is_free = not call.request.api.generates or leaves_end(call.request.body)
+        if is_free and totals.time(totals.price, where, place):
+            totals.pay(call.principal.tenant, (where, place))
+    elif call.copy.paid is not None and usage.exact:
+        step = dearness(units, call.copy.paid)
+        totals.paired[step] += 1
+        totals.pay(call.copy.tenant, step)
+
+
+def _worth(totals: Totals, call: Call, answer: Answer) -> None:
+    """Count the worth of an answer, if its caller left its end to the model; a bound ends no answer at once."""
+    ends, body, is_cut = totals.ends, call.request.body, answer.finish is FinishReason.LENGTH
+    tenant = call.principal.tenant if call.copy is None else call.copy.tenant
+    is_json = answer.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
+    ends["json asked"] += is_json is not None
+    if is_json is False:
+        totals.spoil(tenant, "json_broken")
+    if not leaves_end(body, BOUNDS):
+        return
+    ends["answers"] += 1
+    if answer.usage.output_tokens <= EMPTY_TOKENS and not is_cut:
+        totals.spoil(tenant, "empty")
+    if is_cut and all(body.get(name) is None for name in BOUNDS):
+        totals.spoil(tenant, "cut")
+
+
+def _beside(call: Call, worker: WorkerEntry) -> int:
+    """Return how many ran beside it, by its worker's own word: the table's is old, and requests come in lots."""
+    load = call.attempts.report.load
+    return worker.load.running if load is None else max(0, load.running - 1)
+
+
+def _decoding(seconds: dict[Stage, float], tokens: int) -> float:
+    return seconds.get(Stage.DECODE, 0.0) / (tokens - 1)

@@ -1,0 +1,76 @@
+"""The steps of a pick: draw a sample, filter, take the best, note the choice. Pure; chance is an argument.
+
+Filters remove and never prefer. Two trade-offs against herding, for all gateways know the same best worker between two
+reports of load: of a large version a few are drawn by chance (the power of d choices), whose best is nearly as good and
+costs the same in a fleet of ten thousand; and scores within ``TIE`` of the best count as equal.
+"""
+
+import random
+from collections.abc import Collection, Sequence
+from typing import TypeVar
+
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.ids import WorkerId
+from penstock.domain.serving.request_record import Choice, Considered
+from penstock.gateway.routing.scorers import Candidate
+
+TIE = 0.01
+MOST_KEPT = 6
+"""Compared workers that a record keeps, the best: each costs half a microsecond of a request."""
+T = TypeVar("T")
+
+
+def draw(among: Sequence[T], many: int, chance: random.Random) -> list[T]:
+    """Return ``many`` different ones, or all if there are no more."""
+    size = len(among)
+    if size <= many:
+        return list(among)
+    drawn: dict[int, None] = {}
+    while len(drawn) < many:
+        drawn[int(chance.random() * size)] = None
+    return [among[index] for index in drawn]
+
+
+def ready(workers: Sequence[WorkerEntry]) -> list[WorkerEntry]:
+    """Keep those that serve."""
+    return [w for w in workers if w.state.serves]
+
+
+def untried(workers: Sequence[WorkerEntry], tried: Collection[WorkerId]) -> list[WorkerEntry]:
+    """Drop those that this request has already met."""
+    return [w for w in workers if w.id not in tried] if tried else list(workers)
+
+
+def healthy(
+    workers: Sequence[WorkerEntry], ejected: Collection[WorkerId], *, may_be_none: bool = False
+) -> list[WorkerEntry]:
+    """Drop those that are left alone for a while; with none left, keep them all: trying beats refusing.
+
+    ``may_be_none``: there are others to try.
+    """
+    left = [w for w in workers if w.id not in ejected]
+    return left if left or may_be_none else list(workers)
+
+
+def best(scores: Sequence[float], chance: random.Random) -> int:
+    """Return the index of the best score; chance among those that are as good."""
+    top = max(scores)
+    tied = [index for index, score in enumerate(scores) if score >= top - TIE]
+    return tied[0] if len(tied) == 1 else chance.choice(tied)
+
+
+def recorded(
+    chosen: WorkerId, among: Sequence[Candidate], scores: Sequence[float], *, serving: int, met: int
+) -> Choice:
+    """Return the pick of ``chosen`` among those compared: ``serving`` serve, ``met`` have met the request before."""
+    if not scores:
+        return Choice(chosen, serving, met, len(among), (_kept(among[0], None),))
+    ranked = sorted(zip(scores, among, strict=True), key=lambda one: -one[0])
+    best = ranked[:MOST_KEPT]
+    if all(one.entry.id != chosen for _, one in best):  # chance takes any of those that are as good
+        best[-1] = next(pair for pair in ranked if pair[1].entry.id == chosen)
+    return Choice(chosen, serving, met, len(among), tuple(_kept(one, score) for score, one in best))
+
+
+def _kept(one: Candidate, score: float | None) -> Considered:
+    return Considered(one.entry.id, score, one.work_tokens, one.cached_tokens, one.kv_used_ratio, one.wait_s)
