@@ -1,7 +1,7 @@
-"""One batching device in virtual time: arrivals meet the real policy and the real learned compute.
+"""One batching device in virtual time: traffic meets the real policy and the real compute predictions.
 
-The device does one batch after another; a second one in flight waits behind the first. Expired and late items leave as
-in the worker. Nothing here waits or draws chance: the time of a batch is an argument.
+The device runs one batch after another; a second one in flight waits behind the first. Expired and late items leave as
+in the worker. Pure: compute times are an argument.
 """
 
 import heapq
@@ -23,7 +23,7 @@ Took = Callable[[Key, int, float], float]
 
 
 class Batching(Protocol):
-    """What decides: the real policy, or another one to compare with."""
+    """The policy under test: the real one, or one to compare with."""
 
     def come(self, waiting: Waiting) -> None: ...
 
@@ -53,7 +53,7 @@ class ServedBatch:
 
 @dataclass(slots=True)
 class Played:
-    """What came of a traffic; ``busy`` are the spans in which no slot was free."""
+    """Result of a traffic; ``busy`` are the spans without a free slot."""
 
     batches: list[ServedBatch] = field(default_factory=list)
     expired: list[Waiting] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Played:
         return len(self.expired) + len(self.late) + done_late
 
     def latencies(self) -> list[float]:
-        """Return the seconds from coming to the end, of those that were served."""
+        """Return the response times of served items, seconds."""
         return [batch.ended_at - one.came_at for batch in self.batches for one in batch.taken]
 
 
@@ -85,7 +85,7 @@ class _Running(NamedTuple):
 
 
 class Bench:
-    """A device with its policy; ``learns`` is None if the policy learns nothing."""
+    """A device with its policy; ``learns`` is None for a policy that learns nothing."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Bench:
         self._numbers = itertools.count()
 
     def play(self, arrivals: Iterable[Arrival], until: float = inf) -> Played:
-        """Return what comes of this traffic, to the end of its last item or to that second."""
+        """Run this traffic to its last item, or to that second."""
         coming = deque(sorted(arrivals, key=lambda one: one.at))
         look_at = inf
         while coming or self._running or look_at < inf:
@@ -163,6 +163,6 @@ class Bench:
 
 
 def play(arrivals: Iterable[Arrival], settings: BatchSettings, took: Took) -> Played:
-    """Let a traffic meet the policy as it ships."""
+    """Run a traffic against the shipped policy."""
     computes = Computes(settings.prior, settings.max_items)
     return Bench(Policy(settings, computes), settings, took, computes).play(arrivals)

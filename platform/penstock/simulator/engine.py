@@ -1,11 +1,11 @@
-"""A continuous-batching engine in virtual time: the cost of a step, and its division among sequences.
+"""A continuous-batching engine in virtual time: the cost of steps, and each request's part of them.
 
-A step costs a base, and more per decoding sequence, per token of context that they attend to, and per prompt token of
-the chunks that share the step (chunked prefill, as in vLLM and Sarathi-Serve), with attention growing with the tokens
-before them. On a GPU the first tokens of a step are free: it reads all weights anyway. Decoding goes first, then
-prompts in order of arrival; one takes a bounded part of a step while it isn't alone, as in vLLM. Requests beyond the
-batch wait in a queue of its own, first come first served. Between two steps only sums change, so a step costs by the
-events in it, not by the sequences that decode. Trade-off: scheduler, tokenizer and HTTP are in the base.
+A step costs a base, and more per decoding sequence, per token of their context, and per prompt token of its chunks
+(chunked prefill, as in vLLM and Sarathi-Serve), whose attention grows with the prompt so far. On a GPU the first tokens
+of a step are free: it reads all weights anyway. Decodes go first, then prompts in order; beside others a prompt takes a
+bounded part of a step, as in vLLM. Requests beyond the batch wait first come, first served.
+Between steps only sums change: a step costs what begins, ends or is reported in it, however many sequences decode.
+Trade-off: scheduler, tokenizer and HTTP are part of the base.
 """
 
 import heapq
@@ -25,7 +25,7 @@ TOLD_EVERY = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What a step works on: decoding sequences, their tokens of context, prompt tokens, and pairs of prompt tokens."""
+    """Work of a step: decoding sequences, their context tokens, prompt tokens, and pairs of prompt tokens."""
 
     sequences: int
     context_tokens: int
@@ -35,7 +35,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
-    """Seconds per step and per what is in it; and how many tokens a step takes, of all prompts and of one."""
+    """Seconds per step and per unit of its work; token limits of a step, for all prompts and for one."""
 
     base_s: float
     per_sequence_s: float
@@ -94,7 +94,7 @@ second. It configures a simulation and promises nothing."""
 
 @dataclass(slots=True)
 class Sequence:
-    """A request inside the engine; ``width`` sequences that decode side by side on the same prompt."""
+    """A request in the engine; ``width`` sequences decode side by side on the same prompt."""
 
     work: Work
     output_tokens: int
@@ -107,7 +107,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The outcome of a step: its seconds, first tokens, reports for the queue, ended sequences."""
+    """Result of a step: duration, first tokens, reports to the queue, finished requests."""
 
     seconds: float
     first: list[Sequence]
@@ -117,7 +117,7 @@ class Step:
 
 @dataclass(slots=True)
 class _Group:
-    """Sequences that take part in the same steps: a tenant's, or all. ``step`` counts those."""
+    """Sequences that take part in the same steps: one tenant's, or all. ``step`` counts them."""
 
     weight: float
     step: int = 0
@@ -128,16 +128,16 @@ class _Group:
     events: list[tuple[int, int, Sequence]] = field(default_factory=list)
 
     def made(self, sequence: Sequence) -> int:
-        """Return how many tokens each of its sequences has after this step."""
+        """Return the tokens per sequence after this step."""
         return self.step - sequence.first_step + 1 if sequence.first_step else 0
 
 
 @dataclass(slots=True)
 class EngineModel:
-    """What runs; ``step`` advances everything by one step and says what came out.
+    """The running engine; ``step`` advances it by one step.
 
-    With ``stepping`` tenants share its steps by that rule; KV blocks and the order of preemption are not modelled: what
-    is taken back goes on.
+    With ``stepping`` tenants share its steps by that rule. KV blocks and the order of preemption are not modelled: a
+    preempted sequence resumes.
     """
 
     cost: StepCost
@@ -159,7 +159,7 @@ class EngineModel:
         group.prompts += 1
 
     def abort(self, request: RequestId) -> None:
-        """Forget a request whose caller has left, if it is here."""
+        """Remove an abandoned request; a no-op if it is not here."""
         if request in self._decoding:
             self._end(self._decoding[request])
             return
@@ -180,7 +180,7 @@ class EngineModel:
         return bool(self._waiting or self._prefilling or self._decoding)
 
     def made(self, sequence: Sequence) -> int:
-        """Return how many tokens each of its sequences has after this step."""
+        """Return the tokens per sequence after this step."""
         return self._group(sequence).made(sequence)
 
     def step(self) -> Step:
@@ -210,9 +210,7 @@ class EngineModel:
         return self.stepping.next(here, self._seconds)
 
     def _work(self, groups: Mapping[str, _Group], turnout: Turnout) -> tuple[Batch, list[Sequence]]:
-        """Let the sequences that take part decode and read; return the step's work, and the prompts that are
-        through.
-        """
+        """Decode and prefill participating sequences; return the step's work, and finished prompts."""
         decoding, context = sum(one.batch for one in groups.values()), sum(one.context for one in groups.values())
         tokens, pairs, ready = 0, 0.0, list[Sequence]()
         room, most = self.cost.chunk_tokens - decoding, self._most_of_a_prompt(turnout)
@@ -245,7 +243,7 @@ class EngineModel:
         return min(bounds)
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
-        """Return the answers that have grown by a report, and those that are whole."""
+        """Return the answers due for a report, and those finished."""
         told, done = list[Sequence](), list[Sequence]()
         for group in groups:
             while group.events and group.events[0][0] <= group.step:
@@ -291,6 +289,6 @@ class EngineModel:
 
 
 def _expect(group: _Group, sequence: Sequence) -> None:
-    """Look at it again after a report's worth of tokens, or at its end."""
+    """Schedule a sequence's next report, or its end."""
     left = sequence.output_tokens - group.made(sequence)
     heapq.heappush(group.events, (group.step + min(TOLD_EVERY, left), sequence.number, sequence))

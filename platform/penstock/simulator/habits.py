@@ -1,8 +1,7 @@
-"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any order of the
-queue.
+"""Tenants of different habits in virtual time: a reader beside a crowd, behind any of the queues.
 
-The reader asks, looks at the answer for a while and asks again. The crowd asks at random, more than the engine can do,
-its tenants by Zipf's law, or as callers that never pause. Run as a program it prints a table of time to first token:
+The reader asks, reads the answer, and asks again. The crowd asks at random beyond the engine's capacity, its tenants by
+Zipf's law, or as callers that never pause. As a program it prints the table in decision records 0045 and 0048:
 ``python -m penstock.simulator.habits``.
 """
 
@@ -31,7 +30,7 @@ FIRST_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """A tenant's requests: bounds of the prompts, tokens of the answers."""
+    """Traffic of one kind: bounds of prompts, tokens of answers."""
 
     name: str
     prompts: tuple[int, int]
@@ -53,7 +52,7 @@ class Habit:
         return Arrival(at=at, work=work, output_tokens=self.output)
 
     def asking(self, tenant: TenantId, caller: int, pause: Callable[[random.Random], float]) -> Arrival:
-        """Return the first request of a caller that asks one after another."""
+        """Return the first request of a closed-loop caller."""
         chance, numbers = random.Random(caller), itertools.count(caller, 1000)
 
         def ask(now: float) -> Arrival:
@@ -71,7 +70,7 @@ LONG_FLOOD = Habit(name="long", prompts=(1200, 1700), output=60, patience_s=60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A reader, which looks for a time at each answer, and a flood of a number of tenants; None for no flood."""
+    """A reader with its reading time and a flood of a number of tenants; either may be None."""
 
     reader: Habit
     flood: Habit | None
@@ -118,7 +117,7 @@ class Played:
     crowd: list[TenantRecord]
 
     def ttft_s(self, q: float) -> float:
-        """Return a quantile of the reader's times to first token, without its first three: it was not known yet."""
+        """Return a quantile of the reader's TTFT, without its first requests."""
         return TenantRecord(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
 
     @property
@@ -127,13 +126,13 @@ class Played:
 
 
 def zipf(tenants: int) -> list[float]:
-    """Return the parts of the tenants, of which the k-th has 1/k of the first one's."""
+    """Return the shares of this number of tenants; the k-th has 1/k of the first's."""
     whole = sum(1 / k for k in range(1, tenants + 1))
     return [1 / k / whole for k in range(1, tenants + 1)]
 
 
 def crowd(habit: Habit, per_s: float, tenants: int, span_s: float) -> Iterator[Arrival]:
-    """Yield random requests of all these tenants together, ``per_s`` a second."""
+    """Yield random requests at this rate over all tenants."""
     for rank, part in enumerate(zipf(tenants), start=1):
         tenant, chance, at = TenantId(f"crowd-{rank}"), random.Random(rank), 0.0
         for number in itertools.count(1):

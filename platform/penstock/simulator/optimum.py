@@ -1,9 +1,8 @@
-"""The fewest deadlines that any batching could miss on a small trace, knowing all of it: exact, by dynamic
-programming.
+"""The fewest deadlines that any batching could miss on a small trace: exact, offline, by dynamic programming.
 
-The state is a second at which the device is free and the items not yet computed. At each a batch of one key starts, or
-the device waits for the next arrival. Of a size those items go that have the earliest deadlines and are in time: later
-ones then have the later deadline, so nothing better is left out. Items that can't be in time are not computed.
+The state is the second at which the device is free, and the remaining items. Then a batch of one key starts, or the
+device waits for the next arrival. A batch takes the earliest deadlines that can be met: swapping in a later one never
+helps. Items that cannot be in time are not computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +13,13 @@ from penstock.worker.batching.items import Key
 
 
 def fewest_missed(arrivals: Sequence[Arrival], most_items: int, seconds: Callable[[int], float]) -> int:
-    """Return how many items miss their deadline at least, each of which has one."""
+    """Return the least number of missed deadlines."""
     items = tuple(sorted(arrivals, key=lambda one: one.item.deadline_at))
     whole = (1 << len(items)) - 1
 
     @cache
     def missed(now: float, left: int) -> int:
-        """Return the misses among those left, on a device that is free from ``now`` on."""
+        """Return the misses among the remaining items on a device free from ``now``."""
         here = [i for i in range(len(items)) if left >> i & 1 and items[i].at <= now]
         coming = [items[i].at for i in range(len(items)) if left >> i & 1 and items[i].at > now]
         best = missed(min(coming), left) if coming else left.bit_count()

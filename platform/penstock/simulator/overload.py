@@ -1,7 +1,8 @@
-"""Goodput under overload in virtual time: the share of a worker's capacity spent on answers that come in time.
+"""Goodput under overload in virtual time: the share of capacity spent on answers in time.
 
-Many tenants of every standing ask at random, more than the worker can do; each caller leaves at its deadline. The same
-traffic meets each order of the queue. Run as a program it prints the table: ``python -m penstock.simulator.overload``.
+Tenants of every priority ask at random beyond the worker's capacity; callers leave at their deadline. Each queue gets
+the
+same traffic. As a program it prints the table: ``python -m penstock.simulator.overload``.
 """
 
 import random
@@ -38,7 +39,7 @@ EXPECTED_OUTPUT = 140
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodput:
-    """What one queue made of one load, shares of capacity and of requests by standing."""
+    """One queue's result at one load: shares of capacity and of requests by priority."""
 
     order: QueueOrder
     load: float
@@ -66,12 +67,12 @@ def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: f
 
 
 def play(order: QueueOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, TenantRecord]:
-    """Let the traffic meet this queue in front of an engine of 32 slots."""
+    """Run the traffic against this queue before an engine of 32 slots."""
     return run(arrivals, compared.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), span_s)
 
 
 def capacity() -> float:
-    """Return the tokens of service per second of an engine with all slots full and callers that never leave."""
+    """Return the tokens of service per second of an engine with full slots and patient callers."""
     crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))
     wide = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
     queue = compared.make(QueueOrder.FIFO, SIZE, bounds=wide)
@@ -80,7 +81,7 @@ def capacity() -> float:
 
 
 def goodput(order: QueueOrder, load: float, capacity_per_s: float, seed: int = 1) -> Goodput:
-    """Offer ``load`` times the capacity to a queue and return what came of it."""
+    """Offer ``load`` times the capacity to a queue."""
     mean_cost = MEAN_PROMPT + 2.0 * MEAN_OUTPUT
     per_s = load * capacity_per_s / mean_cost
     records = play(order, traffic(per_s, random.Random(seed), patience_s=PATIENCE_S, span_s=SPAN_S))

@@ -1,7 +1,7 @@
-"""One worker in virtual time: arrivals meet the real queue, in any order, in front of an engine model.
+"""One worker in virtual time: traffic meets the real queue before an engine model.
 
-The queue hears of first tokens and of tokens in lots, as from the gate. Requests let in at a step's end miss the next
-step, as in a real engine. A caller leaves at its deadline; work done for it was in vain.
+The queue hears what the gate would report, when it would: first tokens, then tokens in lots. A request admitted at a
+step's end misses the next step, as in a real engine. Callers leave at their deadline; work on their requests is wasted.
 """
 
 import heapq
@@ -22,7 +22,7 @@ LEAST_STEP_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request of the traffic: when, what, how long its answers really are, each of them; its caller may ask again."""
+    """A request of the traffic: time, cost, true answer lengths; its caller may ask again."""
 
     at: float
     work: Work
@@ -63,7 +63,7 @@ class RejectedRequest:
 
 @dataclass(slots=True)
 class _Here:
-    """A request that waits or runs, and how much of its answer the queue knows of."""
+    """A waiting or running request, and the tokens that the queue knows of."""
 
     arrival: Arrival
     told: int = 0
@@ -73,7 +73,7 @@ class _Here:
 def run(
     arrivals: Iterable[Arrival], queue: AdmissionQueue, engine: EngineModel, until: float
 ) -> dict[TenantId, TenantRecord]:
-    """Play the traffic until virtual second ``until``; return what each tenant experienced."""
+    """Run the traffic until virtual second ``until``; return each tenant's result."""
     worker = Worker(queue, engine)
     for arrival in arrivals:
         worker.expect(arrival)
@@ -82,7 +82,7 @@ def run(
 
 
 class Worker:
-    """The state of one run; ``now`` is its virtual second."""
+    """State of one run; ``now`` is its virtual second."""
 
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
@@ -118,7 +118,7 @@ class Worker:
         self._queue.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
-        """Let the engine do one step; meanwhile the queue hears what came of the last one, and others come."""
+        """Run an engine step; meanwhile the queue hears of the last one, and requests arrive."""
         step = self._engine.step()
         self._hear()
         end = self.now + step.seconds
@@ -140,7 +140,7 @@ class Worker:
         heapq.heappush(self._timers, (max(at, self.now + LEAST_STEP_S), next(self._numbers), what))
 
     def _ring(self, until: float) -> None:
-        """Let everything happen that is due by then, each at its own second."""
+        """Run all events due by then, each at its own second."""
         while self._timers and self._timers[0][0] <= until:
             at, _, what = heapq.heappop(self._timers)
             self.now = max(self.now, at)

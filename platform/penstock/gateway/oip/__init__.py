@@ -1,5 +1,5 @@
-"""The Open Inference Protocol, version 2: tensors in, tensors out, the model in the path. REST here, gRPC beside it.
+"""The Open Inference Protocol, version 2, over REST and gRPC.
 
-The protocol is a language, not a second platform: what it asks of a model that writes or embeds becomes the request
-that the model's own API would bring, on the same way through the same stages (ADR 0075).
+A request to a model that writes or embeds is translated into that model's own API and takes the same pipeline
+(ADR 0075).
 """

@@ -1,8 +1,4 @@
-"""From a body to what the pipeline is given: the body of the model's own API, or packed tensors.
-
-Numbers in JSON are read in another process, as large bodies of other APIs are. They become the tensors' binary form,
-which this process looks at and never walks.
-"""
+"""Translates a protocol request into the pipeline's: the model's own API, or packed tensors."""
 
 import asyncio
 import hashlib
@@ -35,7 +31,7 @@ async def packed(
 ) -> tuple[Parsed, PackedTensors] | None:
     """Return a request of tensors; None if the model takes none.
 
-    One that may be repeated under an idempotency key has their digest in its body, which is what is compared.
+    Under an idempotency key their digest is in its body, which is compared.
     """
     if form.pack is None:
         return None
@@ -52,7 +48,7 @@ async def packed(
 
 
 async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int]:
-    """Return what tensors cost beside the model: bytes that are read as text, and all else as prompt tokens."""
+    """Return the tensors' cost beside the model: bytes read as text, and prompt tokens for the rest."""
     text = tokens = 0
     for tensor in inputs:
         if tensor.spec.datatype is not Datatype.BYTES:
@@ -68,7 +64,7 @@ async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int]:
 
 
 async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:
-    """Return the request of the model's own API, checked as any of it is."""
+    """Return the request to the model's own API, with that API's checks."""
     return await reader.read(who.tenant, form.api, _ENCODER.encode(body), bounds)
 
 

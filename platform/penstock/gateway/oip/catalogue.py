@@ -1,8 +1,7 @@
-"""The models as callers may see them, in the protocol's words: names with versions, tensors, readiness. Pure.
+"""Models visible to a caller, in the protocol's terms: names, versions, tensors, readiness. Pure.
 
-A name is an alias or a model's own, a version the digest behind the ``@`` of its id. A caller that may not use a name
-is
-answered as if there were none.
+A name is an alias or a model's own, a version the digest after the ``@`` of its id. A hidden model is answered like an
+unknown one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ Entries = dict[str, VersionEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A model as a caller named it: ``name`` is resolved by the pipeline, ``version`` answers as things stand."""
+    """A model as a caller named it: ``name`` is resolved by the pipeline, ``version`` answers at present."""
 
     asked: str
     name: str
@@ -31,12 +30,12 @@ class Found:
 
     @property
     def form(self) -> Form:
-        """What it takes and gives."""
+        """Its inputs and outputs."""
         return form_of(self.version)
 
 
 def form_of(version: VersionEntry) -> Form:
-    """Return what a version takes and gives, or raise ``UnsupportedByModel``."""
+    """Return a version's inputs and outputs; raises ``UnsupportedByModel``."""
     form = FORMS.get(version.task) if version.handler is None else handled.form_of(version.handler)
     if form is None:
         raise UnsupportedByModel(f"{version.id} is not offered over the Open Inference Protocol", param="model")
@@ -44,12 +43,12 @@ def form_of(version: VersionEntry) -> Form:
 
 
 def digest_of(version_id: str) -> str:
-    """Return a version as the protocol names it, beside the model's name."""
+    """Return the protocol's version name."""
     return version_id.partition("@")[2] or version_id
 
 
 def find(table: RoutingTable, who: Principal, model: str, version: str = "") -> Found:
-    """Return what a caller means, or raise ``UnknownModel``."""
+    """Return the named model; raises ``UnknownModel``."""
     found = _of_alias(table, who, model, version) or _pinned(table, who, f"{model}@{version}" if version else model)
     if found is None:
         if who.may_use(model) and _has_rules(table, who, model):
@@ -80,7 +79,7 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
 
 
 def _has_rules(table: RoutingTable, who: Principal, name: str) -> bool:
-    """Tell whether this is an auto alias of which a rule leads to what is there for this caller."""
+    """Return whether this is an auto alias with a rule to a version visible to the caller."""
     rules = next((auto.rules for auto in table.autos if auto.alias == name), ())
     entries: Entries = {entry.id: entry for entry in table.versions}
     led = {str(rule.to) for rule in rules}
@@ -95,7 +94,7 @@ def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, Versio
 
 
 def listed(table: RoutingTable, who: Principal) -> Iterator[tuple[str, VersionEntry]]:
-    """Yield each name that a caller may use with each of its versions, aliases first."""
+    """Yield each visible name with each of its versions, aliases first."""
     entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
     known: Entries = {entry.id: entry for entry in table.versions}
     routes = [route for route in table.routes if who.may_use(route.alias) and shares_of(route, known, who)]
@@ -107,13 +106,13 @@ def listed(table: RoutingTable, who: Principal) -> Iterator[tuple[str, VersionEn
 
 
 def is_ready(version: VersionEntry) -> bool:
-    """Tell whether a worker of it could answer."""
+    """Return whether one of its workers could answer."""
     return any(worker.state.serves for worker in version.workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What the protocol tells of a model."""
+    """The protocol's metadata of a model."""
 
     name: str
     versions: tuple[str, ...]
@@ -127,7 +126,7 @@ class Metadata:
 
 
 def metadata(table: RoutingTable, who: Principal, model: str, version: str = "") -> Metadata:
-    """Return what is told of a model, or raise ``UnknownModel``."""
+    """Return a model's metadata; raises ``UnknownModel``."""
     found = find(table, who, model, version)
     others = [digest_of(entry.id) for name, entry in listed(table, who) if name == model]
     form, handler = found.form, found.version.handler
@@ -144,7 +143,7 @@ def metadata(table: RoutingTable, who: Principal, model: str, version: str = "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """A line of the repository's index."""
+    """A line of the repository index."""
 
     name: str
     version: str
@@ -153,7 +152,7 @@ class Indexed:
 
 
 def index(table: RoutingTable, who: Principal, *, only_ready: bool = False) -> tuple[Indexed, ...]:
-    """Return all versions of all names that a caller may use."""
+    """Return all versions of all visible names."""
     lines = [_indexed(name, entry) for name, entry in listed(table, who)]
     return tuple(line for line in lines if not only_ready or line.state == READY)
 

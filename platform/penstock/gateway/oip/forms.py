@@ -1,7 +1,7 @@
-"""What a kind of model takes and gives in the protocol, and which of its own APIs that is. Pure.
+"""Inputs and outputs per kind of model, and the model's own API behind them. Pure.
 
-A model that writes takes ``text_input`` and gives ``text_output``, as Triton's back ends for language models name them;
-one that embeds gives ``embedding``. Several texts are one batch: one request, several prompts.
+A model that writes has ``text_input`` and ``text_output``, as Triton's language model back ends name them; an embedding
+model gives ``embedding``. Several texts are one batch: one request, several prompts.
 """
 
 from base64 import b64decode
@@ -34,7 +34,7 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One kind of model: its API, its tensors, and the way there and back."""
+    """One kind of model: its API, its tensors, and the translation both ways."""
 
     api: Api
     inputs: tuple[TensorSpec, ...]
@@ -58,7 +58,7 @@ class _Own(msgspec.Struct, gc=False):
 
 
 class Completion(Choices, gc=False):
-    """A completion or an event of one, with what the gateway adds."""
+    """A completion or one of its events, with the gateway's additions."""
 
     usage: RawUsage | None = None
     penstock: _Own | None = None
@@ -92,7 +92,7 @@ def _asked_completion(request: InferRequest) -> Body:
 
 
 def _prompts(request: InferRequest) -> list[str]:
-    """Return the texts of a batch, or raise ``InvalidField``."""
+    """Return a batch's texts; raises ``InvalidField``."""
     given = request.input(TEXT)
     if given is None:
         raise InvalidField(f"the input {TEXT} is missing", param=TEXT)
@@ -116,7 +116,7 @@ def _told_completion(request: InferRequest, raw: bytes) -> InferAnswer:
 
 
 def completion(raw: bytes) -> Completion:
-    """Return a completion or an event of one, or raise ``EngineError``."""
+    """Parse a completion or one of its events; raises ``EngineError``."""
     try:
         return _COMPLETION.decode(raw)
     except msgspec.MsgspecError as error:
@@ -124,18 +124,18 @@ def completion(raw: bytes) -> Completion:
 
 
 def own(raw: bytes) -> _Own:
-    """Return what the gateway itself says of a stream, in its comment."""
+    """Return the gateway's own comment in a stream."""
     return msgspec.json.decode(raw, type=_Own)
 
 
 def piece(text: str, reason: str = "") -> tuple[Tensor, ...]:
-    """Return the outputs of one piece of a streamed answer."""
+    """Return the outputs of one streamed piece."""
     outputs = (_bytes(ANSWER, (1,), [text.encode()]),)
     return (*outputs, _bytes(REASON, (1,), [reason.encode()])) if reason else outputs
 
 
 def told(usage: RawUsage | None, own: _Own | None) -> Mapping[str, Parameter]:
-    """Return what an answer says of itself beside its tensors."""
+    """Return an answer's parameters beside its tensors."""
     said: dict[str, Parameter] = {}
     if usage is not None:
         said = {"prompt_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens or 0}
@@ -172,7 +172,7 @@ def _told_vectors(_: InferRequest, raw: bytes) -> InferAnswer:
 
 
 def _row(vector: str | list[float]) -> bytes:
-    """Return a vector's bytes; engines that know nothing of base64 give numbers."""
+    """Return a vector's bytes, from base64 or from numbers."""
     return b64decode(vector) if isinstance(vector, str) else pack(f"<{len(vector)}f", *vector)
 
 
@@ -180,7 +180,7 @@ def _row(vector: str | list[float]) -> bytes:
 
 
 def _shape(request: InferRequest, items: int) -> tuple[int, ...]:
-    """Return the shape of an output with one element for each item: the input's own."""
+    """Return the shape of an output with one element per item: the input's."""
     given = request.input(TEXT)
     return (items, 1) if given is not None and len(given.spec.shape) > 1 else (items,)
 
@@ -207,6 +207,6 @@ FORMS: Mapping[Task, Form] = {Task.GENERATE: _WRITING, Task.EMBED: _EMBEDDING}
 
 
 def body_of(form: Form, request: InferRequest, model: str) -> Body:
-    """Return the body of the model's own API, or raise ``InvalidField`` naming the tensor or parameter."""
+    """Return the body for the model's own API; raises ``InvalidField`` with the tensor or parameter."""
     check_outputs(request, form.outputs, has_classes=form.pack is not None)
     return {"model": model, **form.body(request)}

@@ -1,4 +1,4 @@
-"""An answer of the protocol as REST writes it: JSON, and behind it the tensors that are wanted in binary form. Pure."""
+"""Writes an answer for REST: JSON, followed by tensors requested in binary form. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """An answer: its JSON, in parts that are each written at once when they are asked for; and what stands behind."""
+    """An answer: JSON in parts that are encoded on demand, and the binary tail."""
 
     json: Iterator[bytes]
     blobs: list[memoryview]
 
 
 def written(answer: InferAnswer, request: InferRequest, named: Named) -> Written:
-    """Return an answer as its caller wants it, or raise ``InvalidField`` if JSON can't say it."""
+    """Return an answer in the requested form; raises ``InvalidField`` if JSON cannot express it."""
     how = {one.name: one.is_binary for one in request.outputs}
     head = _ENCODER.encode(_head(named, answer.parameters))
     outputs: list[Iterator[bytes]] = []
@@ -49,7 +49,7 @@ def _json(head: bytes, outputs: list[Iterator[bytes]]) -> Iterator[bytes]:
 
 
 def _in_numbers(tensor: Tensor) -> Iterator[bytes]:
-    """Return a tensor's JSON, written ``AT_ONCE`` elements at a time if it has more."""
+    """Return a tensor's JSON, ``AT_ONCE`` elements at a time."""
     told = described(tensor.spec)
     if tensor.spec.datatype is Datatype.BYTES or tensor.elements <= AT_ONCE:
         return iter((_ENCODER.encode({**told, "data": values_of(tensor)}),))
@@ -65,18 +65,18 @@ def _in_parts(tensor: Tensor, told: bytes, first: Sequence[object]) -> Iterator[
 
 
 def _part(tensor: Tensor, at: int) -> Tensor:
-    """Return the elements from there on, ``AT_ONCE`` at most."""
+    """Return the next elements, at most ``AT_ONCE``."""
     size, count = tensor.spec.datatype.size_bytes, min(AT_ONCE, tensor.elements - at)
     return Tensor(spec=replace(tensor.spec, shape=(count,)), data=tensor.data[at * size : (at + count) * size])
 
 
 def described(spec: TensorSpec) -> dict[str, object]:
-    """Return what a tensor is called and looks like."""
+    """Return a tensor's name, datatype and shape."""
     return {"name": spec.name, "datatype": spec.datatype, "shape": spec.shape}
 
 
 def values_of(tensor: Tensor) -> Sequence[str] | Sequence[Scalar]:
-    """Return elements as JSON can say them, or raise ``InvalidField`` if it can't."""
+    """Return elements as JSON values; raises ``InvalidField`` if JSON cannot express them."""
     if tensor.spec.datatype is not Datatype.BYTES:
         return numbers_of(tensor)
     try:

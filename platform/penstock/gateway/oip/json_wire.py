@@ -1,8 +1,8 @@
-"""A request as REST writes it: a JSON object, and behind it, if the caller likes, tensors in binary form. Pure.
+"""Reads a REST request: a JSON object, optionally followed by tensors in binary form. Pure.
 
-The header ``Inference-Header-Content-Length`` gives the bytes of JSON; the rest are the tensors whose parameters say
-``binary_data_size``, in order. Their bytes are looked at and never copied.
-Source: Open Inference Protocol, REST; the binary tensor data extension of Triton's.
+With ``Inference-Header-Content-Length`` that many bytes are JSON; the rest are the tensors with ``binary_data_size``,
+in
+order, read in place. Source: Open Inference Protocol, REST; Triton's binary tensor data extension.
 """
 
 import re
@@ -70,13 +70,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def read(raw: bytes, head_length: int | None = None) -> InferRequest:
-    """Return what a body asks for, or raise ``MalformedBody`` or ``InvalidField``."""
+    """Parse a body; raises ``MalformedBody`` or ``InvalidField``."""
     head, rest = parted(raw, head_length)
     return _request(_decoded(head), _Binary(rest), None)
 
 
 def parted(raw: bytes, head_length: int | None) -> tuple[memoryview, memoryview]:
-    """Return a body's JSON and what stands behind it; or raise ``MalformedBody`` or ``BodyTooLarge``."""
+    """Split a body into JSON and binary tail; raises ``MalformedBody`` or ``BodyTooLarge``."""
     whole = memoryview(raw)
     if head_length is not None and head_length > len(whole):
         raise MalformedBody("Inference-Header-Content-Length is more than the body has")
@@ -87,7 +87,7 @@ def parted(raw: bytes, head_length: int | None) -> tuple[memoryview, memoryview]
 
 
 def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
-    """Return a large JSON without its tensors' data, and these in binary form; instead of data it has their bytes."""
+    """Return a large JSON with tensor data replaced by lengths, and the data in binary form."""
     asked = _decoded(head)
     blobs: list[bytes] = []
     specs = _specs(asked)
@@ -102,7 +102,7 @@ def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
 
 
 def read_packed(told: memoryview, blobs: memoryview, rest: memoryview) -> InferRequest:
-    """Return the request of a body with packed JSON; ``rest`` stood behind it."""
+    """Parse a packed body; ``rest`` is its original binary tail."""
     return _request(_decoded(told), _Binary(rest), _Binary(blobs))
 
 
@@ -134,7 +134,7 @@ def _decoded(head: memoryview) -> _Request:
 
 
 class _Binary:
-    """What stands behind the JSON, taken from its beginning on."""
+    """Reader of the binary tail."""
 
     def __init__(self, rest: memoryview) -> None:
         self._rest = rest
@@ -170,14 +170,14 @@ def _tensor(spec: TensorSpec, given: _Tensor, binary: _Binary, blobs: _Binary | 
 
 
 def _listed(spec: TensorSpec, data: object) -> bytes:
-    """Return the binary form of data in JSON, or raise ``InvalidField``."""
+    """Return JSON data in binary form; raises ``InvalidField``."""
     if type(data) is not list:
         raise InvalidField(f"{spec.name} must have data, a list, or {BINARY_SIZE}", param=spec.name)
     return _bytes_of(spec, _flat(data, spec.name))
 
 
 def _flat(data: list[object], name: str) -> list[object]:
-    """Return the elements in order, nested or flat as they came; a list among elements is no element of any kind."""
+    """Return the elements in order, from nested or flat lists."""
     for _ in range(MAX_RANK):
         if not data or type(data[0]) is not list:
             return data

@@ -1,4 +1,4 @@
-"""A request and an answer of the protocol, whichever wire they come by. Pure."""
+"""The protocol's request and answer, independent of the wire. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ Parameters = Mapping[str, Parameter]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """An output that a caller names; ``is_binary`` is of REST alone."""
+    """A requested output; ``is_binary`` exists on REST only."""
 
     name: str
     is_binary: bool = False
@@ -40,7 +40,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferRequest:
-    """A question to a model; without ``outputs`` it takes all, binary if ``is_binary`` says so."""
+    """An inference request; without ``outputs`` all are returned, binary if ``is_binary``."""
 
     id: str = ""
     model: str = ""
@@ -51,7 +51,7 @@ class InferRequest:
     is_binary: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no honest request holds, or what could mean two things."""
+        """Refuse excessive or ambiguous requests."""
         names = _names("inputs", [tensor.spec.name for tensor in self.inputs])
         wanted = _names("outputs", [one.name for one in self.outputs])
         if not names:
@@ -64,32 +64,27 @@ class InferRequest:
             raise InvalidField(f"a name or id is longer than {MAX_NAME_CHARS} characters")
 
     def input(self, name: str) -> Tensor | None:
-        """Return the input of this name."""
         return next((tensor for tensor in self.inputs if tensor.spec.name == name), None)
 
     @property
     def classified(self) -> dict[str, int]:
-        """How many classes are asked for, by output."""
+        """Requested number of classes, by output."""
         return {one.name: one.classes for one in self.outputs if one.classes}
 
     def wants(self, name: str) -> bool:
-        """Tell whether the caller takes this output."""
+        """Return whether this output is requested."""
         return not self.outputs or any(one.name == name for one in self.outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferAnswer:
-    """What a model answers."""
-
     outputs: tuple[Tensor, ...]
     parameters: Parameters = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """The answering model as answers name it: the name that was asked for, the version's digest, the caller's own
-    id.
-    """
+    """Identity in an answer: requested name, version digest, caller's id."""
 
     model: str
     version: str
@@ -97,7 +92,7 @@ class Named:
 
 
 def _names(what: str, named: list[str]) -> list[str]:
-    """Return the names of tensors, or raise ``InvalidField`` if there are too many, or one twice."""
+    """Return tensor names; raises ``InvalidField`` for too many or duplicates."""
     if len(named) > MAX_TENSORS:
         raise InvalidField(f"{what} holds more than {MAX_TENSORS} tensors", param=what)
     if len(named) > 1 and len(set(named)) != len(named):
@@ -106,7 +101,7 @@ def _names(what: str, named: list[str]) -> list[str]:
 
 
 def datatype_of(text: str, name: str) -> Datatype:
-    """Return the datatype of this name, or raise ``InvalidField``."""
+    """Return the datatype of this name; raises ``InvalidField``."""
     try:
         return Datatype(text)
     except ValueError as error:
@@ -115,12 +110,11 @@ def datatype_of(text: str, name: str) -> Datatype:
 
 
 def spec(name: str, datatype: Datatype, *shape: int) -> TensorSpec:
-    """Return a description in one line."""
     return TensorSpec(name=name, datatype=datatype, shape=shape)
 
 
 def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
-    """Return a tensor's description, or raise ``InvalidField`` if it is unreasonable."""
+    """Return a tensor's description; raises ``InvalidField`` for absurd sizes."""
     found = TensorSpec(name=name, datatype=datatype_of(datatype, name), shape=tuple(islice(shape, MAX_RANK + 1)))
     if len(found.shape) > MAX_RANK:
         raise InvalidField(f"{name} has more than {MAX_RANK} dimensions", param=name)
@@ -130,9 +124,9 @@ def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
 
 
 def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[TensorSpec]:
-    """Return the descriptions of tensors, each a name, a datatype and a shape; none has been touched yet.
+    """Return the tensors' descriptions (name, datatype, shape) before any data is read.
 
-    Raises ``InvalidField`` for more tensors, or more elements to walk, than a request may have.
+    ``InvalidField`` for too many tensors or elements.
     """
     if len(given) > MAX_TENSORS:
         raise InvalidField(f"inputs holds more than {MAX_TENSORS} tensors", param="inputs")
@@ -147,7 +141,7 @@ def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[Tenso
 
 
 def wanted(name: str, parameters: Parameters) -> Wanted:
-    """Return what a caller says of an output, or raise ``InvalidField`` for what is not honoured."""
+    """Parse a requested output; raises ``InvalidField`` for unsupported parameters."""
     _check_names(name, parameters, "an output", _OF_OUTPUTS, "take")
     classes = parameters.get(CLASSES, 0)
     if type(classes) is not int or not 0 <= classes <= MAX_ELEMENTS:
@@ -156,14 +150,14 @@ def wanted(name: str, parameters: Parameters) -> Wanted:
 
 
 def check_input(spec: TensorSpec, parameters: Parameters) -> None:
-    """Raise ``InvalidField`` if a tensor's data are said to be elsewhere, or to be read as something else."""
+    """Raise ``InvalidField`` for data in shared memory, or of another content type."""
     if parameters:
         _check_names(spec.name, parameters, "an input", _OF_INPUTS, "send")
         _check_content(spec.name, spec, parameters)
 
 
 def _check_content(where: str, spec: TensorSpec, parameters: Parameters) -> None:
-    """Let pass what says how a tensor is read here anyway; ``base64``, ``pd`` and others would change what it says."""
+    """Accept content types that need no conversion; ``base64``, ``pd`` and others would change the value."""
     said = parameters.get(CONTENT_TYPE)
     if said is None or said in _AS_IT_IS or (said == _TEXT and spec.datatype is Datatype.BYTES):
         return
@@ -182,13 +176,13 @@ def _check_names(name: str, parameters: Iterable[str], what: str, known: frozens
 
 
 def check_parameters(*given: Sized) -> None:
-    """Raise ``InvalidField`` if there are more in all than a request may have."""
+    """Raise ``InvalidField`` for too many parameters in all."""
     if sum(map(len, given)) > MAX_PARAMETERS:
         raise InvalidField(f"more than {MAX_PARAMETERS} parameters", param="parameters")
 
 
 def check_batch(tensor: Tensor) -> int:
-    """Return how many items a tensor of shape ``[n]`` or ``[n, 1]`` holds, before anything walks them."""
+    """Return the items of a tensor of shape ``[n]`` or ``[n, 1]``, before its data is read."""
     shape, name = tensor.spec.shape, tensor.spec.name
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[1] != 1):  # noqa: PLR2004  a batch, and one of each
         raise InvalidField(f"{name} must have the shape [n] or [n, 1]", param=name)
@@ -200,7 +194,7 @@ def check_batch(tensor: Tensor) -> int:
 
 
 def check_outputs(request: InferRequest, offered: tuple[TensorSpec, ...], *, has_classes: bool) -> None:
-    """Raise ``InvalidField`` if an output, or classes of it, are asked for that the model does not have."""
+    """Raise ``InvalidField`` for outputs, or classes of them, that the model lacks."""
     names = [one.name for one in offered]
     for wanted in request.outputs:
         if wanted.name not in names:

@@ -1,9 +1,7 @@
-"""The way back of a whole answer: the bytes of the model's own API become the protocol's form.
+"""Translates a whole answer of the model's own API into the protocol's.
 
-Bytes of another form are an error like any other: nothing has been sent yet. A long answer is written in parts, between
-which others of the loop run.
-A model that writes or embeds gives its account in its own API's answer; an answer of tensors has it from the call: the
-gate's count, which is the bill, and the stages.
+An unreadable answer is an error like any other, since nothing was sent. A long one is encoded in parts, between which
+the event loop runs.
 """
 
 import asyncio
@@ -51,7 +49,7 @@ _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
 class TranslatedReply:
-    """The pipeline's ``Reply`` around another one."""
+    """A ``Reply`` that wraps another one."""
 
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
         self._reply, self._translate, self._fail = reply, translate, fail
@@ -62,7 +60,7 @@ class TranslatedReply:
 
     @property
     def started(self) -> bool:
-        """True once a status line has been sent, or is about to be."""
+        """True once a status line was sent, or is about to be."""
         return self._head is not None or self._written is not None or self._reply.started
 
     @property
@@ -70,15 +68,14 @@ class TranslatedReply:
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep both until the answer is whole."""
+        """Keep status and headers until the answer is whole."""
         self._head = status, headers
 
     def write(self, data: bytes) -> None:
-        """Keep the bytes."""
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Translate and send; of a long answer the first parts, ``complete`` does the rest."""
+        """Translate and send; ``complete`` does the rest of a long answer."""
         if self._head is None:
             self._reply.finish()
             return
@@ -94,7 +91,7 @@ class TranslatedReply:
         self._write(written)
 
     async def complete(self) -> None:
-        """Write what is left of a long answer, while its caller is there."""
+        """Encode the rest of a long answer while the client is connected."""
         try:
             while (written := self._written) is not None and not self._reply.gone:
                 await asyncio.sleep(0)
@@ -104,7 +101,7 @@ class TranslatedReply:
             raise
 
     def _write(self, written: Written) -> None:
-        """Write as much of the JSON as one turn may take, and send all once the last part is there."""
+        """Encode one turn's worth of JSON; send everything after the last part."""
         self._written, size = written, 0
         for part in written.json:
             self._json.append(part)
@@ -126,11 +123,10 @@ class TranslatedReply:
         self._reply.finish()
 
     def abort(self) -> None:
-        """Drop the connection."""
         self._reply.abort()
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Be told of the client's going and of its pace."""
+        """Register for the client's disconnect and back-pressure."""
         self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

@@ -1,6 +1,6 @@
-"""``POST /v2/models/{model}[/versions/{version}]/infer``: one request of the protocol over HTTP/1.1.
+"""``POST /v2/models/{model}[/versions/{version}]/infer``: one inference over HTTP/1.1.
 
-What kind of model it is decides which of the model's own APIs serves it; from there on it is a request like any other.
+The kind of model decides which of its own APIs serves the request.
 """
 
 import re
@@ -29,14 +29,12 @@ _MAX_DIGITS = 10
 
 
 def target(path: str) -> tuple[str, str] | None:
-    """Return the model and version of an inference request's path; None if it is none."""
+    """Return model and version in an inference path; None for other paths."""
     found = _PATH.fullmatch(path)
     return (found[1], found[2] or "") if found else None
 
 
 class InferExchange(HttpExchange):
-    """One request."""
-
     __slots__ = ("_asked", "_found", "_translated", "_where")
 
     def __init__(
@@ -57,7 +55,6 @@ class InferExchange(HttpExchange):
         return Api.INFER
 
     async def run(self, serve: Serve) -> None:
-        """Answer the request, whatever happens."""
         await super().run(serve)
         if self._translated is not None:
             await self._translated.complete()

@@ -1,6 +1,6 @@
-"""The protocol's questions over REST: is it up, which models are there, what do they take. Models need a key.
+"""The protocol's read routes over REST: health, models, metadata. Models need a key.
 
-They are answered out of the routing table in force; nothing asks a worker.
+They are answered from the routing table in force, without asking a worker.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,6 @@ _INDEX = msgspec.json.Decoder(_InferCall)
 
 
 def add_oip(api: FastAPI, caller: Caller, facts: Facts) -> None:
-    """Add the routes."""
     _add_server(api, facts)
     _add_models(api, caller, facts)
 

@@ -1,4 +1,4 @@
-"""Options of a request, as the protocol's clients send them: as parameters, or as inputs with one element. Pure."""
+"""Options of a request, sent as parameters or as one-element inputs. Pure."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,7 +21,7 @@ _MICROSECONDS = 1_000_000
 
 
 def timeout_s(parameters: Mapping[str, object]) -> float:
-    """Return the seconds that a caller gives us (``timeout``, in Triton's microseconds); 0 if silent."""
+    """Return the caller's ``timeout`` (Triton's microseconds) in seconds; 0 without one."""
     given = parameters.get(TIMEOUT, 0)
     if type(given) is not int or not 0 <= given <= MAX_DEADLINE_S * _MICROSECONDS:
         most = int(MAX_DEADLINE_S) * _MICROSECONDS
@@ -30,12 +30,12 @@ def timeout_s(parameters: Mapping[str, object]) -> float:
 
 
 def soonest(*seconds: float) -> float:
-    """Return the shortest of several times that a caller gives; 0 if all are silent."""
+    """Return the shortest of a caller's times; 0 without any."""
     return min((one for one in seconds if one), default=0.0)
 
 
 def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return the parameters that are for the model, or raise ``InvalidField`` for others that are not honoured."""
+    """Return the parameters for the model; raises ``InvalidField`` for unsupported ones."""
     if parameters.get(PRIORITY, 0) != 0:
         raise InvalidField("priority is not taken: the plan of the key decides who waits; leave it out", param=PRIORITY)
     for name in parameters:
@@ -45,7 +45,7 @@ def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
 
 
 def options(parameters: Mapping[str, object], inputs: Iterable[Tensor], taken: frozenset[str]) -> dict[str, object]:
-    """Return what is asked for among the options ``taken``, or raise ``InvalidField`` for any other."""
+    """Return the values of the options ``taken``; raises ``InvalidField`` for any other."""
     found = {_known(name, taken, "parameter"): value for name, value in parameters.items()}
     for tensor in inputs:
         found[_known(tensor.spec.name, taken, "input")] = _value(tensor)
@@ -59,7 +59,7 @@ def _known(name: str, taken: frozenset[str], what: str) -> str:
 
 
 def _value(tensor: Tensor) -> object:
-    """Return the one element of an input, or the texts of one that has several."""
+    """Return an input's one element, or its several texts."""
     name = tensor.spec.name
     if not 1 <= tensor.elements <= MAX_ELEMENTS:
         raise InvalidField(f"{name} must have from 1 to {MAX_ELEMENTS} elements", param=name)
@@ -70,7 +70,7 @@ def _value(tensor: Tensor) -> object:
 
 
 def texts_of(tensor: Tensor) -> list[str]:
-    """Return the texts of a ``BYTES`` tensor, or raise ``InvalidField`` if they are none."""
+    """Return a ``BYTES`` tensor's texts; raises ``InvalidField``."""
     name = tensor.spec.name
     if tensor.spec.datatype is not Datatype.BYTES:
         raise InvalidField(f"{name} must be BYTES: text in UTF-8", param=name)
@@ -81,14 +81,14 @@ def texts_of(tensor: Tensor) -> list[str]:
 
 
 def object_of(value: object, name: str) -> dict[str, object]:
-    """Return the JSON object that stands in a text, as Triton's vLLM back end takes sampling parameters."""
+    """Return the JSON object in a text, as Triton's vLLM back end takes sampling parameters."""
     with suppress(msgspec.MsgspecError, TypeError):
         return msgspec.json.decode(value, type=dict[str, object])  # type: ignore[call-overload, no-any-return]
     raise InvalidField(f"{name} must be a JSON object in a text", param=name)
 
 
 def number_of(value: object) -> object:
-    """Return the number that stands in a text, as the same clients write it; anything else as it is."""
+    """Return the number in a text; other values unchanged."""
     if isinstance(value, str):
         with suppress(msgspec.MsgspecError):
             return msgspec.json.decode(value, type=int | float)

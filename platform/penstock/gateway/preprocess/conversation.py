@@ -1,6 +1,6 @@
-"""A request's messages as the engine hands them to its chat template. Pure.
+"""A request's messages as the engine passes them to its chat template. Pure.
 
-What can't be known here (images, sounds) is ``EngineOnly``: then the engine alone counts.
+Content unknown here (images, sounds) is ``EngineOnly``: the engine alone counts then.
 Source: vLLM 0.32, ``renderers/chat_utils.py``, ``renderers/hf.py``.
 """
 
@@ -23,7 +23,7 @@ _SYSTEM = frozenset({"system", "developer"})
 
 
 def of_request(api: Api, body: Body, template: ChatTemplate) -> list[Message]:
-    """Return the conversation, or raise ``EngineOnly``, or ``InvalidField`` if it is none."""
+    """Return the conversation; raises ``EngineOnly`` or ``InvalidField``."""
     if api is Api.RESPONSES:
         said = translate.from_responses(body)
     elif api is Api.MESSAGES:
@@ -35,7 +35,7 @@ def of_request(api: Api, body: Body, template: ChatTemplate) -> list[Message]:
 
 
 def tools_of(api: Api, body: Body) -> list[object] | None:
-    """Return the tools as the engine gives them to the template: fields in its order, absent ones as null."""
+    """Return the tools in the engine's form: its field order, absent ones null."""
     if api is Api.RESPONSES:
         return translate.tools_of_responses(body)
     if api is Api.MESSAGES:
@@ -87,7 +87,7 @@ def _add_assistant(shown: Message, message: Message) -> None:
 
 
 def _tool_call(call: object) -> object:
-    """Return the call with its arguments as an object: templates expect a mapping."""
+    """Return the call with arguments as an object: templates expect a mapping."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(call, dict) or not isinstance(function, dict):
         raise InvalidField("tool_calls must hold objects with a function", param="messages")
@@ -127,7 +127,7 @@ def _part(part: object) -> dict[str, object] | None:
 
 
 def _without_developers(messages: list[Message]) -> list[Message]:
-    """Merge developers' messages into one system message at the beginning if the template knows no developers."""
+    """Merge developer messages into the first system message if the template has no such role."""
     if all(message["role"] != "developer" for message in messages):
         return messages
     systems = [message for message in messages if message["role"] in _SYSTEM]

@@ -1,7 +1,8 @@
-"""The same work in another process: how it is asked for, and how its refusals come back.
+"""Preprocessing in a child process: frames, and refusals on their way back.
 
-A large body costs milliseconds a mebibyte to decode, check, render and tokenise, with the interpreter lock held: on
-the event loop, or in a thread, every stream of the process would stand still for as long.
+A large body takes milliseconds a mebibyte to decode, check, render and tokenise under the interpreter lock, during
+which
+every stream of the process would stand still.
 """
 
 from collections.abc import Sequence
@@ -20,23 +21,23 @@ DONE, REFUSED = b"+", b"-"
 
 
 class Offload(Protocol):
-    """Other processes."""
+    """Port to child processes."""
 
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
-        """Return the answer to one frame; ``Overloaded`` if all processes are busy, ``EOFError`` if one died."""
+        """Return the answer to a frame; ``Overloaded`` if all children are busy, ``EOFError`` if the child died."""
         ...
 
 
 class Preparing(Protocol):
-    """Counts and hashes a prompt, here."""
+    """Counts and hashes a prompt in this process."""
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        """Return what was learned, or raise a ``BadRequest``."""
+        """Return the prompt's facts; raises ``BadRequest``."""
         ...
 
 
 class _Refusal(msgspec.Struct):
-    """An error on its way back; ``kind`` is the name of its class, empty for a fault of ours."""
+    """A serialised error; ``kind`` is its class name, empty for an internal fault."""
 
     kind: str
     message: str
@@ -53,7 +54,7 @@ class _PrepareJob(msgspec.Struct):
 
 
 def unsealed(value: object) -> msgspec.Raw:
-    """Return the JSON of a sealed field: an encoder's hook."""
+    """Return a sealed field's JSON: an encoder hook."""
     if isinstance(value, Sealed):
         return msgspec.Raw(value.json)
     raise NotImplementedError
@@ -66,7 +67,7 @@ _REFUSAL = msgspec.json.Decoder(_Refusal)
 
 
 def refusal(error: Exception) -> bytes:
-    """Return an error as an answer. What isn't ours is named by its kind: its words may hold a prompt."""
+    """Serialise an error. A foreign one is named by its class only, since its message may hold a prompt."""
     if isinstance(error, PenstockError):
         told = _Refusal(type(error).__name__, error.message, error.param, error.retry_after_s)
     else:
@@ -75,7 +76,7 @@ def refusal(error: Exception) -> bytes:
 
 
 def result(answer: bytes) -> memoryview:
-    """Return what an answer holds, or raise the error that it tells."""
+    """Return an answer's value, or raise its error."""
     if answer[:1] == DONE:
         return memoryview(answer)[1:]
     told = _REFUSAL.decode(memoryview(answer)[1:])
@@ -86,7 +87,7 @@ def result(answer: bytes) -> memoryview:
 
 
 class OffloadedPreprocessor:
-    """The pipeline's ``Preprocessor``: small requests here, large ones elsewhere, unless none has to be read."""
+    """The pipeline's ``Preprocessor``: small requests here, large ones in a child, unread ones nowhere."""
 
     def __init__(self, here: Preparing, elsewhere: Offload, *, task: bytes) -> None:
         self._here, self._elsewhere, self._task = here, elsewhere, task
@@ -100,12 +101,12 @@ class OffloadedPreprocessor:
 
 
 def _is_counted_by_item(version: VersionEntry) -> bool:
-    """Tell whether all items have the same number of tokens, as images have."""
+    """Return whether an item counts a fixed number of tokens, as an image does."""
     return version.handler is not None and version.handler.item_tokens > 0
 
 
 async def prepared(here: Preparing, frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of the above; in the other process."""
+    """Answer such a frame, in the child process."""
     asked = _ASKED.decode(frame)
     found = await here.prepare(replace(asked.request, digest=""), asked.version, asked.principal)
     return (DONE, _ENCODER.encode(found))

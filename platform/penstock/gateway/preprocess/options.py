@@ -1,6 +1,6 @@
-"""The engine's own fields that change the number of a prompt's tokens, each on the APIs that read it. Pure.
+"""vLLM's own fields that change a prompt's token count, on the APIs that read them. Pure.
 
-On other APIs the engine ignores them, and the count must too: a field honoured here alone makes prompts free.
+Other APIs ignore them, and so must the count: a field honoured only here would make prompts free.
 Source: vLLM 0.32, ``build_tok_params`` and ``build_chat_params`` of each request; ``renderers/params.py``.
 """
 
@@ -24,25 +24,25 @@ _READ_BY = {
 
 
 def option(api: Api, body: Body, name: str) -> object:
-    """Return the field as the engine sees it: None if the caller is silent, or this API does not know it."""
+    """Return the field as the engine reads it; None if absent or not read by this API."""
     return body.get(name) if api in _READ_BY[name] else None
 
 
 def opens_turn(api: Api, body: Body) -> bool:
-    """Tell whether the template opens the assistant's turn."""
+    """Return whether the template opens the assistant's turn."""
     asked = option(api, body, "add_generation_prompt")
     return api is not Api.EMBEDDINGS if asked is None else asked is not False
 
 
 def adds_special_to_chat(api: Api, body: Body) -> bool:
-    """Tell whether the tokenizer's special tokens come on top of a rendered chat; on responses they always do."""
+    """Return whether special tokens are added to a rendered chat; for responses they always are."""
     return api is Api.RESPONSES or bool(option(api, body, "add_special_tokens"))
 
 
 def kept_tokens(api: Api, body: Body, most: int) -> int:
-    """Return how many tokens of a prompt the engine keeps at most; ``most`` if it is to cut to the context.
+    """Return the truncation length of a prompt; ``most`` to cut to the context.
 
-    Other negative numbers it refuses, and 0, which leaves an empty prompt.
+    The engine refuses other negative numbers, and 0, which leaves an empty prompt.
     """
     asked = option(api, body, "truncate_prompt_tokens")
     if not isinstance(asked, int) or isinstance(asked, bool) or asked < -1:
@@ -53,5 +53,5 @@ def kept_tokens(api: Api, body: Body, most: int) -> int:
 
 
 def is_padded(api: Api, body: Body) -> bool:
-    """Tell whether the engine fills each prompt up to the context."""
+    """Return whether the engine pads each prompt to the context."""
     return option(api, body, "padding") == "max_length"

@@ -1,11 +1,10 @@
-"""A text that is no shorter than a prompt which only the engine can render: for an upper bound of its tokens. Pure.
+"""A text at least as long as a prompt that only the engine can render: an upper bound of its tokens. Pure.
 
-All that the caller wrote stands in it as JSON, which escapes and names what a rendering shows plainly; so do the tools,
-if the template shows them, and the template's own words once for each message.
+It holds all of the caller's text as JSON, the tools if the template shows them, and the template's own words once per
+message.
 
-Trade-off: the bound is two to five times the truth for plain text; the excess comes back as soon as the engine has
-counted. If the template does not accept a single message, or images and the like are among the parts, there is no text,
-and the model's context is the bound.
+Trade-off: the bound is two to five times the truth for plain text; the excess is returned once the engine has counted.
+If the template refuses a single message, or parts are images, the model's context is the bound.
 """
 
 import json
@@ -20,7 +19,7 @@ _MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')
 
 
 def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> str:
-    """Return the text, empty if there is none; ``variables`` are the version's own."""
+    """Return the text, empty without a bound; ``variables`` are the version's."""
     said = json.dumps({name: value for name, value in body.items() if name != "tools"}, ensure_ascii=False)
     if _MEDIA.search(said):
         return ""
@@ -38,13 +37,13 @@ def _content(text: str, template: ChatTemplate) -> object:
 
 
 def _messages(body: Body) -> int:
-    """Return how many messages there may be: all items of the conversation, what they hold, and one of the system."""
+    """Return an upper bound of the messages: all items, their parts, and a system message."""
     items = [item for name in ("messages", "input") for item in _list(body.get(name))]
     return 1 + sum(1 + len(_list(item.get("content"))) if isinstance(item, Mapping) else 1 for item in items)
 
 
 def _tools(tools: object) -> list[object] | None:
-    """Return the tools in the longest form that the engine gives to a template."""
+    """Return the tools in the longest form that the engine gives a template."""
     shown: list[object] = []
     for tool in _list(tools):
         function = tool.get("function", tool) if isinstance(tool, Mapping) else tool

@@ -1,11 +1,7 @@
-"""Request → prompt tokens, exact or bounded from above, the context check, and block hashes for routing.
+"""Request to prompt tokens (exact, or bounded from above), context check, and block hashes for routing.
 
-Trade-off: a short prompt is tokenised on the event loop (a thread hop costs more than the work), a long one in a small
-pool, so that no other request's tokens wait for it. The line is at ``inline_chars``: below a millisecond of work.
-
-A prompt has one 64-bit hash per full block of tokens, each over all before it. The chain is seeded with the tenant's
-cache salt (and the adapter): equal prompts of two tenants have no hash in common, as in the engines' own prefix caches.
-The hashes are ours, not the engine's; only equality matters.
+Trade-off: prompts up to ``inline_chars`` (below a millisecond) are tokenised inline, since a thread hop costs more;
+longer ones in a small pool, so that no stream waits for them.
 """
 
 import asyncio
@@ -57,8 +53,6 @@ class PreprocessSettings:
 
 
 class PromptPreprocessor:
-    """The pipeline's ``Preprocessor``."""
-
     def __init__(self, tokenizers: TokenizerCache, clock: Clock, settings: PreprocessSettings | None = None) -> None:
         self._tokenizers = tokenizers
         self._settings = settings or PreprocessSettings()
@@ -82,7 +76,7 @@ class PromptPreprocessor:
         return Prepared(prompt_tokens=counts[0], blocks=hashes(tokens[0], version.block_size, start))
 
     async def warm(self, versions: Iterable[VersionEntry]) -> None:
-        """Load these versions' files ahead of requests; one that can't be read now is read for the first request."""
+        """Preload these versions' tokenizers and templates; failures are retried at the first request."""
         for version in versions:
             if not version.tokenizer_sha256:
                 continue
@@ -90,11 +84,10 @@ class PromptPreprocessor:
                 await self._tokenizers.get(version.tokenizer_sha256)
 
     def close(self) -> None:
-        """Stop the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _bound(self, asked: Prompts, version: VersionEntry) -> int:
-        """Return what a prompt that only the engine can render has at most: its bytes, and never more than fits."""
+        """Return the upper bound for a prompt that only the engine can render: its bytes, at most the context."""
         if not asked.texts:
             return version.max_model_len
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
@@ -120,13 +113,13 @@ def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
 
 
 def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
-    """Return how many tokens of a prompt the engine keeps, one less than the context if it is to answer."""
+    """Return the truncation length, one less than the context if output is requested."""
     answers = 1 if prompts.requested_output(request.api, request.body) else 0
     return options.kept_tokens(request.api, request.body, version.max_model_len - answers)
 
 
 def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:
-    """Refuse what can't fit however well it is tokenised, before tokenising it (as the engine does)."""
+    """Refuse a text too long for any tokenisation, before tokenising it (as the engine does)."""
     most = version.max_model_len * tokenizer.max_chars_per_token
     if chars > most:
         raise ContextTooLong(

@@ -1,4 +1,4 @@
-"""The prompts of a request before they are tokenised: texts, or token ids that the caller made. Pure."""
+"""A request's prompts before tokenisation: texts, or the caller's token ids. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,11 +27,10 @@ _PROMPTED = frozenset({Api.COMPLETIONS, Api.CLASSIFY, Api.INFER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """The texts to tokenise; ``param`` names the field at fault if they are too long.
+    """Texts to tokenise; ``param`` names the field at fault if they are too long.
 
-    If ``is_exact`` is False the engine's own rendering has other words, and no more bytes than ``texts``; if that is
-    empty
-    only the engine can tell.
+    If ``is_exact`` is False the engine's rendering differs and has at most the bytes of ``texts``; empty means no
+    bound.
     """
 
     texts: tuple[str, ...] = ()
@@ -42,7 +41,7 @@ class Prompts:
 
 
 def requested_output(api: Api, body: Mapping[str, object]) -> int:
-    """Return the tokens one answer may have at most, 0 if the caller is silent."""
+    """Return the requested output tokens per answer, 0 if absent."""
     for name in OUTPUT_FIELDS[api]:
         value = body.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -51,14 +50,14 @@ def requested_output(api: Api, body: Mapping[str, object]) -> int:
 
 
 def is_conversation(request: InferenceRequest) -> bool:
-    """Tell whether the prompt has to be rendered from messages."""
+    """Return whether the prompt is rendered from messages."""
     if request.api is Api.EMBEDDINGS:
         return request.body.get("input") is None
     return request.api not in _PROMPTED
 
 
 def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
-    """Return the rendered conversation, or what is no shorter if only the engine can render it."""
+    """Return the rendered conversation, or a longer text if only the engine can render it."""
     body = request.body
     try:
         messages = conversation.of_request(request.api, body, template)
@@ -89,14 +88,14 @@ def _template_variables(api: Api, body: Mapping[str, object]) -> dict[str, objec
 
 
 def template_source(version: VersionEntry) -> str:
-    """Return the version's template, or raise ``UnsupportedByModel``."""
+    """Return the version's template; raises ``UnsupportedByModel``."""
     if not version.chat_template:
         raise UnsupportedByModel(f"{version.id} has no chat template", param="model")
     return version.chat_template
 
 
 def given(request: InferenceRequest) -> Prompts:
-    """Return the prompts of completions and embeddings; nothing exact if they are embeddings of the caller's own."""
+    """Return prompts of completions and embeddings; inexact for the caller's own prompt embeddings."""
     param = "prompt" if request.api.generates else "input"
     value = request.body.get(param)
     special = request.body.get("add_special_tokens", True) is not False

@@ -1,6 +1,6 @@
-"""How much a model shall think, as the engine tells it to the chat template. Pure.
+"""Reasoning options as the engine passes them to the chat template. Pure.
 
-A template that has no such variable renders the same prompt whatever the caller says.
+A template without such a variable renders the same prompt for any value.
 Source: vLLM 0.32, ``build_chat_params`` of chat and responses, ``entrypoints/anthropic/serving.py``.
 """
 
@@ -14,7 +14,7 @@ _VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})
 
 
 def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]:
-    """Return what the template is told; raises ``EngineOnly`` if the engine alone knows."""
+    """Return the template's variables; raises ``EngineOnly`` if only the engine knows them."""
     if not _VARIABLES & template.variables:
         return {}
     effort = _effort(api, body)

@@ -1,7 +1,7 @@
 """Chat templates, rendered as ``transformers`` renders them, without importing it. Pure.
 
-The template is part of a signed version, the conversation is not: so the sandbox, whatever the template's origin.
-Source of the environment: transformers, ``utils/chat_template_utils.py`` (v5); a contract test compares them.
+Templates are signed, conversations are not: hence a sandbox. Source of the environment: transformers,
+``utils/chat_template_utils.py`` (v5); a contract test compares them.
 """
 
 import json
@@ -28,7 +28,7 @@ class TemplateRefused(ValueError):
 
 
 class _Generation(jinja2.ext.Extension):
-    """``{% generation %}`` marks what the assistant said, for training; here it is only passed through."""
+    """``{% generation %}`` marks assistant text for training; passed through here."""
 
     tags = {"generation"}  # noqa: RUF012  jinja2 declares it so
 
@@ -52,13 +52,11 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
-    """Jinja's own filter escapes HTML, which no model was trained on."""
+    """JSON without Jinja's HTML escapes, which no model was trained on."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 class ChatTemplate:
-    """One compiled template."""
-
     __slots__ = ("_source", "_template", "knows_developers", "variables", "wants_parts")
 
     def __init__(self, source: str, now: Callable[[], datetime]) -> None:
@@ -84,7 +82,7 @@ class ChatTemplate:
         *,
         continue_final: bool = False,
     ) -> str:
-        """Return the prompt, or raise ``TemplateRefused`` with the template's own reason."""
+        """Return the prompt; raises ``TemplateRefused`` with the template's reason."""
         try:
             if continue_final:
                 return self._continued(messages, variables)
@@ -98,7 +96,7 @@ class ChatTemplate:
             raise TemplateRefused("the chat template does not accept these messages") from error
 
     def _continued(self, messages: Sequence[Message], variables: Mapping[str, object]) -> str:
-        """Render up to the end of the last message's text, so that the model goes on with it."""
+        """Render up to the end of the last message's text, for the model to continue."""
         last = messages[-1]
         marked, said = _marked(last.get("content"))
         text = self._template.render(variables, messages=[*messages[:-1], {**last, "content": marked}])
@@ -111,7 +109,7 @@ class ChatTemplate:
 
 
 def _marked(content: object) -> tuple[object, str]:
-    """Return the content with a tag at the end of its last text, and that text."""
+    """Return the content with a marker after its last text, and that text."""
     if isinstance(content, str):
         return content + _CONTINUE_TAG, content
     if isinstance(content, list):
@@ -124,9 +122,9 @@ def _marked(content: object) -> tuple[object, str]:
 
 
 def _wants_parts(tree: jinja2.nodes.Template) -> bool:
-    """Tell whether the template walks over a message's content: then it gets parts, else one string.
+    """Return whether the template iterates over a message's content: it then gets parts, else one string.
 
-    The engine decides by the same sign: a loop over something called ``content``, filtered or sliced or bare.
+    The engine decides by the same sign: a loop over a name ``content``, filtered or sliced or bare.
     """
     return any(_is_content(loop.iter) for loop in tree.find_all(jinja2.nodes.For))
 
@@ -144,7 +142,7 @@ def _is_content(node: jinja2.nodes.Node | None) -> bool:
 
 
 def cache(now: Callable[[], datetime]) -> Callable[[str], ChatTemplate]:
-    """Return a function that compiles each source once; the few versions of one gateway stay compiled."""
+    """Return a function that compiles each source once."""
 
     @lru_cache(maxsize=_MAX_TEMPLATES)
     def compiled(source: str) -> ChatTemplate:

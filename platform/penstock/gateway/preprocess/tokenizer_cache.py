@@ -1,4 +1,4 @@
-"""Tokenizers by the digest of their file: loaded once, checked, kept within bounds."""
+"""Tokenizers by file digest: loaded once, verified, bounded."""
 
 import asyncio
 import hashlib
@@ -21,15 +21,15 @@ _ADDED = 8
 
 
 class BlobSource(Protocol):
-    """Where blobs are read from (the artifact store)."""
+    """Port to the artifact store."""
 
     async def read(self, sha256: str) -> bytes:
-        """Return the blob with this hex SHA-256, or raise ``StoreUnavailable``."""
+        """Return the blob with this hex SHA-256; raises ``StoreUnavailable``."""
         ...
 
 
 class LoadedTokenizer:
-    """A tokenizer and the most characters that one of its tokens can stand for."""
+    """A tokenizer, and the maximum characters of one of its tokens."""
 
     __slots__ = ("_char_work", "_tokenizer", "max_chars_per_token")
 
@@ -42,22 +42,22 @@ class LoadedTokenizer:
         self.max_chars_per_token = max((len(token) for token in vocabulary), default=1)
 
     def encode(self, texts: tuple[str, ...], *, add_special_tokens: bool) -> list[list[int]]:
-        """Return each text's token ids. Gives up the interpreter lock, unlike ``Tokenizer.encode``."""
+        """Return each text's token ids. Releases the interpreter lock, unlike ``Tokenizer.encode``."""
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in encodings]
 
     def work(self, texts: Sequence[str]) -> int:
-        """Return at most how long these texts take, in characters of one long text that is merged byte by byte."""
+        """Return the worst-case work of these texts, in characters of one text merged byte by byte."""
         return self._char_work * sum(map(len, texts)) + TEXT_WORK * len(texts)
 
     def most_tokens(self, text: str) -> int:
-        """Return more tokens than any text of these bytes has: each stands for one byte at least, once normalised."""
+        """Return an upper bound of the tokens: one per byte after normalisation."""
         normalizer = self._tokenizer.normalizer
         shown = text if normalizer is None else normalizer.normalize_str(text)
         return len(shown.encode(errors="surrogatepass")) + _ADDED
 
     def pieces(self, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool) -> list[str]:
-        """Return the text that each output token completes, made as the engine makes it; fewer if one can't be."""
+        """Return the text that each output token completes, as the engine makes it; fewer if one cannot be made."""
         stream = DecodeStream(ids=list(prompt), skip_special_tokens=skip_special)
         found = []
         for token in output:
@@ -69,7 +69,7 @@ class LoadedTokenizer:
 
 
 class TokenizerCache:
-    """At most ``most`` tokenizers; the least recently used goes first."""
+    """LRU cache of ``most`` tokenizers."""
 
     def __init__(self, source: BlobSource, most: int = 16) -> None:
         self._source = source
@@ -78,7 +78,7 @@ class TokenizerCache:
         self._loading: dict[str, asyncio.Task[LoadedTokenizer]] = {}
 
     async def get(self, sha256: str) -> LoadedTokenizer:
-        """Return the tokenizer; raises ``StoreUnavailable``, or ``ArtifactRefused`` if the file is another one."""
+        """Return the tokenizer; raises ``StoreUnavailable``, or ``ArtifactRefused`` for another digest."""
         loaded = self._loaded.get(sha256)
         if loaded is not None:
             self._loaded.move_to_end(sha256)

@@ -1,6 +1,6 @@
-"""Conversations and tools of the Responses and Messages APIs as the chat that the engine makes of them. Pure.
+"""Responses and Messages conversations and tools as the chat that the engine makes of them. Pure.
 
-What isn't text, calls of functions or their results is ``EngineOnly``: then the engine alone counts.
+Anything but text, function calls and their results is ``EngineOnly``: the engine alone counts then.
 Source: vLLM 0.32, ``entrypoints/anthropic/serving.py``, ``entrypoints/openai/responses/utils.py``; a contract test
 compares them.
 """
@@ -25,7 +25,7 @@ class EngineOnly(Exception):
 
 
 def listed(messages: object) -> list[object]:
-    """Return the messages, or raise ``InvalidField``."""
+    """Return the messages; raises ``InvalidField``."""
     if not isinstance(messages, list) or not messages:
         raise InvalidField("messages must be a list that is not empty", param="messages")
     return messages
@@ -58,7 +58,7 @@ def _system(system: object) -> str:
 
 
 def _blocks(role: str, content: list[object]) -> Iterable[Said]:
-    """Return the results of tools first, each as a message, then the message itself if anything of it is left."""
+    """Return tool results first, each as a message, then the rest of the message."""
     blocks = [_object(block) for block in content]
     kinds = ("text", "tool_result") if role == "user" else ("text", "tool_use", "thinking", "redacted_thinking")
     if any(block.get("type") not in kinds for block in blocks):
@@ -110,7 +110,7 @@ def from_responses(body: Body) -> list[object]:
 
 
 def _add(item: Said, said: list[Said]) -> None:
-    """Add an item; what the assistant said and called one after another is one message."""
+    """Append an item; consecutive assistant text and calls form one message."""
     kind, last = item.get("type", "message"), said[-1] if said and said[-1]["role"] == "assistant" else None
     if kind == "function_call" and not item.get("namespace"):
         call = _call(item.get("call_id"), item.get("name"), item.get("arguments"))
@@ -134,7 +134,7 @@ def _add(item: Said, said: list[Said]) -> None:
 
 
 def _spoken(content: object) -> str:
-    """Return what an assistant said: the engine looks at the first part alone."""
+    """Return an assistant's text: the engine reads the first part only."""
     first = _object(content[0]).get("text") if isinstance(content, list) and content else content
     if not isinstance(first, str):
         raise EngineOnly
@@ -145,7 +145,7 @@ def _spoken(content: object) -> str:
 
 
 def tools_of_messages(body: Body) -> list[object] | None:
-    """Return Anthropic tools as those of a chat."""
+    """Return Anthropic tools as chat tools."""
     tools = body.get("tools")
     return [_function(_anthropic(_object(tool))) for tool in tools] if isinstance(tools, list) else None
 
@@ -158,7 +158,7 @@ def _anthropic(tool: Said) -> Said:
 
 
 def tools_of_responses(body: Body) -> list[object] | None:
-    """Return the functions of the Responses API as those of a chat."""
+    """Return Responses functions as chat tools."""
     tools = body.get("tools")
     if not isinstance(tools, list) or not tools:
         return None

@@ -11,7 +11,7 @@ from penstock.domain.fleet.exit_code import how_it_ended
         (0, "ended with code 0"),
         (-9, "was killed by SIGKILL"),
         (-200, "was killed by signal 200"),
-        (None, "ended, nobody knows how"),
+        (None, "ended, with an unknown exit code"),
     ],
 )
 def test_exit_codes_in_words(code: int | None, words: str) -> None:

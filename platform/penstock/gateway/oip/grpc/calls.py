@@ -1,7 +1,7 @@
-"""Calls by tenant or address: neither a key nor an address takes them all, with messages or without.
+"""Bounds concurrent calls by tenant and address: neither a key nor an address takes them all.
 
-Each call is held from its metadata on, by its tenant if they show a valid key, and else by its address. That is why
-every call reads its message itself: the library would wait for it first, without end and without a bound.
+A call counts from its metadata on, for its tenant with a valid key, else for its address. Every call reads its message
+itself, since grpc would wait for the message first, without limit and before any check.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ class Calls(grpc.aio.ServerInterceptor):
     """The calls of one server."""
 
     def __init__(self, edge: Services, inference: frozenset[str]) -> None:
-        """Have room for as many as there may be connections over HTTP.
-
-        Handlers of the methods ``inference`` are given the ``RpcCaller`` in the place of messages, which they read.
+        """The limit is that of HTTP connections. Handlers of the methods ``inference`` get the ``Caller`` and read
+        messages
+        themselves.
         """
         self._inference = inference
         self._edge = edge
@@ -56,7 +56,7 @@ class Calls(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Handler]], handler_call_details: grpc.HandlerCallDetails
     ) -> Handler:
-        """Return the method's handler, within its bounds; nothing for an unknown method."""
+        """Return the method's handler with bounds; None for an unknown method."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is not None and method not in self._bounded:
             self._bounded[method] = self._made(handler, is_inference=method in self._inference)
@@ -90,13 +90,13 @@ class Calls(grpc.aio.ServerInterceptor):
             return RpcCaller(headers, None)
 
     def _place_of(self, caller: RpcCaller, context: Context) -> tuple[SharedRoom, str]:
-        """Return the room that the call takes a place of, and the holder's name."""
+        """Return the room and the name that the call counts for."""
         if caller.who is not None:
             return self._known, caller.who.tenant
         return self._strangers, context.peer().rpartition(":")[0]
 
     async def _message(self, context: Context) -> object:
-        """Return the message of a question, which is as small as a head is over HTTP."""
+        """Return a plain call's message, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
             async with asyncio.timeout(self._edge.limits.header_timeout_s):
@@ -124,12 +124,11 @@ def _refusal(room: SharedRoom, who: str) -> PenstockError:
 
 
 def headers_of(context: Context) -> Headers:
-    """Return a call's metadata as headers."""
     found = context.invocation_metadata() or ()
     return [(name.encode(), value.encode("latin-1") if isinstance(value, str) else value) for name, value in found]
 
 
 async def abort(context: Context, error: PenstockError, request_id: str, told: Headers) -> None:
-    """End a call by an error; raises what the library ends its handlers by."""
+    """End a call with an error; raises grpc's abort exception."""
     trailers = status.trailers_of(error, RequestId(request_id), told)
     await context.abort(status.code_of(error), error.message, trailers)

@@ -1,6 +1,6 @@
-"""One request over gRPC: its message under its bounds, its answer as a message or several, its refusals as statuses.
+"""One request over gRPC: message, answer messages, refusals as statuses.
 
-The message is read after the key has been checked: until then a stranger's bytes stay with flow control.
+The message is read after the key was checked; until then flow control holds its bytes back.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Read = Callable[[], Awaitable[bytes | None]]
 
 
 class RpcExchange(RequestExchange):
-    """What a whole answer and a streamed one have in common."""
+    """Base of whole and streamed answers."""
 
     __slots__ = ("_asked", "_found", "_left_s", "_message", "_way_back", "trailers")
 
@@ -51,7 +51,6 @@ class RpcExchange(RequestExchange):
         return self._way_back
 
     def lost(self) -> None:
-        """The client has left."""
         self._way_back.lost()
 
     def _give_back(self) -> None:
@@ -107,7 +106,7 @@ class RpcExchange(RequestExchange):
             raise BodyTooLarge(f"the message is larger than {limit} bytes")
 
     def _streaming(self, body: Body) -> Body:
-        """Return the body as this kind of call sends it on."""
+        """Return the body with this kind of call's streaming option."""
         if body.get(STREAM):
             raise InvalidField("ModelInfer answers as a whole: ModelStreamInfer streams", param=STREAM)
         return body
@@ -118,7 +117,7 @@ class RpcExchange(RequestExchange):
         return Named(model=model, version=self._way_back.version, id=name)
 
     def _answer(self, raw: bytes) -> InferAnswer | None:
-        """Return the answer out of the API's; None, and the refusal said if it is none."""
+        """Return the API's answer translated; None after a refusal."""
         assert self._found is not None  # noqa: S101  the request was read; tells mypy
         assert self._asked is not None  # noqa: S101
         try:
@@ -130,7 +129,7 @@ class RpcExchange(RequestExchange):
         return answer
 
     def _translate(self, raw: bytes) -> None:
-        """Take the bytes of the API's answer."""
+        """Collect the API's answer."""
         raise NotImplementedError
 
 
@@ -161,17 +160,16 @@ class UnaryExchange(RpcExchange):
 
     @property
     def told(self) -> Headers:
-        """How far a refused request came."""
+        """Facts about a refused request, for trailers."""
         return self._told()
 
     @property
     def id(self) -> str:
-        """The request's id."""
         return self._request_id
 
 
 class StreamedExchange(RpcExchange):
-    """One request of ``ModelStreamInfer``: messages in the call's outbox, errors among them."""
+    """One request of ``ModelStreamInfer``: messages and errors in the call's outbox."""
 
     __slots__ = ("_outbox",)
 
@@ -197,7 +195,7 @@ class StreamedExchange(RpcExchange):
             self._outbox.ready(Said(messages.streamed(final, self._named())))
 
     def ended(self) -> None:
-        """Note what trailers say of a streamed answer."""
+        """Note a streamed answer's trailers."""
         if isinstance(self._way_back, TextReply):
             told = InferAnswer(outputs=(), parameters=self._way_back.told)
             self.trailers = [*self.trailers, *self._way_back.head, *_usage(told)]

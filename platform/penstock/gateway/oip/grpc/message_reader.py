@@ -1,6 +1,6 @@
-"""Messages of tensors: contents element by element are read in another process, as large JSON is.
+"""Reads messages of tensors; large element-wise contents in a child process, like large JSON.
 
-There they become raw contents, which this process looks at and never walks.
+The child returns raw contents, which this process never walks.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ MAX_LISTED_BYTES = 4 << 20
 
 
 async def received_by(reader: BodyReader, who: str, data: bytes) -> Received:
-    """Return what a message says, or raise a ``BadRequest``."""
+    """Parse a message; raises ``BadRequest``."""
     if len(data) <= LARGE_BYTES:
         return Received(data)
     head, raw = parted(data)
@@ -34,7 +34,7 @@ async def received_by(reader: BodyReader, who: str, data: bytes) -> Received:
 
 
 def _views(packed: bytes, sizes: Iterable[int]) -> Iterator[memoryview]:
-    """Return parts of ``size`` bytes each."""
+    """Return views of these sizes."""
     left = memoryview(packed)
     for size in sizes:
         yield left[:size]
@@ -42,7 +42,7 @@ def _views(packed: bytes, sizes: Iterable[int]) -> Iterator[memoryview]:
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of the above; in the other process."""
+    """Answer such a frame, in the child process."""
     told, blobs = packed_head(bytes(frame))
     sizes = b" ".join(b"%d" % len(part) for part in (told, *blobs))
     return (DONE, sizes, b"\n", told, *blobs)

@@ -1,10 +1,8 @@
-"""The protocol's messages: classes out of the compiled proto, and requests and answers to and from them. Pure.
+"""The protocol's messages: classes from the compiled proto, requests and answers to and from them. Pure.
 
-The classes live in a pool of their own: a program that knows the same protocol by other files meets no second one.
-
-Raw contents are never parsed with the message: in a large one they are found first, by walking its outermost fields,
-and stay as views of the bytes that came. An answer's contents are written behind the message, in one copy.
-Source: Protocol Buffers' encoding; field numbers are those of ``open_inference.proto``.
+The classes live in a descriptor pool of their own, so that another copy of the protocol in the process does not clash.
+Raw contents are not parsed: a large message's outermost fields are walked and contents stay as views of the received
+bytes; output contents are appended with one copy. Source: Protocol Buffers' encoding; ``open_inference.proto``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +46,7 @@ POOL = descriptor_pool.DescriptorPool()
 
 
 def _classes() -> Mapping[str, Any]:
-    """Return the classes of all messages by name."""
+    """Return all message classes by name."""
     compiled = descriptor_pb2.FileDescriptorSet.FromString(
         files(__package__).joinpath("open_inference.binpb").read_bytes()
     )
@@ -77,7 +75,7 @@ _CONTENTS: Mapping[str, tuple[Datatype, ...]] = {
 
 
 class Received:
-    """A request as it came: the message without its raw contents, and those."""
+    """A request: the message without raw contents, and the contents."""
 
     __slots__ = ("message", "raw")
 
@@ -89,7 +87,7 @@ class Received:
         self.raw = [memoryview(one) for one in self.message.raw_input_contents] if raw is None else raw
 
     def request(self) -> InferRequest:
-        """Return what it asks for, or raise ``InvalidField``."""
+        """Return the request; raises ``InvalidField``."""
         message, raw = self.message, self.raw
         if len(message.outputs) > MAX_TENSORS:
             raise InvalidField(f"outputs holds more than {MAX_TENSORS} tensors", param="outputs")
@@ -110,7 +108,7 @@ class Received:
 
 
 def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
-    """Return a message without its contents, and these in binary form; or raise a ``BadRequest``."""
+    """Return a message without contents, and these in binary form; raises ``BadRequest``."""
     received = Received(head, [])
     blobs = [bytes(one.data) for one in received.request().inputs]
     for given in received.message.inputs:
@@ -122,7 +120,7 @@ def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def check_told(head: bytes) -> None:
-    """Raise ``BodyTooLarge`` if that is more than names, shapes and parameters take."""
+    """Raise ``BodyTooLarge`` for more bytes than names, shapes and parameters may take."""
     if len(head) > MAX_TOLD_BYTES:
         raise BodyTooLarge(f"names, shapes and parameters take more than {MAX_TOLD_BYTES} bytes")
 
@@ -155,7 +153,7 @@ def _parameters(given: Mapping[str, Any]) -> Parameters:
 
 
 def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
-    """Return a request without its raw contents, and these, by its outermost fields; or raise ``MalformedBody``."""
+    """Split a request by its outermost fields into message and raw contents; raises ``MalformedBody``."""
     view, at, begin = memoryview(data), 0, 0
     kept: list[memoryview] = []
     raw: list[memoryview] = []
@@ -176,7 +174,7 @@ def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
 
 
 def _end(data: bytes, kind: int, at: int) -> int:
-    """Return the end of the field with its value at ``at``."""
+    """Return the end offset of the field whose value begins at ``at``."""
     if kind == _VARINT:
         return _varint(data, at)[1]
     if kind == _DELIMITED:
@@ -192,7 +190,7 @@ def _end(data: bytes, kind: int, at: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at this place, and its end."""
+    """Return the number at this offset, and the offset after it."""
     value = shift = 0
     while at < len(data) and shift <= _MAX_VARINT_BITS:
         byte = data[at]
@@ -208,28 +206,26 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def written(answer: InferAnswer, named: Named) -> bytes:
-    """Return an answer as a message."""
     return b"".join(_pieces(answer, named))
 
 
 def streamed(answer: InferAnswer, named: Named, error: str = "") -> bytes:
-    """Return a piece of a streamed answer, or its error."""
+    """Return a streamed piece, or its error."""
     pieces = _pieces(answer, named)
     told = CLASSES["ModelStreamInferResponse"](error_message=error).SerializeToString()
     return b"".join((told, _prefix(_STREAMED, sum(map(len, pieces))), *pieces))
 
 
 class Piece:
-    """Pieces of one streamed answer, which differ in one ``BYTES`` element alone: the rest is encoded once."""
+    """Pieces of one streamed answer that differ in one ``BYTES`` element: the rest is encoded once."""
 
     __slots__ = ("_head",)
 
     def __init__(self, named: Named, outputs: tuple[Tensor, ...], parameters: Parameters) -> None:
-        """``outputs`` holds one tensor; its data change with each piece and do not count."""
+        """``outputs`` holds one tensor, whose data is ignored."""
         self._head = bytes(_pieces(InferAnswer(outputs=outputs, parameters=parameters), named)[0])
 
     def of(self, element: bytes) -> bytes:
-        """Return the message with this element."""
         size = len(element)
         raw = _prefix(_RAW_OUTPUT, size + 4)
         whole = _prefix(_STREAMED, len(self._head) + len(raw) + 4 + size)
@@ -261,7 +257,7 @@ def _set(parameter: Any, value: Parameter) -> None:  # noqa: ANN401  a message o
 
 
 def _prefix(field: int, size: int) -> bytes:
-    """Return what stands before a delimited field."""
+    """Return the tag and length of a delimited field."""
     out = bytearray((field << 3 | _DELIMITED,))
     while size >= 0x80:  # noqa: PLR2004  seven bits to a byte
         out.append(size & 0x7F | 0x80)

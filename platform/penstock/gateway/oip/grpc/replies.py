@@ -1,7 +1,7 @@
-"""Ways back over gRPC: an answer as one message, or as a message for each piece of text.
+"""Replies over gRPC: an answer as one message, or a message per piece of text.
 
-Writing never waits: pieces stand in an outbox, from which the call's own writer takes them at the client's pace. What
-comes while it writes joins the next message, so a client or a gateway that is behind gets fewer and longer ones.
+Writing never waits: pieces stand in an outbox, which the call's writer empties at the client's pace. Pieces that come
+meanwhile join the next message, so that a slow client gets fewer and longer ones.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def _unheard(_: bytes) -> None: ...
 
 
 class RpcReply:
-    """What every reply over gRPC has: a head, a client that may leave."""
+    """Base of replies over gRPC: head, and disconnect."""
 
     def __init__(self) -> None:
         self.head: Headers = []
@@ -39,7 +39,7 @@ class RpcReply:
 
     @property
     def started(self) -> bool:
-        """True once a part of the answer has gone to the client, or is about to."""
+        """True once a part of the answer was sent, or is about to be."""
         return self._is_started
 
     @property
@@ -48,32 +48,30 @@ class RpcReply:
 
     @property
     def version(self) -> str:
-        """The version that answers, as the protocol names it."""
+        """Version of the answer, in the protocol's terms."""
         return digest_of(dict(self.head).get(b"x-penstock-version", b"").decode())
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep what becomes trailers; the status is an answer's."""
+        """Keep the headers for trailers."""
         del status
         self._is_started, self.head = True, headers
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Be told of the client's going and of its pace."""
+        """Register for the client's disconnect and back-pressure."""
         if self._is_gone:
             asyncio.get_running_loop().call_soon(on_gone)
             return
         self._on_gone, self._on_pause, self._on_resume = on_gone, on_pause, on_resume
 
     def lost(self) -> None:
-        """The client has left."""
         if not self._is_gone and not self._is_over:
             self._is_gone = True
             self._on_gone()
             self._forget()
 
     def abort(self) -> None:
-        """Say nothing more."""
         self._is_gone = True
         self._forget()
 
@@ -81,12 +79,12 @@ class RpcReply:
         self._on_gone = self._on_pause = self._on_resume = _nothing
 
     def part(self) -> None:
-        """The request is over: let go of the holder of this reply. A ring of two is the garbage collector's work."""
+        """Drop references at the end, so that no cycle is left to the garbage collector."""
         self._forget()
 
 
 class WholeReply(RpcReply):
-    """An answer that comes whole: its bytes, once it is over."""
+    """A whole answer: its bytes at the end."""
 
     def __init__(self, done: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -94,11 +92,10 @@ class WholeReply(RpcReply):
         self._pieces: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Keep the bytes."""
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Pass the pieces on, if there is an answer and a receiver."""
+        """Deliver the answer, if there is one and the client is connected."""
         if not self._is_over:
             self._is_over = True
             self._forget()
@@ -106,23 +103,22 @@ class WholeReply(RpcReply):
                 self._done(b"".join(self._pieces))
 
     def part(self) -> None:
-        """Let go of the receiver too."""
         super().part()
         self._done = _unheard
 
 
 class Speaker(Protocol):
-    """A stream with a message to write."""
+    """A source of messages."""
 
     is_queued: bool
 
     def take(self) -> bytes:
-        """Return all of it as one message."""
+        """Return everything as one message."""
         ...
 
 
 class Outbox:
-    """Streams of one call with a message to write, in order."""
+    """Sources with messages to write, in order."""
 
     def __init__(self) -> None:
         self._speakers: deque[Speaker] = deque()
@@ -130,19 +126,18 @@ class Outbox:
         self._is_closed = False
 
     def ready(self, speaker: Speaker) -> None:
-        """A stream has a message to write."""
+        """Queue a source."""
         if not speaker.is_queued:
             speaker.is_queued = True
             self._speakers.append(speaker)
             self._news.set()
 
     def close(self) -> None:
-        """Nothing more will come."""
         self._is_closed = True
         self._news.set()
 
     async def next(self) -> bytes | None:
-        """Return the next message; None if nothing more will come."""
+        """Return the next message; None at the end."""
         while not self._speakers:
             if self._is_closed:
                 return None
@@ -154,19 +149,18 @@ class Outbox:
 
 
 class Said:
-    """One message, as it is."""
+    """One finished message."""
 
     def __init__(self, message: bytes) -> None:
         self._message = message
         self.is_queued = False
 
     def take(self) -> bytes:
-        """Return it."""
         return self._message
 
 
 class TextReply(RpcReply):
-    """A streamed answer: takes the events of a completion, says its text."""
+    """A streamed answer: a completion's events in, its text out."""
 
     def __init__(self, outbox: Outbox, model: str, caller_id: str, buffer_bytes: int) -> None:
         super().__init__()
@@ -184,11 +178,10 @@ class TextReply(RpcReply):
 
     @property
     def told(self) -> dict[str, Parameter]:
-        """What the answer said of itself, once it is over."""
+        """Parameters of the answer, at its end."""
         return self._told
 
     def write(self, data: bytes) -> None:
-        """Take whole events."""
         if self._is_gone:
             return
         try:
@@ -219,7 +212,7 @@ class TextReply(RpcReply):
                     self._waiting_chars += len(choice.text)
 
     def finish(self) -> None:
-        """The answer is over: its last message says how."""
+        """Queue the last message, with the finish reason."""
         if not self._is_over:
             self._is_over = True
             self._forget()
@@ -228,7 +221,7 @@ class TextReply(RpcReply):
                 self._outbox.ready(self)
 
     def take(self) -> bytes:
-        """Return the text that came since the last message."""
+        """Return the text since the last message."""
         text = "".join(self._texts)
         self._texts.clear()
         self._waiting_chars = 0

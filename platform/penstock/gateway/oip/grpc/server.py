@@ -1,11 +1,6 @@
-"""The listening gRPC server: bounds on what a client can send, hold or ask for, health, reflection, and a drain.
+"""The gRPC server: bounds on clients, health, reflection, drain.
 
-Several gateways of one machine listen at one port (``SO_REUSEPORT``): a successor listens before its predecessor goes.
-
-Server reflection in both versions of its protocol: the messages of v1 are those of v1alpha under another name.
-
-The library has v1alpha alone. What it answers is, byte for byte, what v1 says, so the same answers serve both.
-Source: grpc/reflection/v1/reflection.proto.
+Several gateways of a machine share one port (``SO_REUSEPORT``): a successor listens before its predecessor goes.
 """
 
 import asyncio
@@ -69,7 +64,7 @@ HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 
 def options(limits: Limits) -> list[tuple[str, int]]:
-    """Return the bounds as gRPC's channel arguments."""
+    """Return the bounds as gRPC channel arguments."""
     return [
         ("grpc.so_reuseport", 1),
         ("grpc.max_receive_message_length", limits.body_bytes or TENSOR_BYTES),
@@ -101,7 +96,7 @@ class RpcServer:
         self._server: grpc.aio.Server | None = None
 
     async def start(self, address: str) -> int:
-        """Listen at ``host:port`` and return the port, or raise ``OSError``."""
+        """Listen at ``host:port`` and return the port; raises ``OSError``."""
         most = self._limits.connections
         server = grpc.aio.server(
             options=options(self._limits), interceptors=(Calls(self._edge, INFERENCE),), maximum_concurrent_rpcs=most
@@ -119,7 +114,7 @@ class RpcServer:
         return port
 
     async def drain(self) -> None:
-        """Take no new call, let running ones end within the grace, and cut off what is left."""
+        """Refuse new calls, let running ones end within the grace, cut off the rest."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -145,7 +140,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     async def Check(  # noqa: N802  the protocol's name
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """Answer how it is."""
+        """Return the health."""
         now = self._now(request.service)
         if now == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
@@ -154,7 +149,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     async def Watch(  # noqa: N802
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> None:
-        """Answer how it is, and again whenever that changes."""
+        """Send the health now and on change."""
         told = -1
         while True:
             if (now := self._now(request.service)) != told:

@@ -1,6 +1,6 @@
-"""The protocol's service: each call an exchange, watched for its client's leaving.
+"""The protocol's service: each call an exchange, watched for the client's disconnect.
 
-A unary call reads its message as a stream's does: on the wire they are the same, and so the key is checked first.
+A unary call reads its message like a stream, so that the key is checked first.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ MAX_QUESTION_BYTES = 64 << 10
 
 
 class Handler(Protocol):
-    """What answers one plain call: the caller, and the message that it sent."""
+    """Answers a plain call: caller and message."""
 
     def __call__(self, who: Principal, asked: Any) -> bytes: ...  # noqa: ANN401  a message of the pool
 
 
 class OpenInference:
-    """The protocol's calls."""
+    """The service's methods and running calls."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._edge, self._facts = edge, facts
@@ -49,7 +49,6 @@ class OpenInference:
 
     @property
     def handler(self) -> grpc.GenericRpcHandler:
-        """Return what the server is given."""
         calls = {
             "ServerLive": self._plain(self._live, is_open=True),
             "ServerReady": self._plain(self._ready, is_open=True),
@@ -66,7 +65,7 @@ class OpenInference:
         return grpc.method_handlers_generic_handler(SERVICE, {**unary, **infer})
 
     def cut_off(self) -> None:
-        """End what still runs: each caller is told that this gateway goes."""
+        """End running requests with an error that the gateway shuts down."""
         for task in self._running:
             task.cancel()
 
@@ -94,15 +93,13 @@ class OpenInference:
             await abort(context, error, f"req-{self._edge.ids()}", [])
 
     def exchange(self, headers: Headers, raw: bytes, context: Context, outbox: Outbox) -> StreamedExchange:
-        """Return one request of a stream."""
-
         async def read() -> bytes:
             return raw
 
         return StreamedExchange(self._edge, headers, read, context.time_remaining(), outbox)
 
     def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
-        """Answer a request in a task of its own: a client's leaving ends it by its reply, not by a cancellation."""
+        """Answer a request in a task of its own: a disconnect ends it by its reply, not by cancellation."""
         task = asyncio.get_running_loop().create_task(exchange.run(self._edge.corridor.serve))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -122,7 +119,7 @@ class OpenInference:
     # -- questions ---------------------------------------------------------------------------
 
     def _plain(self, answer: Handler, *, is_open: bool = False) -> Callable[[str], Callable[..., Awaitable[bytes]]]:
-        """Return what makes a call's handler; an open one needs no key."""
+        """Return a plain call's handler; an open one needs no key."""
 
         def make(name: str) -> Callable[..., Awaitable[bytes]]:
             kind = CLASSES[f"{name}Request"]
@@ -176,10 +173,10 @@ class OpenInference:
 
 
 class _StreamCall:
-    """One ``ModelStreamInfer``: requests as they come, their pieces as they are made, one writer."""
+    """One ``ModelStreamInfer``: requests as they come, pieces as they are made, one writer."""
 
     def __init__(self, service: OpenInference, context: Context, headers: Headers, patience_s: float) -> None:
-        """``patience_s`` is how long the first request may be awaited, as on a connection over HTTP."""
+        """``patience_s`` bounds the wait for the first request, as on an HTTP connection."""
         self._service, self._context, self._headers = service, context, headers
         self._patience_s = patience_s
         self._outbox = Outbox()
@@ -187,7 +184,7 @@ class _StreamCall:
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> None:
-        """Serve until the client has said and heard all, or has left."""
+        """Serve until all is exchanged or the client has left."""
         reading = asyncio.get_running_loop().create_task(self._take())
         last: StreamedExchange | None = None
         try:
@@ -207,7 +204,7 @@ class _StreamCall:
             self._context.set_trailing_metadata(status.metadata(last.trailers))
 
     async def _take(self) -> StreamedExchange | None:
-        """Begin what comes; when nothing more does and all is answered, close the outbox."""
+        """Start requests as they come; close the outbox after the last answer."""
         read, last, number = _reading(self._context), None, 0
         try:
             while True:
@@ -234,7 +231,7 @@ class _StreamCall:
             raise RequestTimedOut("no message was received in time") from error
 
     def _own(self, number: int) -> Headers:
-        """Return the headers of a request: an idempotency key is each one's own."""
+        """Return a request's headers with its own idempotency key."""
         if number == 1:
             return self._headers
         key = b"idempotency-key"
@@ -246,13 +243,13 @@ class _StreamCall:
 
 
 def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
-    """Wake the waiter of a request that is over; a shield would cost two more futures a call."""
+    """Signal a request's end; a shield would cost two more futures per call."""
     if not over.done():
         over.set_result(None)
 
 
 def leave(exchange: RpcExchange, context: Context) -> None:
-    """End a request whose call is over, unless its own deadline is about to."""
+    """End a request whose call has ended, unless its deadline is about to."""
     left = context.time_remaining()
     if left is None or left > 0:
         exchange.lost()

@@ -1,6 +1,6 @@
-"""An error over gRPC: the table's status code, words, and details for programs in Google's error model.
+"""An error over gRPC: status code, message, and details in Google's error model.
 
-Trailers say what headers say over HTTP: request id, what is left of limits, when to come back.
+Trailers carry what headers do over HTTP: request id, limits, retry time.
 """
 
 from google.protobuf import any_pb2, duration_pb2
@@ -18,24 +18,23 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 def code_of(error: PenstockError) -> StatusCode:
-    """Return the table's code."""
     return StatusCode[row_of(error).grpc]
 
 
 def trailers_of(error: PenstockError, request_id: RequestId, told: Headers) -> Metadata:
-    """Return what goes with the status; ``told`` is how far the request came."""
+    """Return the trailers; ``told`` are the request's known facts."""
     _, headers, _ = response_of(error, request_id)
     plain = [(b"x-request-id", request_id.encode()), (b"x-penstock-code", error.code.encode()), *headers, *told]
     return (*metadata(plain), (DETAILS, details(error, request_id)))
 
 
 def metadata(headers: Headers) -> Metadata:
-    """Return headers as metadata, without what belongs to HTTP."""
+    """Return headers as metadata, without HTTP's own."""
     return tuple((name.decode(), value.decode("latin-1")) for name, value in headers if name not in _OF_HTTP)
 
 
 def details(error: PenstockError, request_id: RequestId) -> bytes:
-    """Return Google's ``Status``: what happened in a word, which field, when to come back."""
+    """Return Google's ``Status``: reason, field, retry time."""
     row = row_of(error)
     said = {"request_id": request_id, "retryable": str(row.retryable).lower(), "type": row.type}
     said |= {name: value for name, value in (("param", error.param), ("reason", error.reason)) if value}
