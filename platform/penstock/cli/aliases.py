@@ -133,8 +133,7 @@ def compare_versions(
     """Compare the versions that share an alias with the one that has the largest share, at any moment.
 
     Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or the evidence is
-    too
-    small (wait). A strength of 1 decides. Requests are compared with others of similar prompts and load.
+    too small (wait). A strength of 1 decides. Requests are compared with others of similar prompts and load.
 
     For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
     `penstock aliases compare chat`

@@ -63,8 +63,7 @@ def diagnose(
     Remedies come cheapest first.
 
     Ends with 0 if nothing is wrong, 3 if a bottleneck is found, and 4 if a promise is broken without a known cause or
-    too
-    little was measured.
+    too little was measured.
 
     For example:
 

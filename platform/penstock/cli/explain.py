@@ -39,8 +39,7 @@ def explain(
     """Tell the life of an ended request: waits, limits, workers, tokens, price, promises.
 
     A key sees its own requests, a tenant's admins and auditors the tenant's, operators all. With `--decisions`
-    operators
-    see the controller's changes, each with its signal and objective.
+    operators see the controller's changes, each with its signal and objective.
 
     For example:
 

@@ -170,8 +170,7 @@ def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as
     An adapter is served by its base's workers: they stay awake too, load the adapter first and never unload it.
 
     Refused if the machine lacks memory for all pinned versions (PENSTOCK_POOL_BYTES), or if the base's engine would
-    have
-    no adapter slot left for other adapters (adapter_slots).
+    have no adapter slot left for other adapters (adapter_slots).
     """
     with explained():
         operator(load()).put(f"/deployments/{version}/pin", {})

@@ -74,9 +74,9 @@ def start(  # noqa: PLR0913  one for each option
     """Give a candidate a small share of an alias, and more as the evidence proves it no worse.
 
     It is held or aborted automatically if the evidence is against it; an abort gives the incumbent its whole share
-    back.
-    A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's `user`,
-    else by tenant. So one per cent of the callers may send any part of the tokens; --most-tokens bounds that part.
+    back. A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's
+    `user`, else by tenant. So one per cent of the callers may send any part of the tokens; --most-tokens bounds that
+    part.
 
     For example:
 
@@ -175,9 +175,9 @@ def resume(alias: Alias, *, reason: Reason) -> None:
 def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) -> None:
     """Give the candidate its next share whatever the evidence says: you have looked.
 
-    Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes.
-    At 100 % the next stage is the watch: the share stays, and the incumbent is released at its end.
-    A promotion during the watch ends it at once: the rollout is done.
+    Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes. At 100
+    % the next stage is the watch: the share stays, and the incumbent is released at its end. A promotion during the
+    watch ends it at once: the rollout is done.
     """
     _move(alias, "promote", reason, override_budget=override_budget)
 

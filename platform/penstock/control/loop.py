@@ -4,8 +4,7 @@ registry (what exists) → rollout (each version's share) → autoscaler (how ma
 drain) → pool (which workers are awake, if memory is short) → publish ``RoutingTable(number + 1)``
 
 The autoscaler will be the one author of replica counts; until then operators and rollouts set them, and no other stage
-does.
-Ports are read before a stage and acted on after it, never during: the stages are pure.
+does. Ports are read before a stage and acted on after it, never during: the stages are pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence

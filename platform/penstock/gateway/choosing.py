@@ -6,8 +6,7 @@ if the first rule fits that the request's properties don't rule out. A prompt th
 another tokenizer or template.
 
 If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
-prompt
-fits, it goes to the last model that may hold it, which is the operator's largest.
+prompt fits, it goes to the last model that may hold it, which is the operator's largest.
 
 From then on the request is one for the rule's target: weights, overrides, rollouts and copies are those of direct
 callers, and the request keeps its version.

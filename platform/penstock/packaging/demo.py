@@ -31,8 +31,7 @@ async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishin
     """Sign and store these models if needed; return them by alias.
 
     Downloads stay in the publishing folder; ``pins`` are the accepted wheels by name. Raises ``CommandError`` if a
-    download
-    or conversion fails.
+    download or conversion fails.
     """
     return {model.alias: await _ensure(model, pins, publishing) for model in models}
 

@@ -3,8 +3,8 @@
 A step costs a base, and more per decoding sequence, per token of their context, and per prompt token of its chunks
 (chunked prefill, as in vLLM and Sarathi-Serve), whose attention grows with the prompt so far. On a GPU the first tokens
 of a step are free: it reads all weights anyway. Decodes go first, then prompts in order; beside others a prompt takes a
-bounded part of a step, as in vLLM. Requests beyond the batch wait first come, first served.
-Between steps only sums change: a step costs what begins, ends or is reported in it, however many sequences decode.
+bounded part of a step, as in vLLM. Requests beyond the batch wait first come, first served. Between steps only sums
+change: a step costs what begins, ends or is reported in it, however many sequences decode.
 Trade-off: scheduler, tokenizer and HTTP are part of the base.
 """
 

@@ -1,8 +1,7 @@
 """Goodput under overload in virtual time: the share of capacity spent on answers in time.
 
 Tenants of every priority ask at random beyond the worker's capacity; callers leave at their deadline. Each queue gets
-the
-same traffic. As a program it prints the table: ``python -m penstock.simulator.overload``.
+the same traffic. As a program it prints the table: ``python -m penstock.simulator.overload``.
 """
 
 import random

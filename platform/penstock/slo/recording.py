@@ -1,8 +1,8 @@
 """Recording rules of one promise: events, the share of bad ones over each window, and the budget's rest.
 
 The platform's counters are read over five minutes alone; longer windows add up the recorded rates. That costs little
-over days, weighs each event alike whatever the traffic, and outlives a gateway's counters.
-Without events there is no share: unknown is never 0.
+over days, weighs each event alike whatever the traffic, and outlives a gateway's counters. Without events there is no
+share: unknown is never 0.
 """
 
 from penstock.slo import recorded

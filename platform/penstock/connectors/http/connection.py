@@ -1,8 +1,7 @@
 """One connection to a worker, and one request on it.
 
-Bytes go from the socket through the parser into the receiver's callbacks inside one turn of the event loop:
-no queue, no task switch, no copy. That is what makes a streamed token cost microseconds.
-It must not know what the bytes mean.
+Bytes go from the socket through the parser into the receiver's callbacks inside one turn of the event loop: no queue,
+no task switch, no copy. That is what makes a streamed token cost microseconds. It must not know what the bytes mean.
 """
 
 import asyncio

@@ -124,7 +124,7 @@ class EmbeddedPostgres:
         account.make_reachable(binaries() / "postgres", owner)
 
     def _initialise(self, owner: account.Account) -> None:
-        """Create the cluster in a draft folder and move it into place, so that a killed attempt leaves no half."""
+        """Initialise the cluster in a draft folder and move it into place, so that a killed attempt leaves no half."""
         draft = self.data / "draft"
         shutil.rmtree(draft, ignore_errors=True)
         self._run(owner, "initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", ROLE, "-D", str(draft))

@@ -101,8 +101,7 @@ class PagesWindow:
         """Return each counter's increase.
 
         A counter that fell was restarted and counts whole. A new counter began at 0, unless its page was not read at
-        the start:
-        then its age is unknown. A page that no one listed at the start belongs to a new process.
+        the start: then its age is unknown. A page that no one listed at the start belongs to a new process.
         """
         grown: dict[Key, float | None] = {}
         known: dict[str, Mapping[Key, float | None] | None] = dict.fromkeys(self._readings[0].silent)

@@ -2,8 +2,7 @@
 
 Each tenant's key is derived from the platform's, each record's from that and a random salt; a piece's nonce is its
 number and a last-piece flag. An altered, moved, reordered or foreign piece does not open; a missing last piece is
-waited
-for.
+waited for.
 """
 
 import hashlib

@@ -2,9 +2,8 @@
 
 Delivery is at least once and the ledger keeps one row per request: exactly once in sum. The next process in the home
 finishes a dead process's segments, open requests included. ``write`` survives the process; ``fsync`` once a second, in
-a thread, bounds the loss with a node.
-A row refused for its content is set aside in a file of its own, so that it does not block others; it is tried again
-after the process has ended, for instance by a fixed release.
+a thread, bounds the loss with a node. A row refused for its content is set aside in a file of its own, so that it does
+not block others; it is tried again after the process has ended, for instance by a fixed release.
 """
 
 import asyncio

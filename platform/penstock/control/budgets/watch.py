@@ -1,9 +1,8 @@
 """A periodic check of all budgets: an alarm per threshold, gauges of use, shared counters.
 
 It has its own pace, so that a slow ledger does not hold up a tick. It reads sums that the ledger keeps, so a check
-costs
-by keys and not by rows. The audit row is the lasting alarm; the log event follows it, so a crash in between leaves the
-row alone. Counters are only raised, which heals what a killed gateway never settled.
+costs by keys and not by rows. The audit row is the lasting alarm; the log event follows it, so a crash in between
+leaves the row alone. Counters are only raised, which heals what a killed gateway never settled.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The memory of a version's worker in the pool: weights, KV cache, adapter slots.
 
 Trade-off: it is computed from the manifest and not measured, so that packing does not depend on one run. Other memory
-of
-its processes is not in the pool's bytes.
+of its processes is not in the pool's bytes.
 """
 
 import math

@@ -4,8 +4,7 @@ A version leaves in three steps: its workers are told to drain and leave the rou
 drops the version. A worker to be replaced goes the same way, and the host starts its successor.
 
 Trade-off: a drained worker that can't be asked about its streams is given ``silence_s``, no longer; the host grants
-each
-worker the drain time once more.
+each worker the drain time once more.
 """
 
 from collections.abc import Mapping, Sequence

@@ -97,10 +97,8 @@ class PoolPolicy:
     """The pool's size (``limit_bytes`` 0: no pool) and its patience.
 
     A resident stays for ``residency_s`` and for ``residency_wakes`` times its wake, at least, so that most of its time
-    is
-    service. After ``patience_s`` a claim is passed no more; after ``turn_s`` it displaces a busy resident, well before
-    the
-    60 s for which gateways hold a request.
+    is service. After ``patience_s`` a claim is passed no more; after ``turn_s`` it displaces a busy resident, well
+    before the 60 s for which gateways hold a request.
     """
 
     limit_bytes: int = 0
@@ -258,8 +256,7 @@ def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
     """Return the residents that free ``short`` bytes at the least loss of use; None if all together are not enough.
 
     Greedy knapsack cover by use per byte, without needless ones, or the one resident that is enough, whichever loses
-    less:
-    at most twice the optimum (Csirik et al., Acta Cybernetica 10, 1991). For equal sizes and uses it is LRU.
+    less: at most twice the optimum (Csirik et al., Acta Cybernetica 10, 1991). For equal sizes and uses it is LRU.
     """
     found: list[Resident] = []
     freed = 0

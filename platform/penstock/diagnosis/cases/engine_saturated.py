@@ -1,8 +1,8 @@
 """CPU idle and GPUs saturated: requests queue for full engines, while the way to them has room.
 
 The door's bounds are slots, prompt tokens in prefill, booked KV blocks and the tenants' entitlements. So a queue there
-is evidence of its own if requests are refused, or wait for longer than promised.
-Its neighbours look alike: a batch that is full because it is small, or a KV cache that is full before the batch is.
+is evidence of its own if requests are refused, or wait for longer than promised. Its neighbours look alike: a batch
+that is full because it is small, or a KV cache that is full before the batch is.
 """
 
 from math import floor

@@ -55,10 +55,8 @@ class GoldenPrompt:
     """A question with a known answer; a worker that gets it wrong never becomes ready (G1).
 
     For generating models ``expect`` is a substring of the greedy answer to ``prompt`` (one chat message if the model
-    has a
-    chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine) than ``prompt`` and ``far``.
-    For
-    classifiers ``prompt`` is a text, or an image as a ``data:`` URL, and ``expect`` its label.
+    has a chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine) than ``prompt`` and
+    ``far``. For classifiers ``prompt`` is a text, or an image as a ``data:`` URL, and ``expect`` its label.
     """
 
     prompt: str
@@ -105,8 +103,7 @@ class HandlerSettings:
     """A torch handler for a model that vLLM does not know, in batches that the worker makes.
 
     ``name`` is a shipped handler, or ``handler.py`` for one in the version's files. In ``inputs`` and ``outputs`` -1 is
-    a
-    variable dimension, the first one the batch.
+    a variable dimension, the first one the batch.
     """
 
     name: str
@@ -206,9 +203,8 @@ def canonical(manifest: Manifest) -> bytes:
     """Return the manifest's canonical JSON, which its digest covers: keys sorted, no spaces, UTF-8.
 
     These bytes are the version's ``manifest.json`` and a blob under their digest. A stored version is checked by its
-    stored
-    bytes: a newer ``Manifest`` may encode more fields. Fields added later are omitted at their default, so that older
-    versions keep their digests.
+    stored bytes: a newer ``Manifest`` may encode more fields. Fields added later are omitted at their default, so that
+    older versions keep their digests.
     """
     content = asdict(manifest)
     for later, default in _LATER_OF_ENGINES:

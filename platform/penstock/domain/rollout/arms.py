@@ -80,8 +80,7 @@ class ArmCounts:
     """One arm's requests that ended in one second.
 
     ``good`` and ``bad`` count a sticky key once in 10 s, so that one caller's retries are one event; ``bad`` spends the
-    error
-    budget. The other counts are requests. An unknown is left out of both counts of a pair.
+    error budget. The other counts are requests. An unknown is left out of both counts of a pair.
     """
 
     alias: Alias

@@ -67,9 +67,9 @@ class PackedTensors:
 class InferenceRequest:
     """What the edge parsed. ``body`` is the caller's JSON object with identity fields already stripped (A4).
 
-    ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 if silent.
-    ``arrived_at`` is monotonic seconds. ``cost`` is what the body alone says; ``Call.cost`` knows more.
-    In a large request some fields are ``Sealed``, and ``digest`` tells its body from another one's.
+    ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 if silent. ``arrived_at`` is monotonic
+    seconds. ``cost`` is what the body alone says; ``Call.cost`` knows more. In a large request some fields are
+    ``Sealed``, and ``digest`` tells its body from another one's.
     """
 
     id: RequestId
@@ -106,8 +106,8 @@ class InferenceRequest:
 class Prepared:
     """What preprocessing learned: prompt tokens, and the prompt's block hashes for prefix routing.
 
-    ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt.
-    Where only the engine can render the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
+    ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt. Where only the engine can
+    render the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
     """
 
     prompt_tokens: int

@@ -55,8 +55,7 @@ class Choice(NamedTuple):
     """One pick: the chosen worker, the number that serve, and the best of those that were compared.
 
     Fewer are compared if some are ejected or full, if the request has met some before, and in a large version, which
-    draws
-    some.
+    draws some.
     """
 
     worker: str

@@ -1,8 +1,7 @@
 """Budgets: limits on spend per calendar day or month (UTC), and the spend so far.
 
 Calendar windows, so that invoice and budget agree. A request counts in the window of its opening, also if it ends in
-the
-next one.
+the next one.
 """
 
 from collections import Counter

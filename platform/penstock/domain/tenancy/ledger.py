@@ -44,8 +44,7 @@ class LedgerRow:
 
     ``exact`` is False if the engine's token count never came; delivered tokens were counted then. ``gpu_s`` are the
     engine's seconds, its steps divided among their sequences, or an estimate. ``continued`` counts the workers that
-    went on
-    with the stream.
+    went on with the stream.
     """
 
     request: RequestId

@@ -1,9 +1,9 @@
 """Sends a request to a worker, and to another one if that is safe, allowed and still useful.
 
 Safe: no token has reached the caller, or the relay has a continuation. Allowed: the retry budget. Useful: the deadline
-is not over.
-Enough: if a second engine answers with the same error the request is at fault, and if a second one is lost with it in
-flight it may be the cause (``poison.py``, ADR 0043). It must not know how a worker is chosen, nor what an answer says.
+is not over. Enough: if a second engine answers with the same error the request is at fault, and if a second one is lost
+with it in flight it may be the cause (``poison.py``, ADR 0043). It must not know how a worker is chosen, nor what an
+answer says.
 """
 
 import asyncio

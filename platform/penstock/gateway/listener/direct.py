@@ -180,8 +180,7 @@ class DirectReply:
         """Let go of watchers and waiters: the reply is out, or its client has left.
 
         They refer to this reply. Rings of references wait for the garbage collector, and that holds up every stream of
-        the
-        process while it runs.
+        the process while it runs.
         """
         self._on_gone = self._on_pause = self._on_resume = _nothing
         self.decor = _no_headers

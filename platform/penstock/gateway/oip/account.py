@@ -1,8 +1,7 @@
 """Usage and timings beside the tensors of an answer. Pure.
 
 A model's own API reports them itself. Otherwise they come from the call: the gate's count is the bill; unknowns are
-left
-out.
+left out.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Reads a REST request: a JSON object, optionally followed by tensors in binary form. Pure.
 
 With ``Inference-Header-Content-Length`` that many bytes are JSON; the rest are the tensors with ``binary_data_size``,
-in
-order, read in place. Source: Open Inference Protocol, REST; Triton's binary tensor data extension.
+in order, read in place.
+Source: Open Inference Protocol, REST; Triton's binary tensor data extension.
 """
 
 import re

@@ -1,9 +1,9 @@
 """How much a body may ask for, whatever it costs in tokens: checked before anything walks it. Pure.
 
 Each bound is a published figure, or follows from the largest context served: a prompt of more ids, or a conversation of
-more parts, fits into no model here. Bounds of schemas are in ``schemas``.
-Media come inside the request as ``data:`` addresses: an engine that fetched others would reach its whole network for
-any caller. The arguments of a tool call are a text of the model's, and nothing fetches them.
+more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media come inside the request as ``data:``
+addresses: an engine that fetched others would reach its whole network for any caller. The arguments of a tool call are
+a text of the model's, and nothing fetches them.
 """
 
 from collections.abc import Callable

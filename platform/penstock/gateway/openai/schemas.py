@@ -1,11 +1,10 @@
 """Bounds of structured outputs: the grammar compiler works by properties, values and repeats, not by tokens. Pure.
 
 The bounds are OpenAI's published ones. A ``$ref`` that leads to itself through references and choices alone stands for
-no value: engines loop over it without end, or fail.
-A pattern's repeats are the numbers in braces: an engine's automaton has a state for each time, and each looks at all
-tokens. Escaped characters and classes are text. Trade-off: nested repeats count side by side, since engines keep them
-as counters.
-The types of the fields are checked too, because engines read them before they check them.
+no value: engines loop over it without end, or fail. A pattern's repeats are the numbers in braces: an engine's
+automaton has a state for each time, and each looks at all tokens. Escaped characters and classes are text.
+Trade-off: nested repeats count side by side, since engines keep them as counters. The types of the fields are checked
+too, because engines read them before they check them.
 Source: https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
 ``StructuredOutputsParams`` and the validators of its request classes.
 """

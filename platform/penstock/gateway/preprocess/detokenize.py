@@ -22,8 +22,7 @@ class Detokenizer:
         """Return the text that each output token completes; empty inside a character.
 
         Shorter if a token cannot be turned into text. Raises ``StoreUnavailable``, or ``ArtifactRefused`` for a
-        tokenizer with
-        another digest.
+        tokenizer with another digest.
         """
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
         return await asyncio.to_thread(tokenizer.pieces, prompt, output, skip_special=skip_special)

@@ -1,8 +1,7 @@
 """Preprocessing in a child process: frames, and refusals on their way back.
 
 A large body takes milliseconds a mebibyte to decode, check, render and tokenise under the interpreter lock, during
-which
-every stream of the process would stand still.
+which every stream of the process would stand still.
 """
 
 from collections.abc import Sequence

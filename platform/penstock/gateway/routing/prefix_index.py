@@ -31,8 +31,7 @@ class PrefixIndex:
         """Return the leading blocks that these workers hold, of those with most; at most ``MAX_HOLDERS``.
 
         The deepest block decides: its holder had all blocks before it. A beginning that all prompts share knows only
-        the last
-        few of its holders.
+        the last few of its holders.
         """
         known: list[tuple[WorkerId, ...]] = []
         for block in blocks:

@@ -23,8 +23,7 @@ class RoutingRefusals:
         """Return the refusal with the expected end of the first start, else with the time that a start takes.
 
         A worker that was lost a moment ago and still stands in the table is restarted on its node, which is quicker. If
-        that
-        can't be, the next request is told of a start.
+        that can't be, the next request is told of a start.
         """
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
             says = "no worker of this model can start: models that are pinned hold all the memory that it would need"

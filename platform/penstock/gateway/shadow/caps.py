@@ -113,8 +113,7 @@ class ComparisonCaps:
     """The caps on comparisons of one rule: a rate, few at once, one of each tenant at a time, tenants in turn.
 
     A seldom tenant would meet the rest that constant ones leave, which is nothing. So the tenant whose last turn is
-    longest
-    ago may overdraw the rate by one, and the others wait until that is made up for.
+    longest ago may overdraw the rate by one, and the others wait until that is made up for.
     """
 
     __slots__ = ("_level", "_running", "_tokens", "_turns")

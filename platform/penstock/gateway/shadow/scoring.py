@@ -4,8 +4,7 @@ Each is given the request as its own engine renders it, with the incumbent's ans
 token at each place of the answer. The part of places with different tokens is the score. Sampling does not touch it,
 and rounding hardly: of the same weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits or with
 invisible noise, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with four bits by
-rounding.
-It says that they differ, not which one is better.
+rounding. It says that they differ, not which one is better.
 """
 
 from collections.abc import Sequence

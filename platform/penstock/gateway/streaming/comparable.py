@@ -1,8 +1,8 @@
 """What of an answer can be compared with another version's: whether it is the JSON asked for, its values, labels. Pure.
 
-Free texts can't: two good answers hardly ever have the same words.
-An engine that is asked for JSON makes it by a grammar, whatever the prompt says. Other fields can break it all the same
-(a stop word, a forbidden token), so only requests count that leave the end to the model, bound and form aside.
+Free texts can't: two good answers hardly ever have the same words. An engine that is asked for JSON makes it by a
+grammar, whatever the prompt says. Other fields can break it all the same (a stop word, a forbidden token), so only
+requests count that leave the end to the model, bound and form aside.
 Trade-off: unknown shapes, long answers and several choices give no evidence.
 """
 

@@ -155,9 +155,8 @@ def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bo
     """Return the cut; ``pieces[i]`` is the text that token ``i`` completes, ``said`` the text that the caller has.
 
     It is never inside a character (a token without text may have begun one), nor inside a possible stop string: the
-    next
-    engine would not know its beginning. Tokens behind the cut are made anew, and give the same text again if nothing is
-    sampled; sampled ones can be given up only while the caller has seen nothing of them.
+    next engine would not know its beginning. Tokens behind the cut are made anew, and give the same text again if
+    nothing is sampled; sampled ones can be given up only while the caller has seen nothing of them.
     """
     whole = "".join(pieces)
     most_held = max((len(stop) for stop in stops), default=0)

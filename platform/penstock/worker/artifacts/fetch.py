@@ -59,10 +59,8 @@ class Fetcher:
         """Fetch all files.
 
         A file with a wrong digest is fetched once more from its start: an earlier run or the network may have damaged
-        it. Wrong
-        twice means a damaged store: ``ArtifactRefused``. ``StoreUnavailable`` means a full disk or an unreachable
-        store;
-        unfinished files stay for the next try.
+        it. Wrong twice means a damaged store: ``ArtifactRefused``. ``StoreUnavailable`` means a full disk or an
+        unreachable store; unfinished files stay for the next try.
         """
         missing = [file for file in files if not (folder / file.path).is_file()]
         total = sum(file.size_bytes for file in files)

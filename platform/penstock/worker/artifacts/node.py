@@ -51,8 +51,7 @@ class Node:
         """Return a verified copy; raises ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
 
         Blocks for minutes for large weights: call it in a thread. Workers of a node share one fetch. A damaged copy is
-        fetched
-        again; a damaged store is refused.
+        fetched again; a damaged store is refused.
         """
         try:
             with self.cache.fetching(digest):

@@ -1,9 +1,8 @@
 """Orders waiting items, and selects a batch if not all can meet their deadlines. Pure.
 
 The tenant with the least device time goes first; within a tenant the item with the earliest latest start; within a
-class
-the oldest. Smaller batches end sooner, larger ones have more throughput: of a few sizes the one is taken after which
-most items are in time, later batches included. Items that cannot be in time are refused now and cost the others
+class the oldest. Smaller batches end sooner, larger ones have more throughput: of a few sizes the one is taken after
+which most items are in time, later batches included. Items that cannot be in time are refused now and cost the others
 nothing.
 
 Trade-off: it looks a few batches ahead at eight sizes, not at all 2^n partitions.

@@ -1,12 +1,10 @@
 """Decides when a batch starts, and with which items. Pure: waiting items and device in, decision and next look out.
 
 A batch starts when it is full (items, tokens or seconds), when its earliest deadline would be missed otherwise, when
-its
-oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The window is what
-the SLO leaves: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes first (ADR 0078);
-within
-it the earliest latest start, never before an older item of its class (ADR 0074): offline items fill what interactive
-ones leave, and do not starve.
+its oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The window is
+what the SLO leaves: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes first (ADR 0078);
+within it the earliest latest start, never before an older item of its class (ADR 0074): offline items fill what
+interactive ones leave, and do not starve.
 
 Trade-off: greedy. Idling for a group that may come would help on known traces only.
 """
@@ -199,10 +197,8 @@ class Policy:
         """Return the longest wait for one more item that pays, with an arrival every ``next_s`` seconds.
 
         Started now, a batch of n leaves the next item to a batch of its own. If batches of n keep up with arrivals, the
-        sum of
-        all response times counts, and that batch is one of n + 1. If not, a queue grows and all of that batch's device
-        seconds
-        are lost.
+        sum of all response times counts, and that batch is one of n + 1. If not, a queue grows and all of that batch's
+        device seconds are lost.
         """
         seconds = partial(self._computes.p50, key)
         own_s = seconds(1) if seconds(size) > size * next_s else seconds(1) / (size + 1)

@@ -42,8 +42,7 @@ class Calls(grpc.aio.ServerInterceptor):
 
     def __init__(self, edge: Services, inference: frozenset[str]) -> None:
         """The limit is that of HTTP connections. Handlers of the methods ``inference`` get the ``Caller`` and read
-        messages
-        themselves.
+        messages themselves.
         """
         self._inference = inference
         self._edge = edge

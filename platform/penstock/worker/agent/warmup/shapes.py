@@ -1,6 +1,5 @@
 """Warm-up requests of typical shapes: short, long, many at once, with callers' usual options, so that lazily made
-kernels,
-allocations, tokenisers, templates and grammars exist before the first caller.
+kernels, allocations, tokenisers, templates and grammars exist before the first caller.
 
 Trade-off: each shape costs start time, so there are few, with short outputs; options ride along with the long prompt.
 Pure: it only builds bodies.
