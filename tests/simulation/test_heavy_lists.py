@@ -56,7 +56,7 @@ class Site:
 
     def __init__(self, settings: BatchSettings = SETTINGS) -> None:
         config = GateConfig(worker=WorkerId("w"), version=KEY.version, ticket_key="", max_num_seqs=1)
-        self.queue = compared.before(for_engine(config, MANIFEST, Place(host="", port=0)))
+        self.queue = compared.queue_of(for_engine(config, MANIFEST, Place(host="", port=0)))
         computes = Computes(settings.prior, settings.max_items)
         self.policy = Policy(settings, computes)
         self.bench = Bench(self, settings, took, computes, after=self.after)

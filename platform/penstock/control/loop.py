@@ -1,10 +1,11 @@
-"""The life of a decision: one tick, in order. A tick that fails changes nothing.
+"""The life of a decision: one tick, in order. A tick that fails publishes no table.
 
 registry (what exists) → rollout (each version's share) → autoscaler (how many, to come) → fleet (what to start and to
 drain) → pool (which workers are awake, if memory is short) → publish ``RoutingTable(number + 1)``
 
 The autoscaler will be the one author of replica counts; until then operators and rollouts set them, and no other stage
-does. Ports are read before a stage and acted on after it, never during: the stages are pure.
+does. Fleet, pool and publish are pure: their ports are read before and acted on after them. Rollouts (``Advance`` in
+``control/rollout``) read and store as they go: what they stored before a failure holds, and the next tick continues.
 """
 
 from collections.abc import Callable, Mapping, Sequence

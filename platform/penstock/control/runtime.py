@@ -1,6 +1,6 @@
 """The pace of the loop: the leader ticks periodically, and at once on news.
 
-A failed tick is counted and changes nothing. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
+A failed tick is counted and publishes no table. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
 the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are kept
 in memory: the controller goes on taking them.
 """

@@ -1,6 +1,7 @@
 """A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
-Automation may only hold or abort, and promotes by proof alone. It does not undo a person's promotion unless the rollout
+Automation holds, aborts, freezes on a spent error budget, and grows a share by proof alone; the last watch ends by
+time. It does not undo a person's promotion unless the rollout
 said so beforehand (``guard``): it proposes that, once. An abort is possible from every live state, also while the error
 budget is spent. Stages never fall: the way back is an abort.
 

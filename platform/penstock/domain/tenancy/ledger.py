@@ -42,9 +42,9 @@ class Opening:
 class LedgerRow:
     """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
 
-    ``exact`` is False if the engine's token count never came; delivered tokens were counted then. ``gpu_s`` are the
-    engine's seconds, its steps divided among their sequences, or an estimate. ``continued`` counts the workers that
-    went on with the stream.
+    ``exact`` is False if the count is not the gate's last: the gateway's own guess, one that was capped, or one taken
+    while the request ran. ``gpu_s`` are the engine's seconds, its steps divided among the sequences in them, or an
+    estimate; of a continued stream, the last worker's. ``continued`` counts the workers that went on with the stream.
     """
 
     request: RequestId

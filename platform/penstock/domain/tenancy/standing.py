@@ -1,4 +1,6 @@
-"""Priority of requests when capacity is short: one order for queue, slots, eviction and refusals (C5).
+"""Priority of requests when capacity is short: one order for eviction, refusals and parts of an engine (C5).
+
+In the queue levels share by weight, and spare ones (shadow copies, requests over quota) come last.
 
 The gateway derives it from the tenant's plan and quota use, never from the request; it travels in the signed ticket.
 """

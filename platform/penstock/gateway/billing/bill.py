@@ -15,7 +15,7 @@ _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 
 
 def due(answer: Answer, usage: Usage) -> Usage:
-    """Return the part of its usage that is paid for: nothing if our side failed before the first byte of an answer."""
+    """Return the usage that is paid for: none after an engine's or our own error before the first token."""
     return Usage(exact=usage.exact) if answer.outcome in _FREE and answer.ttft_s is None else usage
 
 

@@ -1,8 +1,9 @@
 """Maximum length of a batch: a running batch cannot be taken back, and later requests wait for it. Pure.
 
 A tenant alone gets batches of half the time that the SLO allows, so that a newcomer is not late for that reason alone.
-Beside others each tenant's part of a batch takes at most an eighth of it, or 1.5 times a single item if that is more: a
-device that gains from batching still gets large batches, another one single items.
+Beside others the batch is bounded by the tenants' parts together; a part is the items that compute in an eighth of the
+SLO, or in 1.5 times a single item if that is more. A device that gains from batching still gets large batches, another
+one single items. Virtual time, not the parts, decides whose items are in the batch.
 
 Trade-off (ADR 0078): small batches lose part of the gain of full ones while one tenant floods beside others.
 """

@@ -64,8 +64,9 @@ class Adapters:
         return self._metrics.exposition()
 
     def refusal(self, adapter: VersionId) -> tuple[str, float]:
-        """Return why this adapter isn't served here, and for how many seconds; empty if it may be. Asking may make
-        it wanted.
+        """Return why this adapter isn't served here, and for how many seconds; empty if it may be.
+
+        It also wakes the agent's poll: the queue notes the wish right after, without an ``await`` in between.
         """
         self._news.set()
         now = self._clock.monotonic()

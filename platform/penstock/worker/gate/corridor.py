@@ -53,7 +53,7 @@ class Gate:
     ) -> None:
         self._app, self._numbers = app, itertools.count()
         self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
-        self.queue = compared.before(self.config)
+        self.queue = compared.queue_of(self.config)
         self.queue.look_later = self._look_later
         self.tally, self.meters = Tally(self.config, self.queue), meters or Meters()
         self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)

@@ -65,8 +65,8 @@ def _as_of_all(work: Work) -> Work:
     return replace(work, tenant=_ALL, standing=standing, weight=1.0, reserved=0.0, adapter=NO_VERSION)
 
 
-def before(config: GateConfig) -> AdmissionQueue:
-    """Return the queue before an engine that a gate was set up for."""
+def queue_of(config: GateConfig) -> AdmissionQueue:
+    """Return the queue in front of this gate's engine, in the configured order."""
     size = EngineSize(
         max_seqs=config.max_num_seqs,
         kv_blocks=UNKNOWN_BLOCKS,

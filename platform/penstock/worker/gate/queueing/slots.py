@@ -1,8 +1,9 @@
 """The engine's batch slots and KV blocks, and how many of them each tenant and standing holds.
 
-A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues nor
-preempts. A longer answer's blocks are counted as its tokens come. A request holds a slot for each of its sequences;
-those of one prompt share its full blocks. Entitlement is not asked here.
+A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue; it
+preempts only if a tenant below its share displaces another (``may_enter``) or many answers run long at once. A longer
+answer's blocks are counted as its tokens come. A request holds a slot for each of its sequences; those of one prompt
+share its full blocks. Entitlement is not asked here.
 
 Trade-off: booking the worst case (``max_tokens``) would never preempt but leave most of the KV cache empty; booking the
 expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
