@@ -24,7 +24,7 @@ from penstock.domain.rollout.rollout import Rollout
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate
-from penstock.worker.gate.adapters import Adapters
+from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import Receive, Scope, Send
 from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
@@ -71,7 +71,7 @@ def worker() -> str:
     """Return the page of an agent, of the gate of a base of adapters, and of a fresh engine in our names."""
     queue = compared.make(QueueOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
     gate = Tally(CONFIG, queue).metrics.exposition().decode()
-    gate += Adapters(queue, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
+    gate += AdapterPages(queue, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
     engine = translate.exposition(translate.parse('vllm:num_preemptions_total{engine="0"} 0.0'), VERSION)
     return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine
 

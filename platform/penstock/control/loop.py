@@ -23,8 +23,8 @@ class RegistryReader(Protocol):
     async def catalogue(self) -> Catalogue: ...
 
 
-class Rollouts(Protocol):
-    """Rollouts in progress and their shares."""
+class RolloutStage(Protocol):
+    """Rollouts in progress and their shares: ``control/rollout/advance.py``."""
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
         """Advance each rollout; return the decisions, which may have changed the catalogue."""
@@ -95,7 +95,7 @@ class Loop:
 
     clock: Clock
     registry: RegistryReader
-    rollouts: Rollouts
+    rollouts: RolloutStage
     leases: WorkerLeases
     demand: HeldRequests
     fleet: Fleet

@@ -60,7 +60,7 @@ class BaseSpoiled(PenstockError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Adapters:
+class AdapterLoader:
     """Adapters of one worker, across its engines."""
 
     client: GateClient

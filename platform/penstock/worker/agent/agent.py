@@ -18,7 +18,7 @@ from penstock.domain.serving.load import Load
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls import expiry
-from penstock.worker.agent.adapters import Adapters
+from penstock.worker.agent.adapters import AdapterLoader
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.lifecycle import Life
@@ -83,7 +83,7 @@ class Agent:
             closed=partial(self._enter, WorkerState.SLEEPING),
             opened=partial(self._enter, WorkerState.READY),
         )
-        self._adapters = Adapters(
+        self._adapters = AdapterLoader(
             client=ports.client, obtain=quietly(ports.obtain), clock=ports.clock, changed=self._heart.beat_now
         )
         self._hooks = Hooks(

@@ -32,8 +32,11 @@ READY, REFUSED, GAVE_UP = "ready", "refused", "gave_up"
 Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
 
 
-class Adapters:
-    """Of one engine. An order gives its HTTP status and its answer."""
+class AdapterPages:
+    """The gate's endpoints for one engine's LoRA adapters; ``worker/agent/adapters.py`` calls them.
+
+    Each returns an HTTP status and an answer.
+    """
 
     def __init__(
         self, queue: AdmissionQueue, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId

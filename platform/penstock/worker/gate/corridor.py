@@ -17,7 +17,7 @@ from penstock.domain.serving.ticket import Presented, Ticket
 from penstock.domain.serving.waited import AT_ONCE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import gate_config
-from penstock.worker.gate.adapters import Adapters
+from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.in_flight import InFlight, RequestChannels, Visit
@@ -58,9 +58,9 @@ class Gate:
         self.tally, self.meters = Tally(self.config, self.queue), meters or Meters()
         self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)
         self._refusals = Refusals(self.tally.metrics, self.config.version, self.tally.headers)
-        self._adapters: Adapters | None = None
+        self._adapters: AdapterPages | None = None
         if (slots := self.queue.adapters) is not None:
-            self._adapters = Adapters(self.queue, slots, app, self.clock, self.config.version)
+            self._adapters = AdapterPages(self.queue, slots, app, self.clock, self.config.version)
             self.tally.beside.append(self._adapters.exposition)
         self._pages = Pages(
             engine=app,

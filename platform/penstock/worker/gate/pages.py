@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.telemetry.metrics import CONTENT_TYPE
-from penstock.worker.gate.adapters import Adapters
+from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import OK, ASGIApp, Receive, Scope, Send, answer, call
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.load import Observed
@@ -42,7 +42,7 @@ class Pages:
     meters: Meters
     refusals: Refusals
     clock: Clock
-    adapters: Adapters | None
+    adapters: AdapterPages | None
 
     def by_path(self) -> dict[str, ASGIApp]:
         orders: dict[str, Order] = {

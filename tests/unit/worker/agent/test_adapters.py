@@ -25,7 +25,7 @@ from penstock.domain.models.model import (
     digest_of,
 )
 from penstock.domain.money import MicroUsd, Price
-from penstock.worker.agent.adapters import MOST_REASON_CHARS, MOST_TOLD, REFUSED_FOR_S, Adapters
+from penstock.worker.agent.adapters import MOST_REASON_CHARS, MOST_TOLD, REFUSED_FOR_S, AdapterLoader
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost
@@ -146,7 +146,7 @@ class Site:
         client = Client(
             url="http://x", version=VersionId("m@1"), ticket_key=b"k", clock=SystemClock(), engine=self.engine
         )
-        self.adapters = Adapters(client=client, obtain=self.obtain, clock=SystemClock(), changed=self.changed)
+        self.adapters = AdapterLoader(client=client, obtain=self.obtain, clock=SystemClock(), changed=self.changed)
 
     async def obtain(self, adapter: VersionId) -> Copy:
         if self.error is not None:

@@ -50,7 +50,7 @@ class _Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedAdapter:
+class AdapterRefusal:
     why: str
     until: float
 
@@ -80,7 +80,7 @@ class Residents:
         self._began = 0.0
         self._waiting: dict[VersionId, _Waiting] = {}
         self._wishes: dict[VersionId, tuple[TenantId, float]] = {}
-        self._refused: dict[VersionId, RefusedAdapter] = {}
+        self._refused: dict[VersionId, AdapterRefusal] = {}
         self._loads: deque[tuple[float, frozenset[TenantId]]] = deque()
 
     def __len__(self) -> int:
@@ -211,7 +211,7 @@ class Residents:
         """Do not serve it here for ``for_s``; a pin is wanted again after a longer pause each time."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
-        self._refused[adapter] = RefusedAdapter(why, now + for_s)
+        self._refused[adapter] = AdapterRefusal(why, now + for_s)
         if adapter in self.pinned:
             before = self._paused.get(adapter)
             of_s = min(MINUTE_S, 2 * before.of_s) if before is not None else FIRST_LOAD_S
@@ -226,7 +226,7 @@ class Residents:
         self._at.pop(adapter, None)
         self._checked.pop(adapter, None)
 
-    def refusal(self, adapter: VersionId, now: float) -> RefusedAdapter | None:
+    def refusal(self, adapter: VersionId, now: float) -> AdapterRefusal | None:
         """Return why it isn't served here now, and until when; None if it may be."""
         refused = self._refused.get(adapter)
         if refused is not None and refused.until <= now:

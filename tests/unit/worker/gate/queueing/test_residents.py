@@ -2,7 +2,7 @@
 
 from penstock.domain.ids import TenantId, VersionId
 from penstock.worker.gate.queueing.constants import LEAST_KEPT_S, LEAST_RETRY_S, LOADS_PER_MINUTE, MINUTE_S, WISH_S
-from penstock.worker.gate.queueing.residents import RefusedAdapter, Residents
+from penstock.worker.gate.queueing.residents import AdapterRefusal, Residents
 
 ACME, MANY = TenantId("acme"), TenantId("many")
 NOBODY = frozenset[VersionId]()
@@ -91,7 +91,7 @@ def test_a_refused_adapter_is_not_wanted_for_a_while() -> None:
     residents.came(an(1), ACME, 0.0)
     residents.begin(an(1), 0.0)
     residents.refuse(an(1), "wrong answers", 0.0, for_s=60.0)
-    assert (residents.wanted(1.0), residents.refusal(an(1), 1.0)) == (None, RefusedAdapter("wrong answers", 60.0))
+    assert (residents.wanted(1.0), residents.refusal(an(1), 1.0)) == (None, AdapterRefusal("wrong answers", 60.0))
     assert (residents.wanted(60.0), residents.refusal(an(1), 60.0)) == (an(1), None)
 
 
