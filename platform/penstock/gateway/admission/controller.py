@@ -1,12 +1,10 @@
 """Opens the one lease of a request: its deadline, the plan's bounds, the reservation (A7, B2, B3).
 
-deadline = min(the client's, the plan's, the SLO tier's). The client's counts from arrival; plan's and tier's from the
-end of the upload. A request without a deadline of its own, if it is not batch work, waits for the engine no longer than
-its tier's queue timeout.
+The deadline is the earliest of the client's (from arrival), the plan's and the SLO tier's (from the end of the upload).
+A request without its own, unless it is batch work, waits for the engine at most its tier's queue timeout.
 
-An explicit wish beyond the plan's output bound is refused, not shortened; a silent request is bounded by the plan.
-Sequences beyond a stated part of an engine's batch are refused: they would stand in the engine's own queue, which is
-not fair. The gate checks again with the engine's own numbers.
+Explicit output above the plan's bound is refused, not shortened. More sequences than a part of the engine's batch are
+refused: they would stand in its own unfair queue; the gate checks again.
 """
 
 import math
@@ -31,8 +29,6 @@ from penstock.gateway.calls.lease import Lease, Settlement
 
 
 class _Reserved(NamedTuple):
-    """A request that has its reservation, and the model that it is counted for while it runs."""
-
     call: Admitted
     reservation: Reservation
     model: str
@@ -57,14 +53,12 @@ class AdmissionController:
         self._reserved: dict[Lease, _Reserved] = {}
 
     def due(self, call: Chosen) -> Due:
-        """Return its deadline, and its tier's promise."""
         tier = self._tiers[call.version.tier]
         asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
         ours_at = call.received_at + min(s for s in (call.principal.plan.deadline_s, tier.deadline_s) if s > 0)
         return Due(min(asked_at, ours_at), asked_at < ours_at, tier.pace)
 
     def lease(self, call: Chosen, due: Due) -> Admitted:
-        """Return the call with its lease; raises ``DeadlineInQueue``, ``InvalidField`` or ``ExceedsEngine``."""
         now = self._clock.monotonic()
         if due.at <= now:
             raise DeadlineInQueue("the deadline passed before the request could start")
@@ -76,10 +70,6 @@ class AdmissionController:
         return admitted
 
     async def reserve(self, call: Admitted) -> None:
-        """Draw on the limits of the request.
-
-        Raises ``OverLimit``, ``OverBudget``, or ``StoreUnavailable`` if money would be spent unseen.
-        """
         reservation = await self._reservations.open(self._claim(call), call.lease)
         model = call.version.id.partition("@")[0]
         self._reserved[call.lease] = _Reserved(call, reservation, model)
@@ -87,36 +77,29 @@ class AdmissionController:
         self._in_flight(model, 1)
 
     def move(self, call: Admitted) -> None:
-        """Let the open lease be one for the call's present version, or raise ``StoreUnavailable``.
-
-        The reservation stays: it was for a version that costs no less.
-        """
+        """Raises ``StoreUnavailable``; the reservation stays, since the new version costs no more."""
         self._running[call.lease] = call
         self._reserved[call.lease] = self._reserved[call.lease]._replace(call=call)
         self._reservations.move(self._opening(call))
 
     def released(self, lease: Lease) -> None:
-        """Give back the slots of a request that does not run any more."""
         self._reservations.release(self._reserved[lease].reservation)
 
     def ended(self, lease: Lease) -> None:
-        """Forget a request that does not run any more."""
         self._in_flight(self._reserved[lease].model, -1)
         del self._running[lease]
 
     def settled(self, lease: Lease, settlement: Settlement) -> None:
-        """Write its row, and settle its reservation."""
         call, reservation, _ = self._reserved.pop(lease)
         continued = len(call.attempts.continued_at)
         self._reservations.close(reservation, settlement, gpu_s=gpu_s(call, settlement), continued=continued)
 
     @property
     def running(self) -> Mapping[Lease, Admitted]:
-        """The open leases and their calls; for looking, not for changing."""
         return self._running
 
     def _start_by(self, call: Chosen, *, is_own: bool) -> float:
-        """Return until when it may wait for the engine; 0 if its deadline alone bounds that."""
+        """Return the latest start in the engine; 0 if the deadline alone bounds it."""
         timeout_s = self._tiers[call.version.tier].queue_timeout_s
         waits = is_own or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s
@@ -150,11 +133,10 @@ class AdmissionController:
 
 
 def gpu_s(call: Call, end: Settlement) -> float:
-    """Return the engine seconds of a request as its worker counted them: over all requests, the time that the
-    engine had work.
+    """Return the engine seconds of a request by its worker's count; over all requests they add up to the busy time.
 
-    If its worker told nothing, it is a guess: the time in the engine, divided by the requests beside it. A whole answer
-    that was broken off has no stages: then all time from dispatch counts, less the known wait.
+    Without a count: its time in the engine over the requests beside it. A whole answer that broke off has no stages:
+    then all time from dispatch, less the known wait.
     """
     if call.attempts.used is not None and call.attempts.used.engine_us is not None:
         return min(call.attempts.used.engine_us / 1e6, end.held_s)
@@ -169,7 +151,7 @@ def gpu_s(call: Call, end: Settlement) -> float:
 
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
-    """Return the request within the plan's bound (0 is none), or raise ``InvalidField`` if it asks for more."""
+    """Return the request within the plan's bound (0: none); raises ``InvalidField`` if it asks for more."""
     if not most_tokens or not request.api.generates:
         return request
     field, cost = OUTPUT_FIELD[request.api], request.cost
@@ -184,14 +166,13 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
 
 
 def _sent(request: InferenceRequest) -> str:
-    """Return the field in which the caller named its output; the older one only if it stands alone."""
+    """Return the field that names the output; the older one only if it stands alone."""
     field, older = OUTPUT_FIELD[request.api], "max_tokens"
     is_older = request.body.get(field) is None and request.body.get(older) is not None
     return older if is_older and request.api is Api.CHAT else field
 
 
 def check_sequences(cost: Cost, version: VersionEntry) -> None:
-    """Raise ``ExceedsEngine`` if the request has more sequences than one may have."""
     if not version.max_num_seqs or not cost.output_tokens:
         return
     most = most_sequences(version.max_num_seqs)

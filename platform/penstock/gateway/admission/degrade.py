@@ -1,13 +1,10 @@
 """Degrade before deny (C6): a lesser answer under pressure, for tenants that opted in. Pure.
 
-* Cap the output: each answer gets at most the plan's ``degrade_output_tokens``.
-* Drop to a smaller model: the plan's ``degrade_model`` answers instead.
+The plan's ``degrade_output_tokens`` caps the output, or its ``degrade_model`` answers. Tools, structured output and
+``min_tokens`` above the cap prevent a cap. An exact version, ``seed``, tools, token ids under another tokenizer and a
+higher price prevent a move. Embeddings are never degraded.
 
-An explicit contract is never broken. Tools, structured output and ``min_tokens`` above the cap prevent a cap. An exact
-version, ``seed``, tools, and token ids under another tokenizer prevent a move, as does a higher price. Embeddings are
-never degraded.
-
-Trade-off: an explicit ``max_tokens`` is a bound and not a contract, so it is lowered; ``min_tokens`` is a contract.
+Trade-off: an explicit ``max_tokens`` is a bound, so it is lowered; ``min_tokens`` is a contract.
 """
 
 from collections.abc import Mapping
@@ -32,7 +29,6 @@ _TOKEN_FIELDS = ("logit_bias", "stop_token_ids", "allowed_token_ids", "bad_words
 
 
 def capped(request: InferenceRequest, plan: Plan) -> InferenceRequest | None:
-    """Return the request with its output capped by the plan; None if that changes nothing or breaks it."""
     most = plan.degrade_output_tokens
     if not most or not request.api.generates or uses_tools(request.body) or is_structured(request.body):
         return None
@@ -47,7 +43,6 @@ def capped(request: InferenceRequest, plan: Plan) -> InferenceRequest | None:
 
 
 def may_move(request: InferenceRequest, wished: VersionEntry, smaller: VersionEntry) -> bool:
-    """Tell whether ``smaller`` may answer in place of ``wished`` without breaking what the caller was promised."""
     if wished.id in (request.model, smaller.id) or smaller.task is not wished.task:
         return False
     if wished.task is not Task.GENERATE or not _is_no_dearer(smaller.price, wished.price):

@@ -1,10 +1,7 @@
 """Decides how a request is degraded: tenants that opted in, versions under pressure, the remedies of ``degrade``.
 
-It changes nothing itself: the pipeline does. A tenant that has not opted in costs one look at its plan.
-
-Pressure is the wait at the least busy worker, with hysteresis: between ``enter_s`` and ``leave_s``, and for ``calm_s``
-after the wait has become short, nothing changes. Trade-off: callers don't get long and short answers in turn, and after
-a rush some are degraded that need not have been.
+Pressure is the wait at the least busy worker, with hysteresis. Trade-off: callers don't get long and short answers in
+turn, but after a rush some are degraded without need.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,19 +20,13 @@ from penstock.gateway.calls.call import Chosen
 
 
 class Crowd(Protocol):
-    """Port: how busy a version is."""
-
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work that wait at its least busy worker; infinite if no worker would take a
-        request.
-        """
+        """Return the seconds of work at its least busy worker; infinite if no worker would take a request."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressureSettings:
-    """Waits in seconds."""
-
     enter_s: float
     """The tier's promise of a first token: a wait this long has broken it already."""
     leave_share: float = 0.5
@@ -43,8 +34,6 @@ class PressureSettings:
 
 
 class Pressure:
-    """One version's state; begins without pressure."""
-
     __slots__ = ("_calm_since", "_settings", "is_on")
 
     def __init__(self, settings: PressureSettings) -> None:
@@ -53,7 +42,7 @@ class Pressure:
         self.is_on = False
 
     def look(self, wait_s: float, now: float) -> bool:
-        """Take in the present wait (infinite if no worker serves) at monotonic second ``now``; return the state."""
+        """Update by the present wait (infinite if no worker serves) at monotonic second ``now``; return the state."""
         ours = self._settings
         if wait_s >= ours.enter_s:
             self.is_on, self._calm_since = True, None
@@ -68,9 +57,9 @@ class Pressure:
 
 @dataclass(slots=True, kw_only=True)
 class PressureDegrader:
-    """Implements the pipeline's ``Degrader``; ``enter_s`` is each tier's promise of a first token, 0 for none.
+    """Implements the pipeline's ``Degrader``; ``enter_s`` is each tier's TTFT objective, 0 for none.
 
-    ``report`` is called for each version with whether it is under pressure.
+    ``report`` gets each version's pressure state.
     """
 
     crowd: Crowd
@@ -80,7 +69,7 @@ class PressureDegrader:
     _pressures: dict[VersionId, Pressure] = field(default_factory=dict)
 
     def look(self, versions: Iterable[VersionEntry]) -> None:
-        """Take in how busy these versions are, all there are; call it about twice a second."""
+        """Update the pressure of all versions of the table; call it about twice a second."""
         now, before = self.clock.monotonic(), self._pressures
         self._pressures = {}
         for version in versions:
@@ -93,14 +82,12 @@ class PressureDegrader:
             self.report(gone, False)  # noqa: FBT003  the port's own second word
 
     def capped(self, call: Chosen) -> InferenceRequest | None:
-        """Return the request with its output capped, if its tenant opted in and its version is under pressure."""
         plan = call.principal.plan
         if not plan.degrade_output_tokens or not self._is_pressed(call.version):
             return None
         return degrade.capped(call.request, plan)
 
     def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
-        """Return the request for the smaller model; ``refused``: the wished one has sent it away."""
         wish = call.principal.plan.degrade_model
         if not wish or Degradation.SMALLER_MODEL in call.degraded:
             return None

@@ -1,7 +1,6 @@
-"""What a request draws from its key's, tenant's and organisation's meters: a pure translation of plans.
+"""The draws of a request on its key's, tenant's and organisation's meters: a pure translation of plans.
 
-A bucket holds one minute's worth, as OpenAI's limits do: a caller may use a minute at once and then waits for the
-refill. Budget windows are those of ``domain.budget``.
+A bucket holds one minute's worth, as OpenAI's limits do. Budget windows are those of ``domain.budget``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,9 +21,10 @@ MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The needs of one request: expected tokens, their price, slots, whether it is a stream.
+    """Expected tokens, their price, and slots of one request.
 
-    Tokens that are a bound and no count never exceed a whole bucket: no bound refuses for good, and the excess is owed.
+    Tokens that are a bound (``is_bound``) never exceed a whole bucket: no bound refuses for good, and the excess is
+    owed.
     """
 
     version: VersionId
@@ -41,12 +41,12 @@ def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]
 
 
 def least(scopes: tuple[Scope, ...], version: VersionId, now: float) -> tuple[Draw, ...]:
-    """Return the least draws of any request: if they are refused, every request is."""
+    """Return the draws of the smallest request: if they are refused, every request is."""
     return draws(scopes, Need(version=version, tokens=1, cost=FREE, stream=False), now)
 
 
 def beyond_quota(wanted: Iterable[Draw]) -> tuple[Draw, ...]:
-    """Return the draws of a request that runs over its rates: slots and budgets, which no request may exceed."""
+    """Return the draws of a request over its rates: slots and budgets, which none may exceed."""
     return tuple(draw for draw in wanted if draw.kind is not MeterKind.BUCKET)
 
 

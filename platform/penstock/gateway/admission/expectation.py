@@ -1,10 +1,10 @@
-"""Expected output tokens of an answer: a learned quantile per tenant, model and size of the wish.
+"""Expected output tokens of an answer: a learned quantile per tenant, model and octave of the requested size.
 
-Reserving ``max_tokens`` would fill a budget at no spend (LiteLLM #38647); reserving the mean would overshoot half
-the time. Answers that outgrow the quantile are topped up while they run. Wishes are told apart by octaves of size.
+Reserving ``max_tokens`` would fill a budget at no spend (LiteLLM #38647); reserving the mean would overshoot half the
+time. Answers that outgrow the quantile are topped up.
 
-Trade-off: after a change of traffic the quantile is wrong until some tens of answers have come. Counts are kept in
-half-octave buckets (41 % wide) and halved now and then, so memory is small and old traffic fades.
+Trade-off: after a change of traffic it is wrong for some tens of answers. Counts in half-octave buckets (41 % wide) are
+halved now and then, so memory is small and old traffic fades.
 """
 
 import math
@@ -25,8 +25,6 @@ _Kind = tuple[TenantId, VersionId, int]
 
 
 class OutputExpectation:
-    """Learned output lengths of single sequences; what was least recently learned is forgotten first."""
-
     def __init__(
         self, *, quantile: float = 0.9, prior_tokens: int = 256, prior_weight: int = 8, most: int = 4096
     ) -> None:
@@ -37,7 +35,7 @@ class OutputExpectation:
         self._counts: OrderedDict[_Kind, list[int]] = OrderedDict()
 
     def tokens(self, tenant: TenantId, version: VersionId, cost: Cost) -> int:
-        """Return the output tokens to reserve: the quantile for each sequence, and never more than the worst case."""
+        """Return the output tokens to reserve: the quantile for each sequence, at most the worst case."""
         return min(cost.output_tokens, self._each((tenant, version, cost.output_each.bit_length())) * cost.sequences)
 
     def _each(self, kind: _Kind) -> int:
@@ -52,7 +50,7 @@ class OutputExpectation:
         return _upper(BUCKETS)
 
     def learn(self, tenant: TenantId, version: VersionId, cost: Cost, tokens: int) -> None:
-        """Take in the length of an answer that ended by itself, all its sequences together."""
+        """Learn the length of an answer that ended by itself, all sequences together."""
         kind = (tenant, version, cost.output_each.bit_length())
         counts = self._counts.get(kind)
         if counts is None:

@@ -1,11 +1,10 @@
 """The exposure of a budget: the money that running answers may take beyond their holds. Pure.
 
-Far from its end a budget is reserved by expected use. Near its end, if all running requests together could take more
-than is left, a request holds its worst case, or a quarter of the rest if that is less: so no caller's habits decide how
-far the budget is exceeded, and no single wish shuts out the others.
+Near its end, if all running requests could take more than is left, a request holds its worst case or a quarter of the
+rest, whichever is less: so no caller decides the overshoot, and no single request shuts out the others.
 
-Trade-off: near the end fewer requests run than would probably fit, and those with less than their worst case can exceed
-the budget until they are topped up or ended. Other gateways' requests are not known here, only what they left.
+Trade-off: near the end fewer requests run than would probably fit, and the budget can be exceeded until they are topped
+up or ended. Other gateways' requests are not known here.
 """
 
 from collections import OrderedDict
@@ -19,14 +18,14 @@ PART_OF_WHAT_IS_LEFT = 4
 
 
 class Exposure:
-    """Amounts are in the meters' own unit, micro-dollars. A meter that was never asked is near its end."""
+    """Amounts are micro-dollars. A meter that was never asked is near its end."""
 
     def __init__(self) -> None:
         self._open: dict[str, int] = {}
         self._left: OrderedDict[str, int] = OrderedDict()
 
     def hold(self, wanted: tuple[Draw, ...], worst: int) -> tuple[Draw, ...]:
-        """Return what a request should draw that probably takes ``wanted``, and of money ``worst`` at most."""
+        """Return the draws to reserve: ``wanted``, or near a budget's end money up to ``worst``."""
         least, left, is_near = 0, worst * PART_OF_WHAT_IS_LEFT, False
         for draw in wanted:
             if draw.kind is MeterKind.BUDGET:
@@ -36,7 +35,6 @@ class Exposure:
         return less(wanted, least, left) if is_near else wanted
 
     def saw(self, wanted: Sequence[Draw], remaining: Sequence[int]) -> None:
-        """Take in what a decision said that is left."""
         for draw, left in zip(wanted, remaining, strict=True):
             if draw.kind is MeterKind.BUDGET:
                 self._left[draw.key] = left
@@ -56,7 +54,6 @@ class Exposure:
 
 
 def money(drawn: Iterable[Draw]) -> int | None:
-    """Return the micro-dollars among these draws; None if no budget is drawn on."""
     for draw in drawn:
         if draw.kind is MeterKind.BUDGET:
             return draw.amount
@@ -64,12 +61,11 @@ def money(drawn: Iterable[Draw]) -> int | None:
 
 
 def left(wanted: Sequence[Draw], remaining: Sequence[int]) -> int:
-    """Return the least rest of any of these budgets, 0 if there is none."""
     pairs = zip(wanted, remaining, strict=True)
     return min((has for draw, has in pairs if draw.kind is MeterKind.BUDGET), default=0)
 
 
 def less(wanted: Iterable[Draw], least: int, has: int) -> tuple[Draw, ...]:
-    """Return the same draws with a part of the money that there is, and ``least`` at least."""
+    """Return the same draws with a quarter of the money ``has``, at least ``least``."""
     amount = max(least, has // PART_OF_WHAT_IS_LEFT)
     return tuple(replace(draw, amount=amount) if draw.kind is MeterKind.BUDGET else draw for draw in wanted)

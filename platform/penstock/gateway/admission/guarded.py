@@ -1,12 +1,11 @@
-"""The limits as reservations ask them: one store for all gateways, or this gateway's part of them while it is away.
+"""The limits as reservations ask them: one store for all gateways, or this gateway's share while it is away.
 
-A request waits for the store at most once, when it falls silent; from then on ``outage`` says how each limit holds, and
-a round in the background looks whether it is back. Then the leases given alone are made known to it, before other
-gateways are told: a return exceeds no limit. A store that came back empty has its budgets closed until they are counted
-from the ledger. A closed limit lets its requests wait for a hiccup, all together no longer than ``grace_s``.
+A request waits for the store at most once, when it falls silent; then ``outage`` says how each limit holds, and a
+background round looks for its return. Leases given alone are reported before other gateways are: a return exceeds no
+limit. Budgets of a store that came back empty are closed until counted from the ledger. A closed limit lets requests
+wait out a hiccup, ``grace_s`` at most.
 
-Trade-off: while gateways come back, for about a second, both counts must agree, which may refuse a request that either
-alone would have taken.
+Trade-off: while gateways return, for about a second, both counts must agree, which may refuse a request that fits.
 """
 
 import asyncio
@@ -37,9 +36,7 @@ GRACE_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """How this gateway decides by itself: its name, the policy of each limit, the number of gateways if it is not
-    told.
-    """
+    """Settings of an outage; ``gateways`` is their assumed number until the store has told it."""
 
     me: str
     store: Callable[[], LimitStore]
@@ -50,7 +47,7 @@ class Alone:
 
 
 class GuardedLimits:
-    """Implements ``LimitStore``; ``meet`` is called after each ``pause``."""
+    """Implements ``LimitStore``; call ``meet`` after each ``pause``."""
 
     def __init__(self, store: SharedLimits, alone: Alone, clock: Clock, metrics: Metrics) -> None:
         self._store, self._settings, self._clock = store, alone, clock
@@ -73,21 +70,20 @@ class GuardedLimits:
 
     @property
     def reach(self) -> Reach:
-        """The present state of the breaker."""
         return self._breaker.reach
 
     def counting(self) -> None:
-        """Budgets are counted from the ledger from now on: what the store loses later must be counted once more."""
+        """Budgets are being counted: data that the store loses from now on needs another count."""
         self.wants_count = False
 
     def counted(self) -> None:
-        """All were; they open, unless the store forgot again meanwhile."""
+        """Open the budgets, unless the store lost its data again meanwhile."""
         self._forgot = self._forgot and self.wants_count
 
     # -- LimitStore --------------------------------------------------------------------
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Take all draws or none; ``StoreUnavailable`` if a limit among them is closed now."""
+        """Raises ``StoreUnavailable`` also if the outage policy closes one of these limits."""
         if (decision := await self._shared(lease, draws, hold_s)) is not None:
             return decision
         if self._closes(draws):
@@ -99,7 +95,6 @@ class GuardedLimits:
         return await self._by_myself(lease, draws, hold_s)
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Ask the store; while it does not decide, a refusal is told when the request is here."""
         if self._breaker.reach is Reach.SHARED and not self._forgot:
             try:
                 return await self._store.look(draws)
@@ -108,11 +103,9 @@ class GuardedLimits:
         return MeterDecision(granted=True)
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws, even if they don't fit."""
         await self._store.adopt(lease, draws, hold_s)
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
-        """Keep the holds of living leases, wherever they are."""
         if self._breaker.reach is not Reach.SHARED:
             await self._alone.renew(leases, hold_s)
         if self._breaker.reach is not Reach.ALONE:
@@ -122,7 +115,6 @@ class GuardedLimits:
                 await self._failed(error)
 
     async def free(self, lease: RequestId) -> None:
-        """Give back a lease's slots if that can be done now; otherwise they are free once it is settled."""
         if self._breaker.reach is not Reach.SHARED:
             await self._alone.free(lease)
         if self._breaker.reach is not Reach.ALONE:
@@ -132,7 +124,6 @@ class GuardedLimits:
                 await self._failed(error)
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace the reserved amounts by the used ones; ``StoreUnavailable`` if only the store can, and is away."""
         if self._breaker.reach is not Reach.SHARED:
             await self._alone.settle(lease, actual)
         if self._unsynced.ended(lease, actual):
@@ -151,7 +142,7 @@ class GuardedLimits:
         return closes(draws, self._settings.policy)
 
     async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision | None:
-        """Ask the store; None if it does not decide this now."""
+        """Return the store's decision; None if it is away or has forgotten these budgets."""
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
                 return await self._ask(lease, draws, hold_s)
@@ -160,7 +151,7 @@ class GuardedLimits:
         return None
 
     async def _hiccup(self) -> bool:
-        """Wait for a store that fell silent a moment ago; True if it decides again."""
+        """Wait for a store that just fell silent; True if it decides again."""
         left_s = self._away_at + self._settings.grace_s - self._clock.monotonic()
         if self._breaker.reach is Reach.SHARED or left_s <= 0:
             return False
@@ -185,7 +176,7 @@ class GuardedLimits:
         return decision
 
     async def _by_myself(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Decide on this gateway's part, and while all come back ask the store as well."""
+        """Decide on this gateway's share; while gateways return, the store must grant too."""
         mine = held_alone(draws, self._settings.policy, self._gateways)
         self._decided.labels(WhenAway.SHARE if len(mine) == len(draws) else WhenAway.OPEN).inc()
         decision = _as_of(draws, mine, await self._alone.reserve(lease, mine, hold_s))
@@ -221,14 +212,14 @@ class GuardedLimits:
     # -- coming back -----------------------------------------------------------------------
 
     async def pause(self) -> None:
-        """Wait until the next look: none if the store just fell silent, and short until it is back."""
+        """Wait until the next round: not at all if the store just fell silent, briefly until it is back."""
         self._went.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(ROUND_S if self._breaker.reach is Reach.SHARED else HURRY_S):
                 await self._went.wait()
 
     async def meet(self) -> None:
-        """Register this gateway; if the store was away, see whether it is back and bring it up to date."""
+        """Register this gateway; if the store was away, look for its return and bring it up to date."""
         now = self._clock.monotonic()
         if self._breaker.reach is Reach.ALONE and not self._breaker.may_try(now):
             return
@@ -275,13 +266,13 @@ class GuardedLimits:
 
 
 def _why(error: StoreUnavailable) -> str:
-    """Return the error's class alone: its words may hold an address."""
+    """Return the message and the cause's class: the cause's text may hold an address."""
     cause = error.__cause__
     return f"{error.message} ({type(cause).__name__})" if cause else error.message
 
 
 def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: MeterDecision) -> MeterDecision:
-    """Return this gateway's decision as one about the whole draws; an open limit shows itself untouched."""
+    """Return this gateway's decision in terms of the whole draws; an open limit appears untouched."""
     left = {draw.key: left for draw, left in zip(mine, decision.remaining, strict=True)}
     refused = decision.refused_by
     return replace(

@@ -1,7 +1,7 @@
 """Rebuilds budget counters from the ledger after a start, or when a budget is new.
 
-Counters are only ever raised, so it may run beside requests: a settlement without its row yet stays counted. Only
-today's and this month's windows matter.
+Counters are only raised, so it may run beside requests: a settlement without its row yet stays counted. Only today's
+and this month's windows matter.
 """
 
 from penstock.domain.tenancy import budget
@@ -11,7 +11,7 @@ from penstock.domain.tenancy.tenant import KeyRing
 
 
 async def rebuild(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> int:
-    """Raise the counters of all budgets in force to what the ledger holds; return how many budgets there are.
+    """Raise the counters of all budgets in force to the ledger's sums; return the number of budgets.
 
     ``now`` is Unix seconds. Raises ``StoreUnavailable``.
     """

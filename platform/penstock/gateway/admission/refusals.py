@@ -1,9 +1,7 @@
 """The errors of limits and budgets: the scope and its limit, when to come back, the rest of each.
 
-A budget's refusal names its window and tells spent money from held money: only the spent part lasts until the window
-ends. A request that exceeds a limit by itself is told so, and not to come back.
-
-The ``x-ratelimit-*`` headers are those of OpenAI: the rest of the tightest bucket of each measure.
+A budget's refusal tells spent from held money: only the spent part lasts until its window ends. A request that exceeds
+a limit by itself is told not to come back. The ``x-ratelimit-*`` headers are OpenAI's.
 """
 
 from collections.abc import Iterable
@@ -35,7 +33,6 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
-    """Return the error of the rate, or of the slots, that refused."""
     scope, reason = _scope(draw), _reason(draw)
     limit = f"the {scope}'s limit of {draw.capacity} {_WHAT[draw.measure]}"
     if draw.amount > draw.capacity:
@@ -47,9 +44,9 @@ def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
 def over_budget(
     refused: MeterDecision, draw: Draw, free_in_s: float, headers: Headers, now: float, *, has_run: bool = False
 ) -> OverBudget:
-    """Return the error of the budget that refused; ``now`` is Unix seconds.
+    """Return the budget's error; ``now`` is Unix seconds, ``free_in_s`` the expected end of a running request.
 
-    ``free_in_s`` is when a running request should have ended; with ``has_run`` this is one, and it got no more money.
+    ``has_run``: the refused request was running and got no top-up.
     """
     kind, text, wait_s = _case(refused, draw, free_in_s, now, has_run=has_run)
     return kind(text, retry_after_s=wait_s, reason=_reason(draw), headers=headers)
@@ -58,7 +55,6 @@ def over_budget(
 def _case(
     refused: MeterDecision, draw: Draw, free_in_s: float, now: float, *, has_run: bool
 ) -> tuple[type[OverBudget], str, float | None]:
-    """Return the error's class, its message, and the seconds after which this may fit (None: never)."""
     budget, ends, until_end_s = _budget(draw), _ends(draw, now), draw.window_ends_in_s
     if refused.spent >= draw.capacity:
         return OverBudget, f"{budget} is used up; {ends}", until_end_s
@@ -101,12 +97,11 @@ def _reason(draw: Draw) -> str:
 
 
 def _dollars(micro: int) -> str:
-    """Say money; less than nothing is nothing."""
     return dollars(max(0, micro))
 
 
 def rate_headers(draws: Iterable[Draw], remaining: Iterable[int]) -> list[tuple[bytes, bytes]]:
-    """Return limit, remaining and reset for requests and tokens; measures without a bound are left out."""
+    """Return limit, remaining and reset of requests and tokens, if they have a bound."""
     tightest: dict[Measure, tuple[float, Draw, int]] = {}
     for draw, left in zip(draws, remaining, strict=True):
         if draw.kind is not MeterKind.BUCKET:
@@ -124,7 +119,7 @@ def rate_headers(draws: Iterable[Draw], remaining: Iterable[int]) -> list[tuple[
 
 
 def duration(seconds: float) -> bytes:
-    """Return seconds the way OpenAI writes them, ``12ms``, ``8.64s``, ``6m0s``, and never too few."""
+    """Return seconds in OpenAI's form, ``12ms``, ``8.64s``, ``6m0s``, rounded up."""
     ms = max(0, ceil(seconds * 1000 - ROUNDING_MS))
     if ms < SECOND_MS:
         return b"%dms" % ms

@@ -1,11 +1,10 @@
 """Money and limits of one request: reserved before dispatch, settled once with its real usage (B3, B5, B6).
 
-Reserved is min(worst case, learned quantile), and more of a budget near its end (``exposure``). Draws, the ledger's
-opening and the settlement hang on one ``Reservation``. A round renews living holds, so a dead gateway's free themselves
-in ``HOLD_S``.
+Reserved is min(worst case, learned quantile), and more of a budget near its end (``exposure``). A round renews living
+holds, so a dead gateway's expire in ``HOLD_S``.
 
-Trade-off: reserving the expectation admits more than worst cases would, and may overshoot a limit until the next round
-of top-ups, twice a second: at most one top-up for each running request.
+Trade-off: this admits more than worst cases would, and may overshoot a limit until the next round of top-ups, twice a
+second.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -48,24 +47,20 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Journal(Protocol):
-    """Where ledger rows are written first: the spool on local disk."""
+    """Port: the spool on local disk, which ledger rows are written to first."""
 
     def opened(self, opening: Opening) -> None:
-        """Note a start, or raise ``StoreUnavailable`` if the disk is full."""
+        """Record a start; raises ``StoreUnavailable`` if the disk is full."""
         ...
 
-    def delivered(self, request: RequestId, tokens: int) -> None:
-        """Note the tokens passed on so far."""
-        ...
+    def delivered(self, request: RequestId, tokens: int) -> None: ...
 
-    def closed(self, row: LedgerRow) -> None:
-        """Note an end."""
-        ...
+    def closed(self, row: LedgerRow) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A request's wish. With ``yields`` it runs on spare capacity rather than be refused for its rates."""
+    """``yields``: run on spare capacity rather than be refused for its rates."""
 
     opening: Opening
     scopes: tuple[Scope, ...]
@@ -76,7 +71,7 @@ class Claim:
 
 @dataclass(slots=True, kw_only=True)
 class Reservation:
-    """What one running request holds: the leases in the store (the first, and one per top-up)."""
+    """``leases`` are those in the store: the first, and one per top-up."""
 
     opening: Opening
     cost: Cost
@@ -116,7 +111,7 @@ class Reservations:
         self._unsettled: dict[RequestId, dict[Measure, int]] = {}
 
     async def open(self, claim: Claim, lease: Lease) -> Reservation:
-        """Reserve and write the ledger's opening, or raise ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
+        """Reserve and write the ledger's opening; raises ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
         opening = claim.opening
         expected = self._expectation.tokens(opening.tenant, opening.version, claim.cost)
         wanted = await self._reserve(claim, _need(claim, expected), lease)
@@ -143,21 +138,21 @@ class Reservations:
         return reservation
 
     def overdue(self, grace_s: float) -> int:
-        """Return the number of reservations that outlived their deadline by this; more than 0 is a leak."""
+        """Return the number of reservations ``grace_s`` past their deadline; more than 0 is a leak."""
         latest = self._clock.monotonic() - grace_s
         return sum(1 for reservation in self._living.values() if reservation.lease.deadline_at < latest)
 
     async def refuse_early(self, who: Principal, versions: Sequence[VersionId]) -> None:
-        """Raise the refusal of this caller's least request, if it may ask for these versions only.
+        """Raise the refusal of this caller's smallest request to any of these versions.
 
-        Nothing is taken. Returns if any of the versions would be answered, or if that is unknown.
+        Nothing is taken. Returns if one of the versions would take it, or if that is unknown.
         """
         refusals = [await self._refused_now(who, version) for version in versions] if who.scopes else []
         if refusals and all(refusals):
             raise min(filter(None, refusals), key=lambda error: error.retry_after_s or 0.0)
 
     async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
-        """Draw one request of the caller's rates and no more, for what needs no engine; raise ``OverLimit``."""
+        """Draw one request of the caller's rates, for a call that needs no engine; raises ``OverLimit``."""
         every = least(who.scopes, version, self._clock.now()) if who.scopes else ()
         wanted = tuple(draw for draw in every if draw.measure is Measure.REQUESTS)
         decision = await self._take(request, wanted)
@@ -179,7 +174,7 @@ class Reservations:
         return self._refusal(who.tenant, decision.refused_by, decision, told)
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
-        """Take the draws and return them; if it yields and is over its rates, slots and budgets alone."""
+        """Take the draws; of a yielding request over its rates, slots and budgets alone."""
         request, tenant = claim.opening.request, claim.opening.tenant
         wanted = draws(claim.scopes, need, self._clock.now())
         if exposure.money(wanted) is None:
@@ -205,7 +200,7 @@ class Reservations:
     async def _take_what_is_left(
         self, request: RequestId, wanted: tuple[Draw, ...], least: int
     ) -> tuple[tuple[Draw, ...], MeterDecision]:
-        """Take the draws, or of a budget that has less a part of what it has, and ``least`` at least."""
+        """Take the draws; of a budget with less, a quarter of its rest and at least ``least``."""
         tries = 0
         while True:
             decision = await self._take(request, wanted)
@@ -219,14 +214,13 @@ class Reservations:
         return await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
 
     def move(self, opening: Opening) -> None:
-        """Let a running request be one of another version, or raise ``StoreUnavailable``; its reservation stays."""
+        """Change the version of an open reservation; raises ``StoreUnavailable``."""
         reservation = self._living[opening.request]
         moved = replace(opening, opened_at=reservation.opening.opened_at)
         self._journal.opened(moved)
         reservation.opening = moved
 
     def release(self, reservation: Reservation) -> None:
-        """Give the slots of a request back that runs no more; what it used is still to be learned."""
         reservation.is_running = False
         if self._at_once is not None:
             self._at_once.free_now(reservation.opening.request)
@@ -257,7 +251,7 @@ class Reservations:
         return row
 
     async def flush(self) -> None:
-        """Settle with the store whatever has ended; what it can't take now is tried again by the next round."""
+        """Settle ended leases with the store; failed ones are tried again next round."""
         self._flushing = False
         for lease in list(self._unsettled):
             actual = self._unsettled.pop(lease, None)
@@ -265,7 +259,7 @@ class Reservations:
                 self._unsettled[lease] = actual
 
     async def inherit(self, rows: Sequence[LedgerRow]) -> None:
-        """Settle what a dead gateway left open; what it had settled itself stays as it is."""
+        """Settle a dead gateway's open leases; those that it had settled stay as they are."""
         for row in rows:
             used = {Measure.TOKENS: row.prompt_tokens + row.output_tokens, Measure.SPEND: int(row.cost)}
             self._unsettled.setdefault(row.request, used)
@@ -282,7 +276,6 @@ class Reservations:
             self._spawn(self.flush())
 
     async def keep(self) -> None:
-        """Renew living holds, and note how far their requests are."""
         await self.flush()
         leases = [lease for reservation in self._living.values() for lease in reservation.leases]
         with suppress(StoreUnavailable):
@@ -291,7 +284,7 @@ class Reservations:
             self._journal.delivered(request, reservation.lease.delivered)
 
     async def top_up(self) -> None:
-        """Reserve more for what will have outgrown its reservation by the next round; end what can't be topped up."""
+        """Reserve more for answers that outgrow their reservation by the next round; end those refused."""
         for reservation in list(self._living.values()):
             made = reservation.lease.delivered - reservation.seen
             reservation.seen += made
@@ -299,9 +292,9 @@ class Reservations:
                 await self._top_up(reservation, made)
 
     async def _top_up(self, reservation: Reservation, made: int) -> None:
-        """Reserve as much again, and two rounds' worth (``made`` are the tokens of the last), or else the least.
+        """Reserve as much again, at least two rounds' worth (``made``: tokens of the last), or else the minimum.
 
-        Where the limits refuse even that and the answer has outgrown what it has, it ends, and says why.
+        An answer that has outgrown its reservation and is refused even that ends with the limit's error.
         """
         left = reservation.cost.output_tokens - reservation.reserved_output
         least = MIN_TOP_UP * reservation.cost.sequences
@@ -341,7 +334,6 @@ class Reservations:
         return decision
 
     async def _settled(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Settle; False if the store can't be reached now."""
         try:
             await self._store.settle(lease, actual)
         except StoreUnavailable:
@@ -351,7 +343,7 @@ class Reservations:
     def _refusal(
         self, tenant: TenantId, draw: Draw, refused: MeterDecision, headers: Headers, *, has_run: bool = False
     ) -> OverLimit | OverBudget:
-        """Return the error; slots, and money that is held, come free as this tenant's own requests end."""
+        """Return the error; slots and held money come free as this tenant's own requests end."""
         now = self._clock.monotonic()
         if draw.kind is MeterKind.BUDGET:
             free_in_s = self._held.next_free_s(tenant, 1, now)
@@ -362,12 +354,11 @@ class Reservations:
 
 
 def _is_rate(decision: MeterDecision) -> bool:
-    """Tell whether requests or tokens a minute refused."""
     return decision.refused_by is not None and decision.refused_by.kind is MeterKind.BUCKET
 
 
 def _worst(claim: Claim) -> int:
-    """Return the most that the request may cost, in micro-dollars."""
+    """Return the request's highest possible cost, in micro-dollars."""
     cost = claim.cost
     return claim.opening.price.of(prompt=cost.prompt_tokens, cached=0, output=cost.output_tokens)
 

@@ -1,7 +1,6 @@
 """A gateway's own leases, and how a store that was away learns of them: each lease once, no debt twice.
 
-Leases live here while their requests run. Some are unknown to the store, some may be known and should be forgotten; of
-those that ended unsynced only the last minute's use is left: a bucket has refilled the rest.
+Of leases that ended unsynced only the last minute's use is left: buckets have refilled the rest.
 """
 
 from collections import deque
@@ -22,14 +21,12 @@ NOTHING = dict.fromkeys(Measure, 0)
 
 @dataclass(frozen=True, slots=True)
 class _Debt:
-    """What an ended lease used of one bucket, and when."""
-
     at: float
     draw: Draw
 
 
 class UnsyncedLeases:
-    """One gateway's leases; ``hold_s`` is how long those last that the store is told of, until they are renewed."""
+    """``hold_s`` is the hold of leases reported to the store, until they are renewed."""
 
     def __init__(self, me: str, clock: Clock, *, hold_s: float) -> None:
         self._me, self._clock, self._hold_s = me, clock, hold_s
@@ -40,21 +37,18 @@ class UnsyncedLeases:
         self._debts: deque[_Debt] = deque()
         self._batch: list[_Debt] = []
         self.living: dict[RequestId, Sequence[Draw]] = {}
-        """What runs, and what it drew."""
 
     def given(self, lease: RequestId, draws: Sequence[Draw], *, synced: bool) -> None:
-        """A request begins; ``synced`` tells whether the store gave it."""
         self.living[lease] = draws
         if not synced:
             self._unsynced.add(lease)
 
     def doubt(self, lease: RequestId) -> None:
-        """The store may have taken this lease: it gave no answer."""
         self._doubtful.add(lease)
 
     @contextmanager
     def undecided(self, lease: RequestId) -> Iterator[None]:
-        """Nothing is taken back of a lease within: its request still waits for the store, and will ask again."""
+        """Keep ``take_back`` from this lease: its request still waits for the store, and will ask again."""
         self._undecided.add(lease)
         try:
             yield
@@ -62,11 +56,10 @@ class UnsyncedLeases:
             self._undecided.discard(lease)
 
     def has_taken(self, lease: RequestId) -> bool:
-        """Tell, of a lease that the store says it knows, whether that is what was in doubt."""
         return lease in self._doubtful
 
     def ended(self, lease: RequestId, actual: Mapping[Measure, int]) -> bool:
-        """Note an end; True if the store did not know of it. Spend is counted from the ledger, not here."""
+        """Record an end; True if the store did not know the lease. Spend is counted from the ledger, not here."""
         draws = self.living.pop(lease, ())
         if lease not in self._unsynced:
             return False
@@ -91,14 +84,13 @@ class UnsyncedLeases:
             await store.settle(carrier, {})
 
     async def take_back(self, store: LimitStore) -> None:
-        """Have the store forget leases that it may have taken and no request was given."""
+        """Settle leases that the store may have taken and no request was given."""
         for lease in self._doubtful - self._undecided:
             if lease not in self.living:
                 await store.settle(lease, NOTHING)
             self._doubtful.discard(lease)
 
     async def sync_running(self, store: LimitStore, leases: Iterable[RequestId]) -> None:
-        """Have the store know these, if they still run."""
         for lease in leases:
             draws = self.living.get(lease)
             if draws is None:
@@ -110,7 +102,7 @@ class UnsyncedLeases:
                 await store.settle(lease, NOTHING)
 
     async def _owe(self, store: LimitStore, debts: Sequence[_Debt]) -> RequestId:
-        """Count what ended leases used, and return the lease that carries it: so telling it twice counts once."""
+        """Report the use of ended leases under one lease, which counts once even if reported twice."""
         lease = RequestId(f"{self._me}:debt:{self._paid}")
         sums: dict[str, Draw] = {}
         for debt in debts:

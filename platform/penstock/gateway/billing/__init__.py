@@ -1,4 +1,4 @@
-"""Billing: what a request took is what its worker's gate counted, whatever the answer says of itself."""
+"""Billing: a request's usage is its worker's gate's count, whatever the answer says of itself."""
 
 from penstock.gateway.billing.asking import Asks, UsageClient
 from penstock.gateway.billing.closing import Closing

@@ -1,6 +1,6 @@
-"""Asks a worker's gate for the usage of requests: of running ones, and of those whose answer did not tell.
+"""Asks a worker's gate for the usage of requests that run, or that ended without telling it.
 
-A worker that does not answer in time has said nothing: that is a part of the contract here, and no error.
+No answer in time is no usage: that is part of the contract, and no error.
 """
 
 import asyncio
@@ -22,13 +22,10 @@ _OK = 200
 
 
 class Asks(Protocol):
-    """Port: the usage of requests."""
-
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
     ) -> Mapping[RequestId, Used] | None:
-        """Return the usage so far, or all of it if they end within ``wait_s``; a request that never came is left
-        out.
+        """Return the usage so far, or all of requests that end within ``wait_s``; unknown ones are left out.
 
         None if the worker does not answer within ``within_s``.
         """
@@ -36,8 +33,6 @@ class Asks(Protocol):
 
 
 class UsageClient:
-    """Implements ``Asks`` over HTTP."""
-
     def __init__(self, workers: Workers, ticket_key: Callable[[WorkerId], bytes], clock: Clock) -> None:
         self._workers, self._key_of, self._clock = workers, ticket_key, clock
 

@@ -1,9 +1,8 @@
-"""The usage that a request is billed for, by the best source: the gate's count, the engine's, or the gateway's
-guess. Pure.
+"""The billed usage of a request by its best source: the gate's count, the engine's, or the gateway's guess. Pure.
 
-The engine's own word counts only if the gate has not counted and the answer came to its end; else it is checked against
-the gate's. A caller's API, options and leaving never change the count. No source is believed beyond the most that the
-request could cost: a worker that was broken into may say anything.
+The engine's account counts only if the gate has none and the answer ended; else it is checked against the gate's. API,
+options and leaving never change the count. No source is believed beyond the request's highest cost: a worker may have
+been broken into.
 """
 
 from penstock.domain.outcome import Outcome
@@ -20,7 +19,7 @@ def due(answer: Answer, usage: Usage) -> Usage:
 
 
 def counted(call: Call, used: Used) -> Usage:
-    """Return the gate's count as usage. The rest of a broken stream had what was kept of it as a part of its prompt."""
+    """Return the gate's count as usage; a continued stream's kept tokens move from prompt to output."""
     prompt = max(0, used.prompt_tokens - call.attempts.kept_tokens)
     return Usage(
         prompt_tokens=prompt,
@@ -31,7 +30,7 @@ def counted(call: Call, used: Used) -> Usage:
 
 
 def guessed(call: Admitted, answer: Answer) -> Usage:
-    """Return the most that is known of a request whose worker can't be asked: never nothing if it ran."""
+    """Return the best estimate without the worker's count: never nothing if it ran."""
     known = answer.usage
     return Usage(
         prompt_tokens=max(known.prompt_tokens, call.prepared.prompt_tokens),
@@ -42,7 +41,7 @@ def guessed(call: Admitted, answer: Answer) -> Usage:
 
 
 def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
-    """Return the usage itself if it is within the most that the request could take; else that, as a guess."""
+    """Return the usage if it is within the request's maximum; else that, as a guess."""
     if usage.prompt_tokens <= prompt and usage.output_tokens <= output:
         return usage
     prompt = min(prompt, usage.prompt_tokens)
@@ -55,9 +54,9 @@ def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
 
 
 def differs(call: Call, said: Usage, used: Used) -> bool:
-    """Tell whether the engine's account of an ended answer is another one than the gate's.
+    """Tell whether the engine's account of an ended answer differs from the gate's.
 
-    Beams are the exception: the engine tells those that it kept, the gate all that it ran.
+    Beams are the exception: the engine counts those that it kept, the gate all that it ran.
     """
     if call.request.body.get("use_beam_search"):
         return False

@@ -1,7 +1,7 @@
 """Ends a request: bills its gate's count, told with the answer or asked for; closes its lease (B3, B6).
 
-If the count is not known yet, slots are free at once, and the row is closed when the worker has answered, within
-seconds. A worker that is gone leaves the gateway's own guess, which says that it is one.
+If the count is not known yet, slots are free at once, and the row is closed within seconds. A lost worker leaves the
+gateway's estimate, marked as one.
 """
 
 from collections.abc import Callable, Coroutine
@@ -33,16 +33,10 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Ledger(Protocol):
-    """Where finished requests are counted."""
-
-    def record(self, call: Call, answer: Answer) -> None:
-        """Count the request once: outcome, tokens, stages."""
-        ...
+    def record(self, call: Call, answer: Answer) -> None: ...
 
 
 class Closing:
-    """Implements the pipeline's ``Billing``."""
-
     def __init__(
         self, *, asks: Asks, ledger: Ledger, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
     ) -> None:
@@ -58,7 +52,6 @@ class Closing:
         begin_at_zero(self._guessed, Outcome)
 
     def close(self, call: Admitted, answer: Answer) -> None:
-        """Bill an admitted request that ended, and close its lease: now, or as soon as its worker has told."""
         if call.attempts.used is not None:
             self._bill(call, answer, self._of_gate(call, answer, call.attempts.used))
         elif answer.usage.exact or call.attempts.worker is None:
@@ -78,10 +71,9 @@ class Closing:
             self._bill(call, answer, usage)
 
     async def _told(self, call: Admitted, worker: WorkerEntry) -> Usage | None:
-        """Return the usage that the worker tells; None if it tells none.
+        """Return the worker's usage; None if it tells none.
 
-        That a request never came to it is known by its first answer alone: later ones may be those of a restarted
-        engine.
+        Only its first answer shows that a request never came: later ones may be a restarted engine's.
         """
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, call.request.id)
@@ -130,7 +122,6 @@ class Closing:
 
 
 def _learn_wait(call: Admitted, used: Used) -> None:
-    """Count the wait at the door of a request that was over before its worker's head could tell it."""
     seconds = call.timings.seconds
     if used.waited_s and call.attempts.report.waited is None and Stage.DECODE not in seconds:
         call.timings.put(Stage.QUEUE, seconds.get(Stage.QUEUE, 0.0) + used.waited_s)

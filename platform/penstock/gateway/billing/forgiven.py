@@ -1,9 +1,7 @@
 """Ends that are their callers' own fault, counted until the ledger is told: an error budget leaves them out.
 
-A row is written at once; the fault is known when the platform has probed the worker.
-
-Trade-off: counts, not rows. Ends that a gateway has not told when it dies count as the platform's fault, and ends told
-twice, because a commit's word was lost, are never more than the rows of that hour.
+Trade-off: counts, not rows. Untold ends of a dead gateway count as the platform's fault, and ends told twice, because a
+commit's answer was lost, are never more than the rows of that hour.
 """
 
 from collections import Counter
@@ -18,26 +16,22 @@ from penstock.gateway.calls.call import Admitted, Answer
 
 
 class ForgivenEnds:
-    """One gateway's, since they were last taken."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     def closed(self, call: Admitted, answer: Answer) -> None:
-        """Count a request that has a row, as soon as it is known to be forgiven; a copy is in no budget anyway."""
+        """Count a request with a row once it is known to be forgiven; a copy is in no budget."""
         outcome = answer.outcome
         if call.copy is not None or not outcome.spends_error_budget:
             return
         call.tell_promised(answer, partial(self._told, (hour_of(self._clock.now()), call.version.id, outcome)))
 
     def take(self) -> tuple[Forgiven, ...]:
-        """Return what was counted since the last time."""
         counts, self._counts = self._counts, Counter()
         return tuple(Forgiven(hour=h, version=v, outcome=o, requests=n) for (h, v, o), n in counts.items())
 
     def put_back(self, ends: Iterable[Forgiven]) -> None:
-        """Keep for later what could not be told."""
         for one in ends:
             self._counts[one.hour, one.version, one.outcome] += one.requests
 

@@ -1,7 +1,7 @@
 """The progress of whole answers, twice a second: their tokens pass here only when complete, so workers are asked.
 
-With that limits and budgets top up whole answers, and end them, as they do streams (B4, B5). One question for each
-worker that has any, all at once; a worker that is slow to answer is asked again in the next round.
+So limits and budgets top up and end them as they do streams (B4, B5). A worker that is slow to answer is asked again in
+the next round.
 """
 
 import asyncio
@@ -18,13 +18,10 @@ WITHIN_S = 0.4
 
 
 class LiveCounts:
-    """Looks at the open leases, and writes into them what their requests have generated."""
-
     def __init__(self, running: Mapping[Lease, Admitted], asks: Asks) -> None:
         self._running, self._asks = running, asks
 
     async def look(self) -> None:
-        """Bring every whole answer's lease up to date."""
         workers: dict[WorkerId, WorkerEntry] = {}
         by_worker: dict[WorkerId, dict[RequestId, Lease]] = defaultdict(dict)
         for lease, call in self._running.items():

@@ -1,7 +1,7 @@
 """The usage of a dead gateway's requests: their workers still know it for a minute (finding 4).
 
-The worker of a request was not written down, so all of its version are asked. If several know of it, the one with most
-output had the answer; none is believed beyond what the request could cost.
+A request's worker was not recorded, so all of its version are asked; the highest output counts, up to the request's own
+bound.
 """
 
 import asyncio
@@ -22,14 +22,12 @@ WAIT_S, WITHIN_S = 1.0, 2.0
 
 
 class Orphans:
-    """Asks the workers of the present table."""
+    """``versions`` may be empty for a moment: a process that starts has no table yet."""
 
     def __init__(self, versions: Callable[[], Iterable[VersionEntry]], asks: Asks) -> None:
-        """``versions`` may be empty for a moment: a process that starts has no table yet."""
         self._versions, self._asks = versions, asks
 
     async def took(self, left: Iterable[Opening]) -> Mapping[RequestId, Usage]:
-        """Return what is known of these requests."""
         by_version: dict[VersionId, list[RequestId]] = defaultdict(list)
         for opening in left:
             by_version[opening.version].append(opening.request)

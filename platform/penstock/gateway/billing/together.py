@@ -1,7 +1,7 @@
 """Batches usage questions to a worker: a flood of leaving callers costs it a few questions, not one each.
 
-A bill is not urgent, and its slot is free already. Trade-off: the answer comes when the last request of the question
-has ended at its engine, so a row may be some tenths of a second late.
+Trade-off: the answer comes when the last request of the question has ended, so a row may be some tenths of a second
+late.
 """
 
 import asyncio
@@ -23,24 +23,21 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """The next question to one worker, and the bills that wait for it."""
-
     worker: WorkerEntry
     waiting: dict[RequestId, list[asyncio.Future[Told]]] = field(default_factory=dict)
     timer: asyncio.TimerHandle | None = None
 
 
 class Together:
-    """Of one gateway process."""
+    """``spawn`` starts the questions, which outlive each single bill; the times are those of ``Asks``."""
 
     def __init__(self, asks: Asks, spawn: Spawn, *, within_s: float, wait_s: float) -> None:
-        """``spawn`` starts the questions, which outlive each single bill; the times are those of ``Asks``."""
         self._asks, self._spawn = asks, spawn
         self._within_s, self._wait_s = within_s, wait_s
         self._next: dict[str, _Question] = {}
 
     async def ask(self, worker: WorkerEntry, request: RequestId) -> Told:
-        """Return what the worker tells of this request and its company; None if it tells nothing in time."""
+        """Return the worker's usage of this request and those asked with it; None if it tells none in time."""
         loop = asyncio.get_running_loop()
         question = self._next.get(worker.url)
         if question is None:
@@ -53,7 +50,6 @@ class Together:
         return await told
 
     def _put(self, question: _Question) -> None:
-        """Ask; later requests are of the next question."""
         del self._next[question.worker.url]
         if question.timer is not None:
             question.timer.cancel()

@@ -1,6 +1,6 @@
-"""Dispatch: the request goes to a worker; to another one only while no token was delivered and retries are cheap.
+"""Dispatch: sends a request to a worker; to another only before the first token and within the retry budget.
 
-Health of workers rests on evidence that no caller can make: the platform asks for itself (ADR 0043).
+Workers' health rests on evidence that no caller can make: the platform's own probes (ADR 0043).
 """
 
 from penstock.gateway.dispatch.attempt import Loads

@@ -1,4 +1,4 @@
-"""One attempt: takes a worker's answer until the first token has been passed on, then steps out of the way.
+"""One attempt: takes a worker's answer until the first token has been passed on.
 
 Until then everything can still be undone, so errors come to the dispatcher; after it they are the relay's.
 """
@@ -21,18 +21,12 @@ from penstock.gateway.dispatch.verdict import FailedAttempt
 
 
 class Loads(Protocol):
-    """The loads of the workers."""
+    def heard(self, worker: WorkerId, load: Load) -> None: ...
 
-    def heard(self, worker: WorkerId, load: Load) -> None:
-        """A worker said how busy it is."""
-        ...
-
-    def dispatched(self, worker: WorkerId, tokens: int) -> None:
-        """This much work was sent to a worker."""
-        ...
+    def dispatched(self, worker: WorkerId, tokens: int) -> None: ...
 
     def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
-        """A worker does not answer this adapter for ``for_s`` seconds."""
+        """The worker refuses this adapter for ``for_s`` seconds."""
         ...
 
 
@@ -42,7 +36,10 @@ _ERROR_EVENTS = (b'data: {"error"', b"event: error")
 
 
 class Attempt:
-    """Receiver of one exchange, and the relay's source."""
+    """Receiver of one exchange, and the relay's source.
+
+    The relay learns of it at once, so that a client that leaves ends it.
+    """
 
     __slots__ = (
         "_aborted",
@@ -60,7 +57,6 @@ class Attempt:
     )
 
     def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Admitted) -> None:
-        """Begin; the relay learns of it at once, so that a client that leaves ends it."""
         self._call = call
         call.attempts.begin()
         self._is_unasked = False
@@ -111,7 +107,6 @@ class Attempt:
             self._exchange.resume()
 
     def abort(self, error: PenstockError) -> None:
-        """Close the connection; a waiting dispatcher raises ``error``."""
         self._close()
         if not self._done.done():
             self._done.set_exception(error)
@@ -119,7 +114,7 @@ class Attempt:
     # -- the exchange's receiver -------------------------------------------------------
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Take what the gate says of its load; let the relay see good news only."""
+        """Read the gate's load report; the relay gets only a 200."""
         call, report = self._call, decode(wire.header(headers, HEADER))
         if report.load is not None:
             self._loads.heard(self._worker, report.load)
@@ -135,7 +130,7 @@ class Attempt:
         call.attempts.used = NOTHING if self._refused else report.used
 
     def _for_adapter(self, report: Report) -> float:
-        """Return its wait at the gate without the wait for its adapter, which is a stage of its own."""
+        """Return its wait at the gate without the adapter's load, which is a stage of its own."""
         call, waited_s = self._call, report.waited.waited_s if report.waited is not None else 0.0
         if report.adapted is None or not call.version.base:
             return waited_s
@@ -145,7 +140,6 @@ class Attempt:
         return waited_s - spent_s
 
     def on_body(self, data: bytes) -> None:
-        """Pass it on; once the caller has a token the rest goes to the relay directly."""
         if self._status != _OK:
             if len(self._body) < _MAX_ERROR_BYTES:
                 self._body += data
@@ -163,7 +157,6 @@ class Attempt:
             self._settle(None)
 
     def on_end(self, error: BaseException | None) -> None:
-        """The answer is complete, or broke off before the first token."""
         self._exchange = None  # it knows us: no cycle is to stay
         if error is not None:
             self._settle(verdict.lost())

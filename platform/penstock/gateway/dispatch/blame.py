@@ -1,11 +1,10 @@
-"""Whether an engine's failures are their callers' own, or break the platform's promises. Pure.
+"""Whether an engine's failures are their callers' own, or count against the error budget. Pure.
 
-An engine that fails on a body, or breaks off, and then passes the platform's probe lives and serves: the body is at
-fault, and a caller must not spend the platform's error budget with it. If the probe fails, or its result is unknown,
-the failure is ours. If callers enough complain of a version, in shapes of more than one kind, a passed probe is no
-excuse any more.
+An engine that fails on a body, or breaks off, and then passes the platform's probe serves: the body is at fault. If the
+probe fails, or has no result, the failure is the platform's, and also if enough callers complain of a version, in
+shapes of more than one kind.
 
-Trade-off: with one or two tenants a fault that the probe does not meet spends no budget, and stands in
+Trade-off: with one or two tenants a fault that the probe does not meet spends no budget, and appears in
 ``penstock_requests`` alone.
 """
 
@@ -19,9 +18,7 @@ from penstock.gateway.dispatch.charges import Origin, Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameSettings:
-    """How many complaining tenants and shapes count against a version, how long a complaint lasts, how much is
-    remembered.
-    """
+    """The complaining tenants and shapes that count against a version; ``lasts_s`` is a complaint's lifetime."""
 
     least_tenants: int = 3
     least_shapes: int = 2
@@ -43,7 +40,6 @@ class Blame:
         self._doubts: defaultdict[WorkerId, list[tuple[VersionId, Doubt]]] = defaultdict(list)
 
     def complained(self, version: VersionId, origin: Origin, now: float) -> None:
-        """This version's engine failed a request, at monotonic second ``now``."""
         of_version = self._complaints[version]
         of_version.pop(origin.tenant, None)
         of_version[origin.tenant] = (now, origin.shape)
@@ -51,13 +47,12 @@ class Blame:
             del of_version[next(iter(of_version))]
 
     def is_widespread(self, version: VersionId, now: float) -> bool:
-        """Tell whether callers of several kinds complain of it."""
         ours, of_version = self._settings, self._complaints.get(version, {})
         late = [(tenant, shape) for tenant, (at, shape) in of_version.items() if now - at <= ours.lasts_s]
         return len(late) >= ours.least_tenants and len({shape for _, shape in late}) >= ours.least_shapes
 
     def wait(self, worker: WorkerId, version: VersionId, doubt: Doubt) -> None:
-        """Have this settled with the next verdict on the worker."""
+        """Settle the doubt with the worker's next probe."""
         waiting = self._doubts[worker]
         if len(waiting) >= self._settings.most_doubts:
             doubt.settle(is_own=False)
@@ -65,11 +60,10 @@ class Blame:
         waiting.append((version, doubt))
 
     def settle(self, worker: WorkerId, now: float, *, passed: bool) -> None:
-        """The worker's probe has ended: passed, or without a result."""
+        """Settle the worker's doubts; ``passed`` is False also for a probe without a result."""
         for version, doubt in self._doubts.pop(worker, ()):
             doubt.settle(is_own=passed and not self.is_widespread(version, now))
 
     def keep(self, versions: frozenset[VersionId]) -> None:
-        """Forget what was complained of versions that are served no more."""
         for version in self._complaints.keys() - versions:
             del self._complaints[version]

@@ -1,18 +1,14 @@
 """Which workers to pass over for a while: this gateway's knowledge of them, on evidence that no caller can make.
 
 * A refused connection opens a worker's circuit at once.
-* Any other failure is a suspicion, and the platform's own probe decides: if it fails the circuit opens, if it passes
-the
-  worker is acquitted, and the engine's answer is charged to the tenant and shape that it answered (``charges.py``).
-* If probes pass and yet several tenants' requests of several shapes fail more than at the worker's peers (gray
-failure),
-  the circuit opens too, for at most half of the workers.
+* Any other failure has the worker probed: if the probe fails the circuit opens, if it passes the engine's error is
+  charged to its tenant and shape (``charges.py``).
+* If probes pass and yet several tenants' requests of several shapes fail more than at its peers (gray failure), the
+  circuit opens too, for at most half of the workers.
 
-An open circuit closes when a probe passes, or when the worker was started again: no caller's request is a probe.
-Conclusions about zones and versions are in ``fault_domains.py``.
+An open circuit closes when a probe passes or the worker was restarted. Zones and versions are in ``fault_domains.py``.
 
-Trade-off: each gateway learns for itself, which costs each of them some retries and probes, and no gateway can be
-misled by another.
+Trade-off: each gateway learns for itself, at the cost of some retries and probes, and can't be misled by another.
 """
 
 import asyncio
@@ -51,7 +47,7 @@ def _nobody(_: Change) -> None:
 
 
 class Breakers:
-    """All circuits of a gateway; only workers with something on their record are kept."""
+    """All circuits of a gateway; only workers with a record are kept."""
 
     def __init__(
         self, chance: random.Random, settings: BreakerSettings | None = None, on_change: Tell = _nobody
@@ -72,7 +68,7 @@ class Breakers:
         """Set when a probe is wanted that was not before."""
 
     def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
-        """Take in a new table: workers that left are forgotten, and those started again begin anew."""
+        """Take in a new table: records of gone and of restarted workers are dropped."""
         before, after = self._domains.places, Places(versions)
         mates = self._domains.learn(after)
         gone = [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]
@@ -86,7 +82,7 @@ class Breakers:
         self._blame.keep(after.known)
 
     def suspect(self, stalled: frozenset[WorkerId], now: float) -> None:
-        """Have these asked, and prefer others until they have answered: they seem to stand still."""
+        """Probe stalled workers, and prefer others until they have answered."""
         for worker in stalled - self._stalled:
             self._want(Probe(worker=worker, why=Why.SILENT))
         self._stalled = stalled
@@ -95,16 +91,12 @@ class Breakers:
             del self._workers[worker]
 
     def known(self) -> frozenset[WorkerId]:
-        """Workers with something on their record."""
         return frozenset(self._workers)
 
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return which of these to pass over: never all of them, those with the soonest probe are kept.
-
-        A sample of a version with ``among`` workers may be passed over as a whole: others can be drawn.
-        """
+        """A full list keeps the worker with the soonest probe; a sample may be passed over as a whole."""
         del now
         if not self._open and not self._stalled and not self._doubted:
             return frozenset()
@@ -118,7 +110,6 @@ class Breakers:
         return frozenset(passed_over if len(passed_over) < len(workers) else out)
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
-        """Return for how long this version refuses early; 0 if requests may be sent."""
         if not self._domains.is_shut(version):
             return 0.0
         members = islice(self._domains.places.in_version[version], _ASKED_FOR_THE_WAIT)
@@ -126,15 +117,14 @@ class Breakers:
         return left_s if left_s > 0.0 else self._settings.circuit.open_s  # a probe is under way
 
     def is_shut(self, version: VersionId) -> bool:
-        """Tell whether this version refuses early; what ``shut_for_s`` tells, at the price of a look-up."""
+        """Tell whether ``shut_for_s`` is above 0, at the price of a look-up."""
         return self._domains.is_shut(version)
 
     def is_doubted(self, worker: WorkerId) -> bool:
-        """Tell whether it may be gone: its circuit is open, or a connection broke and it was not asked yet."""
+        """Tell whether it may be gone: its circuit is open, or a broken connection was not probed yet."""
         return worker in self._doubted or worker in self._open
 
     def is_unreachable(self, version: VersionId) -> bool:
-        """Tell whether the version is shut because all its connections are refused: only a start will help."""
         if not self._domains.is_shut(version):
             return False
         members = islice(self._domains.places.in_version[version], _ASKED_FOR_THE_WAIT)
@@ -143,14 +133,13 @@ class Breakers:
     # -- what happened to callers' requests ------------------------------------------------------
 
     def succeeded(self, worker: WorkerId, who: TenantId, now: float) -> None:
-        """This worker gave this tenant a token, or a whole answer."""
         record = self._workers.get(worker)
         if record is not None:
             record.alive_at = now
             record.votes.good(who, now)
 
     def failed(self, worker: WorkerId, evidence: FailureEvidence, origin: Origin, now: float) -> bool:
-        """This worker failed a request; False if that is known to be the caller's own."""
+        """Record a failed request; False if it is known to be the caller's own."""
         if evidence is FailureEvidence.ANSWERED and self.charges.covers(origin, now):
             return False
         record = self._record(worker)
@@ -169,9 +158,9 @@ class Breakers:
         return True
 
     def doubt(self, worker: WorkerId, origin: Origin, now: float, *, is_charged: bool) -> Doubt:
-        """Return whether the failure just given to ``failed`` is its caller's own, as one body may make it.
+        """Return whether the failure given to ``failed`` is its caller's own, as one body may make it.
 
-        It is known at once if it was charged, or if no probe will run, and else with the probe's verdict.
+        Settled at once if it was charged or no probe will run, else by the probe.
         """
         doubt, place = Doubt(), self.place_of(worker)
         if place is not None and is_charged:
@@ -185,7 +174,7 @@ class Breakers:
         return doubt
 
     def refused(self, version: VersionId, origin: Origin, now: float) -> Doubt:
-        """Return whether a failure that is known to be of this caller's kind of request alone is its own."""
+        """Return the settled doubt of a failure that only this caller's kind of request has."""
         doubt = Doubt()
         self._blame.complained(version, origin, now)
         doubt.settle(is_own=not self._blame.is_widespread(version, now))
@@ -194,7 +183,7 @@ class Breakers:
     # -- what the platform asks ---------------------------------------------------------------------
 
     def ask_again(self) -> None:
-        """The prober began anew: probes under way have no result."""
+        """Plan interrupted probes anew, after a restart of the prober."""
         for probe in self._plan.interrupted():
             self._want(probe)
 
@@ -204,24 +193,21 @@ class Breakers:
         return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
 
     def next_due_at(self) -> float:
-        """Return when to look again; infinite without a probe to send."""
+        """Return the second of the next probe; infinite without any."""
         return min(self._plan.next_at(), min(map(self._probe_at, self._to_close()), default=float("inf")))
 
     def place_of(self, worker: WorkerId) -> Place | None:
-        """Return this worker's version and zone, None if it left the table."""
+        """Return the worker's version and zone, None if it left the table."""
         return self._domains.places.of.get(worker)
 
     def url_of(self, worker: WorkerId) -> str:
-        """Return its address, empty if it has none."""
         return self._domains.places.urls.get(worker, "")
 
     def has_answered_since(self, worker: WorkerId, since: float) -> bool:
-        """Tell whether some caller was answered by it after monotonic second ``since``."""
         record = self._workers.get(worker)
         return record is not None and record.alive_at > since
 
     def judged(self, probe: Probe, finding: ProbeResult, now: float) -> None:
-        """The platform's own request was answered, or not: this is the verdict."""
         record = self._workers.get(probe.worker)
         if not self._plan.ended(probe, now) or record is None:
             return
@@ -279,7 +265,7 @@ class Breakers:
     # -- probes ------------------------------------------------------------------------------------
 
     def _doubt(self, workers: Iterable[WorkerId]) -> None:
-        """Have these asked because their zone is lost, and pass them over until they have answered."""
+        """Probe the workers of a lost zone, and pass them over until they have answered."""
         for worker in workers:
             self._doubted.add(worker)
             self._want(Probe(worker=worker, why=Why.ZONE))
@@ -291,7 +277,7 @@ class Breakers:
             self.woken.set()
 
     def _to_close(self) -> list[WorkerId]:
-        """Return the open ones that are asked when their time has come, and are not being asked."""
+        """Return the open serving workers that are not being probed."""
         ready = self._domains.places.ready
         return [worker for worker in self._open if worker in ready and not self._plan.is_running(worker)]
 
@@ -309,8 +295,7 @@ class Breakers:
         return record
 
     def _individually(self, workers: Sequence[WorkerId], among: int) -> set[WorkerId]:
-        """Return the workers that are down and those that fail callers, the latter within their bound: longest open
-        first.
+        """Return the workers that are down, and within their bound those that fail callers, longest open first.
 
         A sample is held to the bound if enough of all workers are open that it may be reached.
         """

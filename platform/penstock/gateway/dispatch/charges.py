@@ -1,9 +1,10 @@
 """Failures known to be the callers' own: of tenants and shapes that failed although the platform's probe passed. Pure.
 
-A request's shape has nothing that its caller wrote, so it may be logged. Trade-off: two bodies of one shape may differ
-as good and poison do; but a shape that many tenants' good requests have puts the fault in the body, not the worker.
-A charged failure raises no suspicion for a while, so that no caller keeps the platform busy with probes. A worker that
-goes bad meanwhile is found by other tenants' failures, or when the charge has lapsed.
+A shape holds nothing that its caller wrote, so it may be logged. A charged failure raises no suspicion for a while, so
+that no caller keeps the platform busy with probes.
+
+Trade-off: good and poisonous bodies may share a shape, and a worker that goes bad meanwhile is found by other tenants'
+failures, or when the charge has lapsed.
 """
 
 from dataclasses import dataclass
@@ -27,8 +28,6 @@ _FEATURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The tenant and shape of a failed request."""
-
     tenant: TenantId
     shape: Shape
     adapter: VersionId = NO_VERSION
@@ -36,7 +35,7 @@ class Origin:
 
 
 def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId = NO_VERSION) -> Shape:
-    """Return API, streaming, size (a power of four), the features that the body asks for, and the adapter."""
+    """Return API, streaming, size (a power of four), the body's features, and the adapter."""
     size = (max(0, prompt_tokens).bit_length() + 1) // 2
     features = sorted(_FEATURES.intersection(request.body))
     asked = (request.api, "stream" if request.stream else "whole", f"4^{size}", *features)
@@ -45,7 +44,7 @@ def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeSettings:
-    """For how long, from how many shapes on a tenant is charged as a whole, and how many tenants are remembered."""
+    """A charge's lifetime, the shapes that charge a tenant as a whole, the most tenants."""
 
     lasts_s: float = 10.0
     whole_from: int = 4
@@ -53,7 +52,7 @@ class ChargeSettings:
 
 
 class Charges:
-    """Tenant → shape → until when; empty but for minutes of trouble."""
+    """Tenant → shape → end of the charge; mostly empty."""
 
     __slots__ = ("_of", "_settings")
 
@@ -62,11 +61,9 @@ class Charges:
         self._of: dict[TenantId, dict[Shape, float]] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether anything may be charged."""
         return bool(self._of)
 
     def charge(self, origin: Origin, now: float) -> None:
-        """The probe passed: it is this tenant's shape that fails."""
         shapes = self._of.pop(origin.tenant, {})
         lasting = {shape: until for shape, until in shapes.items() if until > now}
         if len(lasting) < self._settings.whole_from:
@@ -78,7 +75,6 @@ class Charges:
             del self._of[next(iter(self._of))]
 
     def covers(self, origin: Origin, now: float) -> bool:
-        """Tell whether this failure is the caller's own by what is known."""
         shapes = self._of.get(origin.tenant)
         if not shapes:
             return False
@@ -88,7 +84,7 @@ class Charges:
         return origin.shape in lasting or len(lasting) >= self._settings.whole_from
 
     def clear(self, origin: Origin) -> None:
-        """The same tenant's shape was answered: it may fail for another reason next time."""
+        """Drop the charge of an answered shape: it may fail for another reason next time."""
         shapes = self._of.get(origin.tenant)
         if shapes is not None:
             shapes.pop(origin.shape, None)

@@ -1,8 +1,8 @@
 """One worker's circuit: closed → open → half-open → closed. Pure.
 
-Half-open is the platform's own business: no caller's request is sent before a probe has passed. Trade-off: the open
-time doubles with each opening up to a limit, and is remembered for ``calm_s``: a flapping worker is asked more and more
-seldom, and one that is well again after a long outage waits up to ``most_open_s`` for its first probe.
+Only probes pass a half-open circuit. Trade-off: the open time doubles with each opening up to a limit, and is
+remembered for ``calm_s``: a flapping worker is probed ever more seldom, and after a long outage the first probe may
+take ``most_open_s``.
 """
 
 import random
@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitSettings:
-    """For how long to open."""
-
     open_s: float = 0.5
     most_open_s: float = 15.0
     jitter_ratio: float = 0.2
@@ -21,7 +19,7 @@ class CircuitSettings:
 
 
 class Circuit:
-    """Starts closed. Times are monotonic seconds."""
+    """The circuit starts closed; its times are monotonic seconds."""
 
     __slots__ = ("_closed_at", "_openings", "_settings", "is_open", "probe_at")
 
@@ -34,7 +32,7 @@ class Circuit:
         """When it is half-open: the platform may ask."""
 
     def trip(self, now: float, chance: random.Random, *, least_s: float = 0.0) -> None:
-        """Open, or stay open after a failed probe, for twice as long as the last time and ``least_s`` at least."""
+        """Open, or stay open after a failed probe, for twice the last time and ``least_s`` at least."""
         if self.is_calm(now):
             self._openings = 0
         ours = self._settings
@@ -44,11 +42,9 @@ class Circuit:
         self.probe_at = now + wait_s * (1.0 + chance.uniform(-1.0, 1.0) * ours.jitter_ratio)
 
     def is_calm(self, now: float) -> bool:
-        """Tell whether it has been closed for ``calm_s``: its past says nothing any more."""
         return not self.is_open and (not self._openings or now - self._closed_at > self._settings.calm_s)
 
     def close(self, now: float) -> None:
-        """A probe passed, or the worker began anew."""
         self.is_open = False
         self._closed_at = now
         self.probe_at = 0.0

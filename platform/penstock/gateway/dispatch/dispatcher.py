@@ -56,7 +56,7 @@ Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchSettings:
-    """``ticket_key`` returns what tickets for a worker are sealed with: a key that it alone holds."""
+    """``ticket_key`` returns the key that seals a worker's tickets, held by it alone."""
 
     ticket_key: Callable[[WorkerId], bytes]
     max_attempts: int = 4
@@ -66,8 +66,6 @@ class DispatchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parcel:
-    """What is sent, the same at every attempt."""
-
     ticket: Ticket
     path: str
     binding: bytes
@@ -75,14 +73,11 @@ class _Parcel:
 
     @property
     def tokens(self) -> int:
-        """How much work it is."""
         return self.ticket.prompt_tokens + self.ticket.expected_output_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDispatcher:
-    """The pipeline's ``Dispatcher``; the composition root gives it the way to workers and the policies."""
-
     workers: Workers
     loads: Loads
     breakers: Breakers
@@ -111,7 +106,6 @@ class WorkerDispatcher:
             raise
 
     async def carry_on(self, call: Admitted, ticket: Ticket, rest: Rest, relay: Relay, pick: Pick) -> None:
-        """Send the rest of a broken stream to a worker that did not break it, or raise the reason why it can't."""
         worker = call.attempts.worker
         if worker is None:  # nothing was sent
             raise rest.error
@@ -131,7 +125,6 @@ class WorkerDispatcher:
             raise
 
     def failed(self, call: Admitted) -> None:
-        """Take down that a stream ended with the engine's own error, and no worker can go on with it."""
         if call.attempts.worker is not None:
             self._note(call, call.attempts.worker.id, verdict.engine_error())
 
@@ -168,7 +161,7 @@ class WorkerDispatcher:
     async def _opened(
         self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: FailedAttempt | None
     ) -> frozenset[WorkerId]:
-        """All workers were asked: wait a little and return those not to ask yet, or raise the last failure."""
+        """Wait a little after all workers were tried; return those not to ask yet, or raise the last failure."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
         if failure is not None and wait_s > SHORT_S:
             raise doors.soonest(tried) or failure.error
@@ -185,7 +178,7 @@ class WorkerDispatcher:
         return await _packed(ticket, rest.api, body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: FailedAttempt | None) -> WorkerEntry | None:
-        """Return a worker that was not tried; None if all were, and asking again may help."""
+        """Return an untried worker; None if all were tried and asking again may help."""
         try:
             return pick(tried)
         except Rejected:
@@ -196,7 +189,7 @@ class WorkerDispatcher:
             return None
 
     def _refuse_known(self, call: Admitted) -> None:
-        """Note the losses of its body, or refuse one that has lost too many workers: that is its caller's own."""
+        """Record the body's losses; raises ``LosesWorkers`` if they are too many, its caller's own fault."""
         try:
             call.attempts.losses = self._losses(call)
         except LosesWorkers:
@@ -204,14 +197,14 @@ class WorkerDispatcher:
             raise
 
     def _losses(self, call: Admitted) -> int:
-        """Return how many workers were lost with its body in flight, or raise what is said if that is too many."""
+        """Return the workers lost with its body in flight; raises ``LosesWorkers`` at ``MOST_EVER``."""
         losses = self.poison.losses(call.principal.tenant, call.attempts.binding, self.clock.monotonic())
         if losses >= MOST_EVER:
             raise LosesWorkers
         return losses
 
     def _wait_s(self, pick: Pick, tried: frozenset[WorkerId]) -> float | None:
-        """Return routing's estimate of the wait without these workers, for an error that names none."""
+        """Return routing's estimated wait without these workers, for an error without one."""
         try:
             pick(tried)
         except Rejected as refusal:
@@ -242,7 +235,6 @@ class WorkerDispatcher:
             raise
 
     def _sealed(self, parcel: _Parcel, worker: WorkerId) -> str:
-        """Return a ticket for this attempt alone."""
         return seal(parcel.ticket, self.settings.ticket_key(worker), parcel.binding, self.clock.now())
 
     def _answered(self, call: Admitted, worker: WorkerId) -> None:
@@ -254,7 +246,7 @@ class WorkerDispatcher:
             self.breakers.charges.clear(_origin_of(call))
 
     def _note(self, call: Admitted, worker: WorkerId, failure: FailedAttempt) -> None:
-        """Take down what a failed attempt says of its worker, and what of the request."""
+        """Record a failed attempt's evidence on its worker and on the request."""
         if failure.reason == verdict.NO_ADAPTER:
             self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or verdict.WITHOUT_S)
         if failure.evidence is FailureEvidence.NONE:
@@ -278,13 +270,12 @@ class WorkerDispatcher:
             self.poison.lost(call.principal.tenant, attempts.binding, attempts.losses, self.clock.monotonic())
 
     def _is_enough(self, call: Admitted) -> bool:
-        """Tell whether no other worker may have this request, however large the budget."""
+        """Tell whether no other worker may have this request, whatever the budget."""
         attempts = call.attempts
         is_last = attempts.count >= self.settings.max_attempts
         return is_last or attempts.errors >= MOST_ERRORS or is_enough(attempts.losses, len(attempts.lost))
 
     def _may_retry(self, call: Admitted, ticket: Ticket, failure: FailedAttempt) -> None:
-        """Return if another attempt is allowed, or raise the last failure."""
         if not failure.retry or self._is_enough(call):
             raise failure.error
         self._in_time(ticket, failure)
@@ -292,7 +283,7 @@ class WorkerDispatcher:
             raise failure.error
 
     def _withdraw(self, call: Admitted, failure: FailedAttempt) -> None:
-        """Pay for another attempt, or raise the last failure if other requests were quicker."""
+        """Pay for another attempt, or raise the last failure if the budget is spent."""
         if not self.budget.withdraw(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
         self.metrics.counter(names.RETRIES).labels(reason=failure.reason).inc()
@@ -305,7 +296,7 @@ class WorkerDispatcher:
 
 
 async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
-    """Bind a ticket to a request; a large one's digest is made in a thread, which leaves the interpreter alone."""
+    """Bind a ticket to a request; a large body is hashed in a thread, which frees the event loop."""
     if len(body) <= HASHED_HERE_BYTES:
         binding = binding_of(path, body)
     else:
@@ -314,7 +305,7 @@ async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
 
 
 def _ended(call: Admitted, failure: FailedAttempt | None) -> Tried:
-    """Return the present attempt with the reason of its failure, if any, and the report of its gate."""
+    """Return the present attempt with its failure's reason and its gate's report."""
     tried, report = call.attempts.trail[-1], call.attempts.report
     why = failure.reason if failure is not None else ""
     return Tried(tried.worker, tried.sent_s, why, report.waited, report.batched, report.adapted)
@@ -325,7 +316,7 @@ def _members_of(call: Admitted) -> frozenset[WorkerId]:
 
 
 def _ended_by_caller(call: Admitted, now: float) -> bool:
-    """Tell whether the deadline that the caller chose has passed at monotonic second ``now``."""
+    """Tell whether the caller's own deadline has passed at monotonic second ``now``."""
     request = call.request
     return 0.0 < request.deadline_s <= now - request.arrived_at
 

@@ -1,9 +1,9 @@
 """An engine's refusal of a body, in one sentence that names the field. Pure.
 
-vLLM answers with what its validation library printed: every branch of every union, types, and the value itself, which
-is the caller's text. Here the field and what is wrong with it are taken out, and values are left behind.
+vLLM returns its validation library's output: every branch of every union, types, and the value, which is the caller's
+text. Only field and fault are taken from it.
 
-Trade-off: what can't be read gives up its detail: the caller is told that the engine refused, and no more.
+Trade-off: for unreadable messages the caller is told that the engine refused, and no more.
 """
 
 import re
@@ -34,7 +34,7 @@ _INPUT, _MISSING = "Input should be ", "Field required"
 
 
 def sentence(message: str, param: str = "") -> tuple[str, str]:
-    """Return what is wrong and the field at fault; empty if that can't be told without the caller's text."""
+    """Return the fault and its field; empty if that can't be told without the caller's text."""
     found = list(_reasons(message))
     if found:
         field = _innermost([where for where, _ in found])
@@ -48,7 +48,7 @@ def sentence(message: str, param: str = "") -> tuple[str, str]:
 
 
 def _reasons(message: str) -> Iterator[tuple[str, str]]:
-    """Yield field and fault of each validation error that can be read."""
+    """Yield field and fault of each readable validation error."""
     for one in _LISTED.finditer(message):
         yield _field(one["loc"]), _reason(one["one"] or one["two"] or "")
     for one in _PRINTED.finditer(message):
@@ -61,7 +61,7 @@ def _reason(text: str) -> str:
 
 
 def _joined(field: str, reasons: list[str]) -> str:
-    """Return one sentence of the first few faults: a field of several kinds has one for each kind."""
+    """Return one sentence of the first faults, one for each kind of a field."""
     said = list(dict.fromkeys(reasons))[:MAX_REASONS]
     kinds = [one.removeprefix(_INPUT) for one in said if one.startswith(_INPUT)]
     if kinds:
@@ -72,7 +72,7 @@ def _joined(field: str, reasons: list[str]) -> str:
 
 
 def _innermost(fields: list[str]) -> str:
-    """Return the first field that contains no other one: a list that may be a text has each item's fault later."""
+    """Return the first field that contains no other: a list that may be a text has each item's fault later."""
     return next(one for one in fields if not any(other.startswith((f"{one}[", f"{one}.")) for other in fields))
 
 

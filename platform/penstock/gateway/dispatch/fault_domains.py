@@ -1,15 +1,13 @@
 """Fault domains: which zones are lost and which versions are shut, by their workers that are down. Pure.
 
-* Zone: more than half of its workers are down. The platform asks the rest of them at once, and until they have answered
-  they are passed over while another zone serves.
-* Version: every worker is down. Requests are refused early, without work, until the first of them is up again.
+* Zone: more than half of its workers are down. The rest are probed at once, and passed over until they have answered
+  while another zone serves.
+* Version: every worker is down. Requests are refused early until the first is up again.
 
-A worker is down on the platform's own evidence: no connection, or a failed probe. Nothing else counts here, so no
-caller's request can shut what others use.
+A worker is down on the platform's own evidence alone, no connection or a failed probe, so no caller can shut a version.
 
-Trade-off: a zone is found lost by failures of the versions that live there, so that one model's requests pay for the
-knowledge and all models have it. A model that is down everywhere must not look like a lost zone, so the loss of a zone
-is learned from models that live in several.
+Trade-off: one model's failing requests find a lost zone for all models. A model that is down everywhere must not look
+like a lost zone, so a loss is learned from models in several zones.
 """
 
 from collections import Counter, defaultdict
@@ -21,8 +19,6 @@ from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Te
 
 
 class FaultDomains:
-    """Counts workers that are down, by version and by zone."""
-
     def __init__(self, settings: BreakerSettings, tell: Tell) -> None:
         self._settings = settings
         self._tell = tell
@@ -45,7 +41,7 @@ class FaultDomains:
         return self._judge({*self._in_version, *self._shut}, {*self._in_zone, *self._lost})
 
     def down(self, worker: WorkerId) -> frozenset[WorkerId]:
-        """This worker is down; return the other workers of the zones that are lost by that."""
+        """Count a worker as down; return the other workers of zones lost by that."""
         place = self.places.of.get(worker)
         if place is None or worker in self._down or worker not in self.places.ready:
             return frozenset()
@@ -53,13 +49,11 @@ class FaultDomains:
         return self._turned(place, 1)
 
     def up(self, worker: WorkerId) -> None:
-        """This worker is up again."""
         place = self._down.pop(worker, None)
         if place is not None:
             self._turned(place, -1)
 
     def is_shut(self, version: VersionId) -> bool:
-        """Tell whether every worker of this version is down."""
         return version in self._shut
 
     # -- judging ---------------------------------------------------------------------------
@@ -76,7 +70,7 @@ class FaultDomains:
         self._in_zone[place.zone][place.version] += change
 
     def _judge(self, versions: Iterable[VersionId], zones: Iterable[str]) -> frozenset[WorkerId]:
-        """Look at these again, versions first: the workers of those that are shut say nothing of their zones."""
+        """Update these, versions first: workers of shut ones say nothing of their zones."""
         for version in sorted(versions):
             if self._is_shut(version) is not (version in self._shut):
                 self._shut ^= {version}

@@ -1,10 +1,10 @@
 """Whether a worker fails its callers more than its peers do, although the platform's small probe passes. Pure.
 
-Each tenant has one vote: how many of its own requests failed lately. So one tenant's requests, however many, move a
-worker's ratio by its part; and nothing is concluded from fewer than ``least_tenants`` that complain, over more shapes
-than one. Trade-off: with one or two tenants such a fault is never found here; their requests are answered by retries.
+Each tenant has one vote: its recent failure ratio. One tenant moves a worker's ratio by its part alone, and at least
+``least_tenants`` must complain, over more shapes than one. A worker is compared with its peers: if all fail alike it is
+the request or the model.
 
-A ratio needs evidence, and a worker is compared with its peers: if all fail alike it is the requests or the model.
+Trade-off: with one or two tenants such a fault is never found here; their requests are answered by retries.
 """
 
 import math
@@ -21,8 +21,6 @@ _MOST_SHAPES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlierSettings:
-    """When a worker counts as an outlier, and how many may be left alone for it."""
-
     least_ratio: float = 0.2
     """Failures to requests lately, as the mean over tenants."""
     least_requests: float = 8.0
@@ -38,8 +36,6 @@ class OutlierSettings:
 
 
 class Tally:
-    """Good and bad answers lately; old ones fade."""
-
     __slots__ = ("_at", "_half_life_s", "bad", "good")
 
     def __init__(self, half_life_s: float, now: float) -> None:
@@ -48,7 +44,6 @@ class Tally:
         self.good = self.bad = 0.0
 
     def count(self, now: float, *, bad: bool) -> None:
-        """Take in one answer."""
         self.fade(now)
         if bad:
             self.bad += 1.0
@@ -57,12 +52,10 @@ class Tally:
 
     @property
     def requests(self) -> float:
-        """How many there were, with what has faded taken off."""
         return self.good + self.bad
 
     @property
     def ratio(self) -> float:
-        """Bad ones to all; 0 if there were none."""
         return self.bad / self.requests if self.requests else 0.0
 
     def fade(self, now: float) -> None:
@@ -71,8 +64,6 @@ class Tally:
 
 
 class Votes:
-    """What each tenant met at one worker lately."""
-
     __slots__ = ("_of", "_settings", "_shapes")
 
     def __init__(self, settings: OutlierSettings) -> None:
@@ -81,11 +72,9 @@ class Votes:
         self._shapes: dict[Shape, float] = {}
 
     def good(self, who: TenantId, now: float) -> None:
-        """One of its requests was answered."""
         self._tally(who, now).count(now, bad=False)
 
     def bad(self, origin: Origin, now: float) -> None:
-        """One of its requests failed."""
         self._tally(origin.tenant, now).count(now, bad=True)
         self._shapes.pop(origin.shape, None)
         self._shapes[origin.shape] = now
@@ -98,12 +87,10 @@ class Votes:
 
     @property
     def complaining(self) -> int:
-        """How many tenants have met a failure lately."""
         return sum(tally.bad >= _COUNTS for tally in self._of.values())
 
     @property
     def ratio(self) -> float:
-        """The mean of the tenants' ratios."""
         present = [tally.ratio for tally in self._of.values() if tally.requests >= _COUNTS]
         return sum(present) / len(present) if present else 0.0
 
@@ -134,5 +121,4 @@ def is_outlier(own: Votes, peers: Sequence[float], now: float, settings: Outlier
 
 
 def most_ejected(workers: int, settings: OutlierSettings) -> int:
-    """Return the most of these workers that may be passed over."""
     return math.floor(workers * settings.most_ejected_ratio)

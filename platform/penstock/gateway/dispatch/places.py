@@ -14,15 +14,13 @@ from penstock.domain.models.model import Task
 
 
 class Place(NamedTuple):
-    """Where a worker belongs."""
-
     version: VersionId
     zone: str
     task: Task
 
 
 class Places:
-    """One table's membership: an adapter has no workers of its own, and what is known of them is known of its base."""
+    """One table's membership; an adapter's workers count as its base's."""
 
     def __init__(self, versions: Iterable[VersionEntry] = ()) -> None:
         versions = tuple(versions)
@@ -37,7 +35,6 @@ class Places:
 
     @cached_property
     def ready(self) -> frozenset[WorkerId]:
-        """Those that new work may be sent to."""
         return frozenset(worker for workers in self.in_version.values() for worker in workers)
 
     @cached_property
@@ -56,7 +53,6 @@ class Places:
 
     @cached_property
     def sizes(self) -> dict[str, Counter[VersionId]]:
-        """How many workers of each version serve in a zone."""
         found: dict[str, Counter[VersionId]] = defaultdict(Counter)
         for version, workers in self.in_version.items():
             for worker in workers:
@@ -65,10 +61,8 @@ class Places:
 
     @cached_property
     def urls(self) -> dict[WorkerId, str]:
-        """Addresses; empty before a worker listens."""
         return {worker.id: worker.url for version in self._versions for worker in version.workers}
 
     def peers(self, worker: WorkerId) -> list[WorkerId]:
-        """Return the other workers of its version that serve."""
         place = self.of.get(worker)
         return [one for one in self.in_version.get(place.version, ()) if one != worker] if place else []

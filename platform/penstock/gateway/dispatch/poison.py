@@ -1,13 +1,12 @@
 """Which bodies may kill engines: those that were in flight when workers were lost. Pure.
 
-Workers are lost for many reasons, and two losses prove nothing: the caller is told to come back. The losses of a
-tenant's body are remembered for some minutes. A body with two is sent to one worker; if that one is lost too it is
-refused until the minutes are over, and if it is answered all is forgotten (a query of death: SRE book, chapter 22).
-Requests that were under way together count as one: their worker was lost once. A worker that was in doubt when it got
-the body is no loss of it: it may have been gone.
+Two losses prove nothing: the caller is told to come back. They are remembered for some minutes, and the body is then
+sent to one worker; if that one is lost too it is refused until they are over, and an answer clears it (a query of
+death: SRE book, chapter 22). Requests that were in flight together count as one loss, and a worker in doubt at the
+start as none.
 
-Trade-off: a body is known by its digest, so a changed one is unknown again. That stops clients that repeat themselves,
-not a search for bodies that kill; those cost two workers each, as before.
+Trade-off: a body is known by its digest, so a changed one is unknown. That stops repeating clients, not a search for
+bodies that kill; those cost two workers each, as before.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ MOST_EVER = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoisonSettings:
-    """For how long a body is remembered after its last loss, and how many: of each tenant, and of how many tenants."""
+    """A loss's lifetime, the most bodies of a tenant, and the most tenants."""
 
     lasts_s: float = 180.0
     most_bodies: int = 64
@@ -36,7 +35,7 @@ class _Known:
 
 
 class Poison:
-    """Tenant → digest of a body → its losses; empty but for minutes after workers were lost."""
+    """Tenant → digest of a body → its losses; mostly empty."""
 
     __slots__ = ("_lapses_at", "_of", "_settings")
 
@@ -46,18 +45,17 @@ class Poison:
         self._lapses_at = 0.0
 
     def __bool__(self) -> bool:
-        """Tell whether anything may be known."""
         return bool(self._of)
 
     def losses(self, who: TenantId, body: bytes, now: float) -> int:
-        """Return how many workers were lost with this body in flight, up to monotonic second ``now``."""
+        """Return the workers lost with this body in flight, up to monotonic second ``now``."""
         if now >= self._lapses_at:
             self._of.clear()
         known = self._of.get(who, {}).get(body)
         return known.losses if known is not None and now < known.until else 0
 
     def lost(self, who: TenantId, body: bytes, losses: int, now: float) -> None:
-        """Another one was lost; ``losses``: those that were known when the request began, and its own."""
+        """Record a loss; ``losses``: those known at the request's start, and its own."""
         losses = max(losses, self.losses(who, body, now))
         bodies = self._of.pop(who, {})
         bodies.pop(body, None)
@@ -70,12 +68,11 @@ class Poison:
             del self._of[next(iter(self._of))]
 
     def answered(self, who: TenantId, body: bytes) -> None:
-        """A worker answered it: it was not what killed the others."""
         bodies = self._of.get(who)
         if bodies is not None and bodies.pop(body, None) is not None and not bodies:
             del self._of[who]
 
 
 def is_enough(losses: int, lost: int) -> bool:
-    """Tell whether no other worker is to have a request, by its body's losses and the workers that it lost itself."""
+    """Tell whether no other worker is to have a request, by its body's losses and its own."""
     return lost > 0 and max(losses, lost) >= MOST_LOST

@@ -1,9 +1,8 @@
-"""Asks workers the platform's own question, through the same gate and client as every request, and tells the
-breakers.
+"""Sends the platform's own requests to workers, through the gate and client of every request, for the breakers.
 
-A late answer proves nothing by itself: behind a full engine a probe waits like all requests. So meanwhile the gate is
-asked for how long its engine has done nothing: a hung one is found without waiting, a full one is not blamed.
-A worker that drains is not well because its engine answers: its gate lets the platform alone in.
+A late answer proves nothing: behind a full engine a probe waits like all requests. So the gate is asked meanwhile how
+long its engine has been still: a hung one is found without waiting, a full one is not blamed. A draining worker counts
+as closed though its engine answers: its gate admits the platform alone.
 """
 
 import asyncio
@@ -35,9 +34,7 @@ _FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProberSettings:
-    """``ticket_key`` as for every ticket. Where a probe is not answered in time, the engine must have done something
-    meanwhile, else it stands still.
-    """
+    """An engine that neither answers in time nor does anything meanwhile has stalled."""
 
     ticket_key: Callable[[WorkerId], bytes]
     timeout_s: float = 5.0
@@ -55,8 +52,6 @@ class _State(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prober:
-    """Runs for as long as the gateway does."""
-
     workers: Workers
     breakers: Breakers
     settings: ProberSettings
@@ -64,11 +59,9 @@ class Prober:
     metrics: Metrics
 
     def __post_init__(self) -> None:
-        """Show all that can be found at 0."""
         begin_at_zero(self.metrics.counter(names.PROBES), Why, ProbeResult)
 
     async def run(self) -> None:
-        """Send due probes until cancelled."""
         woken = self.breakers.woken
         self.breakers.ask_again()
         async with asyncio.TaskGroup() as group:
@@ -87,7 +80,7 @@ class Prober:
             return
 
     async def _settle(self, probe: Probe, woken: asyncio.Event) -> None:
-        """Ask, tell the breakers, and say for people what was asked why, and what was found."""
+        """Probe, count and log it, and tell the breakers."""
         began = self.clock.monotonic()
         place = self.breakers.place_of(probe.worker)
         url = self.breakers.url_of(probe.worker)
@@ -132,13 +125,12 @@ class Prober:
             await asyncio.gather(asking, watching, return_exceptions=True)
 
     async def _late(self, worker: WorkerId, url: str, began: float) -> ProbeResult:
-        """Judge a probe that was not answered in time."""
         still_s = (await self._state(url)).still_s
         is_moving = still_s is not None and still_s < self.settings.timeout_s
         return ProbeResult.BUSY if is_moving or self.breakers.has_answered_since(worker, began) else ProbeResult.FAILED
 
     async def _until_still(self, url: str) -> None:
-        """Return when the gate says that its engine has done nothing for as long as a probe may take."""
+        """Return when the gate reports an engine still for the probe's timeout."""
         while True:
             await asyncio.sleep(self.settings.look_s)
             still_s = (await self._state(url)).still_s
@@ -146,7 +138,7 @@ class Prober:
                 return
 
     async def _state(self, url: str) -> _State:
-        """Return what the gate says of itself and its engine; nothing if it does not answer."""
+        """Return the gate's report on itself and its engine; empty without an answer."""
         try:
             reply = await collecting.ask(
                 self.workers, url, _STATE_PATH, (), b"", within_s=self.settings.state_timeout_s
@@ -163,7 +155,7 @@ class Prober:
 
 
 def _judged(reply: Collected) -> ProbeResult:
-    """Judge an answer: what the engine refuses it has read, and a queue that is full is no fault."""
+    """Judge an answer: a refusal was read by the engine, and a full queue is no fault."""
     if reply.status == _FULL:
         return ProbeResult.BUSY
     return ProbeResult.FAILED if reply.status in _FAILURES else ProbeResult.PASSED

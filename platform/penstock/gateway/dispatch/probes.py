@@ -1,7 +1,7 @@
-"""Which worker the platform asks next: one question at a time each, at bounded rates, few at once. Pure.
+"""Which worker is probed next: one probe at a time each, at bounded rates, few at once. Pure.
 
-Trade-off: suspicions raised by the engine's answers are asked about once a second, since callers can make them; what
-may be a dead worker is asked about almost at once.
+Trade-off: suspicions by an engine's answers are probed about once a second, since callers can make them; a worker that
+may be dead almost at once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,8 +12,6 @@ from penstock.gateway.dispatch.records import Probe, ProbeSettings
 
 
 class ProbePlan:
-    """The probes wanted and running."""
-
     def __init__(self, settings: ProbeSettings) -> None:
         self._settings = settings
         self._wanted: dict[WorkerId, Probe] = {}
@@ -29,7 +27,7 @@ class ProbePlan:
         return True
 
     def take(self, half_open: Iterable[Probe], now: float) -> list[Probe]:
-        """Return those that are to be asked at monotonic second ``now``; they are under way from here on."""
+        """Return the probes to send at monotonic second ``now``, and mark them as running."""
         room = self._settings.most_at_once - len(self._running)
         taken: list[Probe] = []
         for probe in self._ready(half_open, now):
@@ -42,21 +40,19 @@ class ProbePlan:
         return taken
 
     def next_at(self) -> float:
-        """Return when the next of the wanted ones may be asked; infinite if none is."""
+        """Return the second of the next wanted probe; infinite if none may start."""
         if len(self._running) >= self._settings.most_at_once:
             return float("inf")
         return min((self._may_at(probe) for probe in self._wanted.values()), default=float("inf"))
 
     def is_running(self, worker: WorkerId) -> bool:
-        """Tell whether this worker is being asked."""
         return worker in self._running
 
     def is_wanted(self, worker: WorkerId) -> bool:
-        """Tell whether this worker is to be asked."""
         return worker in self._wanted
 
     def ended(self, probe: Probe, now: float) -> bool:
-        """It ended; False if it was not under way any more."""
+        """Record its end; False if it was not running any more."""
         if self._running.get(probe.worker) is not probe:
             return False
         del self._running[probe.worker]
@@ -64,17 +60,16 @@ class ProbePlan:
         return True
 
     def interrupted(self) -> list[Probe]:
-        """Return those that were under way; they are so no more."""
+        """Return the running probes, and forget all of them."""
         probes = list(self._running.values())
         self._running.clear()
         return probes
 
     def drop(self, worker: WorkerId) -> None:
-        """It is asked in another way, when its circuit is half-open."""
+        """Drop a wanted probe: the worker is probed when its circuit is half-open."""
         self._wanted.pop(worker, None)
 
     def forget(self, worker: WorkerId) -> None:
-        """The worker left, or began anew: what it was asked before says nothing."""
         self._wanted.pop(worker, None)
         self._running.pop(worker, None)
         self._ended_at.pop(worker, None)

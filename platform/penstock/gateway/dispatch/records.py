@@ -1,4 +1,4 @@
-"""Nouns of worker health: evidence, probes, records of workers, changes of circuits."""
+"""Types of worker health: evidence, probes, records, changes of circuits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from penstock.gateway.dispatch.outliers import OutlierSettings, Votes
 
 
 class FailureEvidence(StrEnum):
-    """What a failed attempt says of the worker."""
+    """What a failed attempt says of its worker: a metric label."""
 
     NONE = "none"
     """Nothing: the caller's fault, or the gate's word about its queue."""
@@ -27,7 +27,7 @@ class FailureEvidence(StrEnum):
 
 
 class Why(StrEnum):
-    """Why the platform asks a worker: a metric label."""
+    """Why the platform probes a worker: a metric label."""
 
     ANSWERED = "answered"
     BROKEN = "broken"
@@ -38,7 +38,7 @@ class Why(StrEnum):
 
 
 class ProbeResult(StrEnum):
-    """What a probe found: a metric label."""
+    """The result of a probe, also a metric label."""
 
     PASSED = "passed"
     BUSY = "busy"
@@ -50,7 +50,7 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A question to ask of a worker; ``origin``: of the failed request that made it suspicious, if one did."""
+    """``origin``: of the failed request that made the worker suspicious, if one did."""
 
     worker: WorkerId
     why: Why
@@ -58,12 +58,11 @@ class Probe:
 
     @property
     def is_urgent(self) -> bool:
-        """True if the worker may be gone."""
         return self.why is not Why.ANSWERED
 
 
 class Level(StrEnum):
-    """What a circuit stands for: a metric label."""
+    """The scope of a circuit, also a metric label."""
 
     WORKER = "worker"
     ZONE = "zone"
@@ -72,8 +71,6 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSettings:
-    """How often a suspected worker is asked, and how many at once."""
-
     every_s: float = 1.0
     urgent_every_s: float = 0.25
     most_at_once: int = 32
@@ -81,8 +78,6 @@ class ProbeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
-    """When circuits open."""
-
     gray_probes: int = 3
     """Probes in a row after which an outlier is trusted again; one is luck."""
     gray_open_s: float = 5.0
@@ -99,8 +94,6 @@ class BreakerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A circuit opened or closed; ``reason``: on what evidence, in a word."""
-
     level: Level
     name: str
     is_open: bool
@@ -113,7 +106,7 @@ Tell = Callable[[Change], None]
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """One worker's. ``is_proven``: it is open on the platform's own evidence, ``is_hard``: it can't be reached."""
+    """``is_proven``: open on the platform's own evidence; ``is_hard``: it can't be reached."""
 
     circuit: Circuit
     votes: Votes
@@ -125,6 +118,5 @@ class WorkerRecord:
     """When it last answered a caller with a token."""
 
     def is_clean(self, now: float) -> bool:
-        """Tell whether nothing is held against it any more."""
         self.votes.fade(now)
         return self.circuit.is_calm(now) and not self.votes.complaining

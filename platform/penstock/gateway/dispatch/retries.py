@@ -1,15 +1,13 @@
 """How much retrying is allowed, and when each worker that refused may be asked again. Pure.
 
-Trade-off: a retry hides one failure from one caller and adds load when there is less capacity. A bucket fed by requests
-keeps the growth of traffic at ``1 + ratio`` in an outage that lasts (SRE book, chapter 21); its capacity lets all
-requests of one lost worker move at once, and the floor keeps retries possible at low traffic.
+Trade-off: a retry hides one failure and adds load when there is less capacity. A bucket fed by requests bounds traffic
+at ``1 + ratio`` in a lasting outage (SRE book, chapter 21); its capacity lets all requests of one lost worker move at
+once, and the floor keeps retries possible at low traffic.
 
-Tenants share the bucket: one that retried of late must leave up to half of it to the others, in proportion to its part
-of the retries. One that retried nothing may take the last one; one alone has half of a bucket twice as large.
+A tenant must leave up to half of the bucket to others, in proportion to its part of the recent retries.
 
-A worker that names a wait keeps a place for that moment: asking earlier makes a second one and costs a retry. One that
-names none (a broken connection, a drain) may be asked any time. Trade-off: room that comes sooner than the worker said
-is found by the caller's next request.
+A worker that names a wait is not asked earlier: that costs a retry. One that names none (a broken connection, a drain)
+may be asked any time. Trade-off: room that comes sooner is found by the caller's next request.
 """
 
 import math
@@ -39,17 +37,15 @@ class RetryBudget:
         self.level = capacity
 
     def deposit(self) -> None:
-        """A request came."""
         level = self.level + self._ratio
         self.level = min(self._capacity, level)
 
     def allows(self, who: TenantId, now: float) -> bool:
-        """Tell whether this tenant may retry at monotonic second ``now``."""
         self._pass(now)
         return self.level >= 1.0 + self._to_leave(who)
 
     def withdraw(self, who: TenantId, now: float) -> bool:
-        """Take one retry at monotonic second ``now``; False if the budget, or this tenant's part of it, is spent."""
+        """Take one retry at monotonic second ``now``; False if the budget, or the tenant's part, is spent."""
         if not self.allows(who, now):
             return False
         self.level -= 1.0
@@ -58,7 +54,7 @@ class RetryBudget:
         return True
 
     def _to_leave(self, who: TenantId) -> float:
-        """Return what this tenant must leave in the bucket: nothing while it is nearly full."""
+        """Return the retries that this tenant must leave in the bucket, at most all but one."""
         part = self._of.get(who, 0.0) / self._taken if self._taken > _FORGOTTEN else 0.0
         return min(part * KEPT_RATIO * self._capacity, max(0.0, self._capacity - 1.0))
 
@@ -75,7 +71,7 @@ class RetryBudget:
 
 
 def backoff_s(attempt: int, chance: random.Random, *, first_s: float = 0.05, most_s: float = 1.0) -> float:
-    """Return the wait before another round over the same workers: exponential, full jitter (AWS Builders' Library)."""
+    """Return the wait before another round: exponential, full jitter (AWS Builders' Library)."""
     return chance.uniform(0.0, min(most_s, first_s * 2.0 ** min(attempt, 16)))
 
 
@@ -84,8 +80,6 @@ SHORT_S = 1.0
 
 
 class Doors:
-    """Those that one request has met."""
-
     __slots__ = ("_opens_at", "_said")
 
     def __init__(self) -> None:
@@ -93,7 +87,6 @@ class Doors:
         self._said: dict[WorkerId, PenstockError] = {}
 
     def refused(self, worker: WorkerId, error: PenstockError, now: float) -> None:
-        """Take down what a door said at monotonic second ``now``."""
         self._opens_at[worker] = now + (error.retry_after_s or 0.0)
         self._said[worker] = error
 
@@ -102,7 +95,7 @@ class Doors:
         return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
 
     def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:
-        """Return the refusal with the soonest end, which is worth telling; None if none of these refused."""
+        """Return the refusal with the soonest end; None if none of these refused."""
         refused = [worker for worker in workers if worker in self._said]
         return self._said[min(refused, key=self._opens_at.__getitem__)] if refused else None
 

@@ -1,12 +1,10 @@
-"""Which engines seem to stand still: streams run on them and no token has come for much longer than usual. Pure.
+"""Which engines seem stalled: their streams got no token for much longer than usual. Pure.
 
-Such a worker is only passed over for new requests while others serve (``Breakers.suspect``). Its streams are left
-alone, and the suspicion ends with the next token, or after ``most_s``: by then its agent has judged, and a hung one has
-left the table.
+Such a worker is only passed over for new requests while others serve (``Breakers.suspect``), until its next token or
+for ``most_s``: by then its agent has judged, and a hung one has left the table.
 
-Trade-off: a look at delivered tokens twice a second costs nothing per token and sees nothing of engines that only hold
-requests before their first token. A worker whose only stream has a reader that takes nothing looks just the same;
-passing it over for some seconds does no harm.
+Trade-off: a look at delivered tokens twice a second costs nothing per token, but misses engines before their first
+token. A worker with one stream and a stalled reader looks the same; passing it over for some seconds does no harm.
 """
 
 from collections.abc import Iterable
@@ -17,7 +15,7 @@ from penstock.domain.ids import WorkerId
 
 
 class StreamProgress(NamedTuple):
-    """How far a stream is: its worker, a number of its own, the tokens that it has delivered."""
+    """``stream`` is its number, ``delivered`` its tokens so far."""
 
     worker: WorkerId
     stream: int
@@ -26,7 +24,7 @@ class StreamProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallSettings:
-    """A silence longer than ``least_s`` and than ``times_usual`` the usual time between tokens is suspicious."""
+    """A silence is suspicious if longer than ``least_s`` and than ``times_usual`` the usual time between tokens."""
 
     least_s: float = 1.5
     times_usual: float = 6.0
@@ -36,22 +34,18 @@ class StallSettings:
 
 @dataclass(slots=True)
 class _Pulse:
-    """One worker's: when a token came last, how long that usually takes, and how far its streams were."""
-
     moved_at: float
     usual_s: float = 0.0
     delivered: dict[int, int] = field(default_factory=dict)
 
 
 class Stalls:
-    """All workers that have streams."""
-
     def __init__(self, settings: StallSettings | None = None) -> None:
         self._settings = settings or StallSettings()
         self._pulses: dict[WorkerId, _Pulse] = {}
 
     def look(self, streams: Iterable[StreamProgress], now: float) -> frozenset[WorkerId]:
-        """Take in the progress of every running stream; return the suspicious workers at monotonic second ``now``."""
+        """Return the suspicious workers at monotonic second ``now``; ``streams`` are all running ones."""
         found: dict[WorkerId, dict[int, int]] = {}
         for one in streams:
             if one.delivered:

@@ -1,7 +1,7 @@
-"""Which key a ticket is sealed with: the one that its worker was given, also while the platform's is exchanged.
+"""The keys that seal tickets: each worker's own, also while the platform's key is rotated.
 
-A worker keeps its secret for as long as it runs, so those that were started before an exchange of the platform's key
-hold one of the old key. Each tells, with its heartbeat, by which mark its own is known.
+A worker keeps its secret as it runs, so those started before a rotation hold one of the old key; heartbeats tell its
+mark.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,12 @@ AT_HAND = 1 << 14
 
 
 class TicketKeys:
-    """The keys of tickets by worker; those of workers asked lately are at hand."""
-
     def __init__(self, platform_keys: tuple[bytes, ...]) -> None:
         self._platform_keys = platform_keys
         self._marks: Mapping[WorkerId, str] = {}
         self._cached = lru_cache(maxsize=AT_HAND)(self._key)
 
     def __call__(self, worker: WorkerId) -> bytes:
-        """Return what tickets for this worker are sealed with."""
         return self._cached(worker, self._marks.get(worker, ""))
 
     @property
@@ -35,10 +32,9 @@ class TicketKeys:
         self._cached.cache_clear()
 
     def learn(self, marks: Mapping[WorkerId, str]) -> None:
-        """Take the marks of the keys that workers hold."""
         self._marks = marks
 
     def _key(self, worker: WorkerId, mark: str) -> bytes:
-        """Return the worker's secret with this mark; without a match, or a mark, that of the newest key."""
+        """Return the worker's secret with this mark; without a match, that of the newest key."""
         found = [worker_secret(key, worker) for key in self._platform_keys]
         return next((one for one in found if mark and key_mark(one) == mark), found[0])

@@ -1,8 +1,7 @@
-"""What a worker's refusal means: what it says of the worker, whether another one may be tried. Pure.
+"""The meaning of a worker's refusal: for the worker, and for a retry. Pure.
 
-A complete answer, whatever it says, comes from an engine that lives: at most it makes its worker suspicious.
-
-An engine's message may quote the request: what goes back to the caller are its words about a field, without the value.
+A complete answer, whatever it says, comes from an engine that lives: at most it makes its worker suspicious. An
+engine's message may quote the request, so callers get only its words about a field.
 """
 
 from dataclasses import dataclass, replace
@@ -44,8 +43,6 @@ ASLEEP_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """A failed attempt, and what it says of the worker."""
-
     error: PenstockError
     reason: str
     """Metric label: why another worker was, or was not, tried."""
@@ -68,39 +65,33 @@ class _ErrorBody(msgspec.Struct):
 
 
 def unreachable() -> FailedAttempt:
-    """No connection could be had: it never started."""
     error = NoCapacity("the worker can't be reached")
     return FailedAttempt(error=error, reason="connect", retry=True, evidence=FailureEvidence.CLOSED)
 
 
 def lost() -> FailedAttempt:
-    """The connection broke before the answer was complete."""
     return FailedAttempt(error=WorkerLost(), reason="reset", retry=True, evidence=FailureEvidence.BROKEN)
 
 
 def silent() -> FailedAttempt:
-    """Nothing came until the deadline: a frozen worker looks like this, and so does a full one."""
+    """Nothing came until the deadline: of a frozen worker, or of a full one."""
     return FailedAttempt(error=DeadlineExceeded(), reason="silent", evidence=FailureEvidence.SILENT)
 
 
 def engine_error() -> FailedAttempt:
-    """The engine answered, in band or by status, that it failed on this request."""
     return FailedAttempt(error=EngineError(), reason="engine_error", retry=True, evidence=FailureEvidence.ANSWERED)
 
 
 def handler_error() -> FailedAttempt:
-    """The engine answered that the model's own handler failed on this request."""
     return replace(engine_error(), reason="handler_error")
 
 
 def no_stream() -> FailedAttempt:
-    """The engine gave a whole answer to a request that asks for a stream: it does not stream this."""
     error = EngineRefused("the model does not stream its answer to this request", param="stream")
     return FailedAttempt(error=error, reason="refused")
 
 
 def of_answer(status: int, refused: bytes, body: bytes) -> FailedAttempt:
-    """Judge an answer that is not 200."""
     if refused:
         return _of_gate(refused, body)
     if status == _TIMED_OUT:  # a torch engine's own word: the batch was being computed
@@ -123,7 +114,7 @@ def _of_client_error(status: int, body: bytes) -> FailedAttempt:
 
 
 def of_event(data: bytes) -> FailedAttempt:
-    """Judge an error that came as the first event of a stream: the engine's own status stands in its code."""
+    """Judge a stream's first event that is an error: its code is the engine's status."""
     line = data.partition(b"data: ")[2].partition(b"\n")[0]
     try:
         code = msgspec.json.decode(line, type=_CodeBody).error.code
@@ -146,12 +137,11 @@ class _Wait(msgspec.Struct):
 
     @property
     def why(self) -> str | None:
-        """The reason, of those that we know: a gate's words are shown to callers."""
+        """The reason if it is a known one, since callers see it."""
         return self.reason if self.reason in (TENANT_QUEUE, ADAPTER_LOADING) else None
 
     @property
     def says(self) -> str | None:
-        """The same in words; None if what the error itself says is all."""
         if self.why == TENANT_QUEUE:
             return "this tenant's own requests wait in its way"
         return f"its adapter is being loaded, {self.retry_after_s:.0f} s more" if self.why else None
@@ -162,7 +152,7 @@ class _WaitBody(msgspec.Struct):
 
 
 def _of_gate(refused: bytes, body: bytes) -> FailedAttempt:
-    """Judge the gate's word: the request never started (docs/reference/wire.md)."""
+    """Judge the gate's refusal: the request never started (docs/reference/wire.md)."""
     wait = _wait(body)
     wait_s = wait.retry_after_s
     if refused in _CLOSED:
@@ -205,13 +195,12 @@ _CLOSED = {b"draining": _draining, b"sleeping": _sleeping}
 
 
 def _unknown_here() -> FailedAttempt:
-    """Judge a ticket that was not taken: the platform's own will show whether any is."""
+    """Judge a refused ticket: the platform's own probe will show whether any is accepted."""
     error = EngineError("the worker does not know this gateway")
     return FailedAttempt(error=error, reason="ticket", evidence=FailureEvidence.ANSWERED)
 
 
 def _wait(body: bytes) -> _Wait:
-    """Return how long the worker expects a wait to be, and for what; 0 if it does not say."""
     try:
         return msgspec.json.decode(body, type=_WaitBody).error
     except msgspec.MsgspecError:

@@ -1,8 +1,7 @@
 """Requests to a worker's gate, and the headers of its answers. Pure.
 
-The caller's JSON passes through, save the platform's own fields: the model's served name, the tenant's cache salt, that
-streams end with their usage (the relay hides it from callers that did not ask), and that tokens come as they are made,
-each event with its own.
+The caller's JSON passes through, save the platform's fields: the model's served name, the tenant's cache salt, a
+stream's usage (hidden from callers that did not ask), and one event per token.
 """
 
 import msgspec
@@ -45,7 +44,6 @@ def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, t
 
 
 def body_of_rest(rest: Rest, version: VersionId, cache_salt: str) -> bytes:
-    """Return the JSON for the engine that goes on with a broken stream."""
     return _ENCODER.encode({**rest.body, "model": version, "cache_salt": cache_salt})
 
 
@@ -64,7 +62,6 @@ def headers_of(request: InferenceRequest, ticket: str) -> list[tuple[str, str]]:
 
 
 def is_stream(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Tell whether the head announces server-sent events."""
     return header(headers, b"content-type").startswith(b"text/event-stream")
 
 

@@ -1,6 +1,4 @@
-"""Holds requests for sleeping versions within bounds until a worker has woken, and reports the demand to
-controllers.
-"""
+"""Holds requests for sleeping versions, within bounds, and reports the demand to controllers."""
 
 from penstock.gateway.holding.demand import Teller, WakeDemand
 from penstock.gateway.holding.hold_settings import HoldSettings

@@ -1,6 +1,6 @@
 """Reports the versions that requests are held for to the controllers: at once, and once a second while any is held.
 
-Nothing is kept: a report that is lost is repeated, and one without a held request ends.
+Nothing is kept: a lost report is repeated, and one without a held request ends.
 """
 
 import asyncio
@@ -18,24 +18,18 @@ WITHIN_S = 2.0
 
 
 class Want(NamedTuple):
-    """How much is held for a version."""
-
     requests: int = 0
     tokens: int = 0
 
 
 class Teller(Protocol):
-    """Port: the way to the controllers."""
-
     async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
-        """Report the requests and tokens held for a version now; ``StoreUnavailable`` if the way is broken."""
+        """Report the requests and tokens held for a version now; raises ``StoreUnavailable`` without a connection."""
         ...
 
 
 @dataclass(slots=True)
 class WakeDemand:
-    """What this gateway wants awake. ``held`` tells what is held now."""
-
     held: Callable[[], Mapping[VersionId, Want]] = dict
     away: Callable[[], None] = lambda: None
     """Called when nobody can hear it."""
@@ -50,13 +44,12 @@ class WakeDemand:
             self._news.set()
 
     def note(self, version: VersionId, tokens: int) -> None:
-        """Count a request that is not held, and have it told."""
+        """Add a request that is not held to the next report."""
         before = self._passing.get(version, Want())
         self._passing[version] = Want(before.requests + 1, before.tokens + tokens)
         self.begin(version)
 
     async def run(self, teller: Teller) -> None:
-        """Tell until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY_S):
@@ -65,7 +58,6 @@ class WakeDemand:
             await self.tell(teller)
 
     async def tell(self, teller: Teller) -> None:
-        """Tell all there is to tell, once."""
         passing, self._passing = self._passing, {}
         wanted = {**passing, **self.held()}
         self._told = frozenset(wanted)

@@ -1,11 +1,11 @@
-"""What a gateway holds at most of requests for one version that sleeps."""
+"""Bounds of the requests that a gateway holds for one sleeping version."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldSettings:
-    """``tenant_ratio`` is the part of requests and tokens that one tenant may hold; ``seconds`` bounds each request."""
+    """``tenant_ratio`` is one tenant's most of requests and tokens; ``seconds`` bounds each request."""
 
     requests: int = 256
     tokens: int = 1_000_000

@@ -1,10 +1,9 @@
-"""Holds requests whose version sleeps until a worker has woken, within bounds, and lets them go on in fair order.
+"""Holds requests for a sleeping version until a worker has woken, within bounds, and lets them go on in fair order.
 
-The lease is open meanwhile and its slots count; streams send heartbeats. A caller that leaves frees its place at once.
-It must not know how a worker is woken, nor how one is chosen.
+The lease is open meanwhile; streams send heartbeats. It must not know how a worker is woken or chosen.
 
-Trade-off: a held request occupies slots and a place for a few seconds, and a refusal would cost nothing; hence the
-bounds, and a request whose deadline comes before the wake is refused at once (ADR 0090).
+Trade-off: a held request occupies slots for seconds, and a refusal would cost nothing; hence the bounds, and a request
+with a deadline before the wake is refused at once (ADR 0090).
 """
 
 import asyncio
@@ -43,14 +42,10 @@ _LOOK_S = 0.02
 
 
 class Fleet(Protocol):
-    """Port: the serving workers, by the table in force."""
-
-    def version(self, version: VersionId) -> VersionEntry | None:
-        """Return a version; None if it left the table."""
-        ...
+    def version(self, version: VersionId) -> VersionEntry | None: ...
 
     def serving(self, version: VersionId) -> int:
-        """Return how many workers may be sent new work."""
+        """Return the number of workers that take new requests."""
         ...
 
 
@@ -92,7 +87,6 @@ class Held:
             self._free.set_exception(error)
 
     def abort(self, error: PenstockError) -> None:
-        """Its client left, or its time is over."""
         if isinstance(error, DeadlineExceeded):
             wait_s = self.queue.expected_s
             late = DeadlineInQueue("the deadline passed before the model had woken", retry_after_s=wait_s)
@@ -112,7 +106,7 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """Requests that wait for one version, and those that went on and are not answered yet."""
+    """Requests that wait for one version, and unanswered ones that went on."""
 
     holding: "Holding"
     version: VersionId
@@ -121,16 +115,15 @@ class _Queue:
 
     @property
     def expected_s(self) -> float:
-        """Expected seconds until the first worker serves."""
         version = self.holding.fleet.version(self.version)
         return (wakes.expected_s(version) if version is not None else 0.0) or _AGAIN_S
 
     def refusal(self, why: str) -> NoCapacity:
-        """Return what a caller hears, with when to come back and how many wait."""
+        """Return the refusal with the time to come back and the queue's length."""
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
     def enter(self, call: Admitted) -> Held:
-        """Return a place, or raise the refusal if there is none."""
+        """Add a request; raises ``NoCapacity`` if the queue is full."""
         lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
         standing = standing_of(plan, over_quota=lease.over_quota is not None)
@@ -148,7 +141,7 @@ class _Queue:
         return held
 
     def leave(self, held: Held) -> None:
-        """Forget it, and let others go on in its place."""
+        """Remove it, and let others go on in its place."""
         self.places.remove(held.entry)
         self.holding.all.pop(held.entry, None)
         self.going.discard(held)
@@ -157,7 +150,7 @@ class _Queue:
             self.holding.forget(self)
 
     def look(self) -> None:
-        """Let as many go on as fill the serving engines: the rest follows as they are answered."""
+        """Let requests go on up to the serving engines' capacity; the rest follows as they are answered."""
         serving = self.holding.fleet.serving(self.version)
         version = self.holding.fleet.version(self.version)
         room = serving * max(1, version.max_num_seqs if version is not None else 1)
@@ -167,19 +160,15 @@ class _Queue:
             held.go_on()
 
     def fail(self, why: str, reason: str) -> None:
-        """Refuse all requests that still wait."""
         for entry in self.places.all():
             self.holding.all[entry].end(self.refusal(why), reason)
 
     def give_up(self) -> None:
-        """Refuse all requests that still wait: the version can't wake."""
         for entry in self.places.all():
             self.holding.all[entry].end(wakes.crowded_out(), wakes.GIVEN_UP)
 
 
 class Holding:
-    """The pipeline's ``Holding``."""
-
     def __init__(
         self, *, fleet: Fleet, demand: WakeDemand, clock: Clock, settings: HoldSettings, metrics: Metrics
     ) -> None:
@@ -193,7 +182,6 @@ class Holding:
         metrics.gauge(names.HELD_REQUESTS).set_function(lambda: len(self.all))
 
     def place(self, call: Admitted) -> Held | None:
-        """Return the place of a request that has to wait, None if it needn't; raises the refusal if it can't."""
         if not (self._wakers or self._queues):
             return None
         if call.fell_back_from in self._wakers:
@@ -215,7 +203,6 @@ class Holding:
         return held
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:
-        """Tell whether a request that was sent back is to be held: its worker fell asleep, and the table says so."""
         version = _target(call)
         patience_s = NEWS_WITHIN_S if isinstance(error, Asleep) else 0.0
         until = self.clock.monotonic() + patience_s
@@ -227,7 +214,7 @@ class Holding:
             await asyncio.sleep(_LOOK_S)
 
     def passed_by(self, version: VersionEntry) -> None:
-        """Another version answers in place of this one: if it sleeps, it is wanted all the same."""
+        """A sleeping version that another one answers for is reported all the same."""
         if version.id in self._wakers:
             self._demand.note(version.id, 0)
 
@@ -253,18 +240,14 @@ class Holding:
         }
 
     def count(self, version: VersionId, outcome: str) -> None:
-        """Count how a hold ended."""
         self._holds.labels(model=version.partition("@")[0], outcome=outcome).inc()
 
     def forget(self, queue: _Queue) -> None:
-        """Drop an empty queue."""
         if self._queues.get(queue.version) is queue:
             del self._queues[queue.version]
 
     def _asleep(self, call: Admitted) -> VersionEntry | None:
-        """Return the version that has to wake for this request; None if one serves, or if the request may not be
-        held.
-        """
+        """Return the sleeping version of this request; None if one serves, or if the request may not be held."""
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
@@ -274,13 +257,13 @@ class Holding:
         return self.fleet.version(name)
 
     def _refuse_crowded_out(self, version: VersionEntry) -> None:
-        """Refuse a request whose version can't wake at all; that is no demand."""
+        """Refuse a request if its version can't wake at all; it is not reported."""
         if wakes.is_crowded_out(version):
             self.count(version.id, wakes.GIVEN_UP)
             raise wakes.crowded_out()
 
     def _refuse_late(self, version: VersionEntry, call: Admitted) -> None:
-        """Refuse a request that would wait in vain; it is told all the same, so that the next one finds it awake."""
+        """Refuse a request with a deadline before the wake; it is reported, so that the next may find it awake."""
         wait_s = wakes.expected_s(version)
         if self.fleet.serving(version.id) or self.clock.monotonic() + wait_s <= call.lease.deadline_at:
             return
@@ -292,7 +275,7 @@ class Holding:
         )
 
     def _away(self) -> None:
-        """Fail all waiting requests: controllers can't be told of them."""
+        """Fail all waiting requests: controllers can't be reached."""
         for queue in list(self._queues.values()):
             if not self.fleet.serving(queue.version):
                 queue.fail("the model sleeps, and the database over which it is woken can't be reached", "away")

@@ -1,11 +1,10 @@
-"""Who may wait for a version that sleeps, who gives way, and in which order they go on. Pure.
+"""Admits requests to the queue of a sleeping version, displaces them, and orders them. Pure.
 
-One tenant has at most its part of the places. Where they are all taken, whoever comes takes the newest place of the
-tenant that has most of them for its weight, if that is more than its own; a lower standing gives way first, and none to
-one below it. They go on by standing, and within one in the order of fair queueing (SFQ, Goyal et al. 1996) by
-tokens over weight: a tenant that filled the places does not go before the one request of another.
+If the queue is full, a new request displaces the newest of the tenant with most requests for its weight, if that is
+more than its own; a lower standing gives way first, and none to one below it. They go on by standing, then in the order
+of fair queueing (SFQ, Goyal et al. 1996) by tokens over weight.
 
-Trade-off: who gave way was first here and goes with an error, so that one tenant's rush is not everybody's.
+Trade-off: a displaced request came first and ends with an error, so that one tenant's rush does not hold up all.
 """
 
 from collections.abc import Hashable
@@ -19,8 +18,6 @@ from penstock.gateway.holding.hold_settings import HoldSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRequest:
-    """One request that waits; ``who`` tells it from others."""
-
     who: Hashable
     tenant: TenantId
     weight: int
@@ -30,16 +27,12 @@ class HeldRequest:
 
 @dataclass(slots=True)
 class _Holds:
-    """What one tenant has here."""
-
     requests: int = 0
     tokens: int = 0
 
 
 @dataclass(slots=True)
 class Places:
-    """Those of one version."""
-
     settings: HoldSettings
     _tags: dict[HeldRequest, float] = field(default_factory=dict)
     """In the order in which they came."""
@@ -48,20 +41,17 @@ class Places:
     _times: VirtualTimes[TenantId] = field(default_factory=VirtualTimes)
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._tags)
 
     @property
     def tokens(self) -> int:
-        """How many tokens they all are."""
         return self._tokens
 
     def all(self) -> list[HeldRequest]:
-        """Return those that wait, in the order in which they came."""
         return list(self._tags)
 
     def enter(self, entry: HeldRequest) -> tuple[HeldRequest, ...] | None:
-        """Take a place; return those that gave way for it, None where nobody does."""
+        """Add a request; return those that it displaced, None if there is no room."""
         out: list[HeldRequest] = []
         fits = self._fits_tenant(entry)
         while fits and not self._fits(entry):
@@ -79,7 +69,6 @@ class Places:
         return tuple(out)
 
     def remove(self, entry: HeldRequest) -> bool:
-        """Free its place; False where it has none."""
         if self._tags.pop(entry, None) is None:
             return False
         holds = self._holds[entry.tenant]
@@ -92,7 +81,7 @@ class Places:
         return True
 
     def next(self) -> HeldRequest | None:
-        """Return who goes on first, without a place any more; None where nobody waits."""
+        """Remove and return the next request; None if the queue is empty."""
         if not self._tags:
             return None
         first = min(self._tags, key=lambda entry: (-entry.standing, self._tags[entry]))
@@ -117,7 +106,7 @@ class Places:
         return holds.requests + 1 <= max(1.0, most_requests) and holds.tokens + entry.tokens <= most_tokens
 
     def _victim(self, entry: HeldRequest) -> HeldRequest | None:
-        """Return whose place it may have: of the lowest standing, and in that of who has most."""
+        """Return the request to displace: of the lowest standing, then of the tenant with most."""
         below = [one for one in self._tags if one.standing <= entry.standing and one.tenant != entry.tenant]
         if not below:
             return None
@@ -126,6 +115,6 @@ class Places:
         return victim if is_fair else None
 
     def _part(self, entry: HeldRequest, *, more: int = 0) -> float:
-        """Return how many places its tenant has for its weight, with so many more."""
+        """Return its tenant's requests, and ``more``, over its weight."""
         holds = self._holds.get(entry.tenant) or _Holds()
         return (holds.requests + more) / entry.weight

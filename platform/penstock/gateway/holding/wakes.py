@@ -13,20 +13,17 @@ _RESTING = frozenset({WorkerState.SLEEPING, WorkerState.WAKING})
 
 
 def is_crowded_out(version: VersionEntry) -> bool:
-    """Tell whether all sleep, and none can wake: pinned versions hold the memory. One on its way has its place."""
+    """Tell whether all sleep, and none can wake since pinned versions hold the memory."""
     return version.is_crowded_out and all(worker.state is WorkerState.SLEEPING for worker in version.workers)
 
 
 def crowded_out() -> NoCapacity:
-    """Return the refusal of a request whose model can't wake until an operator changes something."""
     says = "the model sleeps, and models that are pinned hold all the memory that it would need"
     return NoCapacity(says, reason=POOL_PINNED)
 
 
 def wakers(version: VersionEntry, before: frozenset[WorkerId]) -> frozenset[WorkerId]:
-    """Return the workers that sleep or are on the way back; of those in ``before`` also those restarted after a
-    failure.
-    """
+    """Return the workers that sleep or are waking; of ``before`` also those restarted after a failure."""
     others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
     return frozenset(
         [one.id for one in others if one.state in _RESTING or (one.state.is_starting and one.id in before)]

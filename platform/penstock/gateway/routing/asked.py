@@ -1,10 +1,9 @@
-"""What a request asks, as the rules of an auto alias look at it. Pure.
+"""Properties of a request that the rules of an auto alias test. Pure.
 
-Whether a conversation has tools or images is read from all of it and not from its last turn, so that it has them to
-its end: later turns never look like less than earlier ones. Large bodies are JSON still, and are searched.
+Tools and images are looked for in the whole conversation, so that later turns never look like less than earlier ones.
 
-Trade-off: what an assistant's call of a tool has among its arguments may look like an image; such a request goes to a
-model that sees, or is refused with that reason.
+Trade-off: arguments of an assistant's tool call may look like an image; the request then goes to a model that sees, or
+is refused with that reason.
 """
 
 import re
@@ -29,7 +28,7 @@ _TOOL_ROLES = ("tool", "function")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request. ``calls``: the answer may call a tool; ``tools``: or one was called earlier; no deadline is 0."""
+    """``calls``: the answer may call a tool; ``tools``: or one was called earlier; no deadline is 0."""
 
     api: Api
     calls: bool
@@ -42,7 +41,7 @@ class Asked:
 
 
 def asked(request: InferenceRequest, principal: Principal) -> Asked:
-    """Return what this request asks; its deadline is the shorter one of caller and plan."""
+    """Return the request's properties; its deadline is the shorter of caller's and plan's."""
     calls = uses_tools(request.body)
     had_tools, images = _history(request)
     bounds = [seconds for seconds in (request.deadline_s, principal.plan.deadline_s) if seconds]
@@ -59,7 +58,7 @@ def asked(request: InferenceRequest, principal: Principal) -> Asked:
 
 
 def _history(request: InferenceRequest) -> tuple[bool, bool]:
-    """Tell whether tools were used in this conversation, and whether it has images or other media."""
+    """Return whether the conversation used tools, and whether it has images or other media."""
     if not request.api.generates:
         return False, False
     turns = request.body.get("messages") or request.body.get("input")
@@ -76,7 +75,6 @@ def _history(request: InferenceRequest) -> tuple[bool, bool]:
 
 
 def _parts(turns: object) -> Iterator[dict[str, object]]:
-    """Yield turns, their parts, and what results of tools hold."""
     for turn in turns if isinstance(turns, list) else ():
         if isinstance(turn, dict):
             yield turn

@@ -1,8 +1,8 @@
 """Matches the rules of an auto alias with a request, and words the refusal if none fits. Pure.
 
-A rule fits if its conditions hold and its version is able to answer, by its manifest. Load and availability count for
-nothing: else the same conversation would change its model with every breath of load. The looked-at properties only grow
-within a conversation, so that it moves to later rules alone.
+A rule fits if its conditions hold and its version's manifest allows the request. Load and availability don't count:
+they would change a conversation's model. The tested properties only grow within a conversation, so that it moves to
+later rules alone.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Script = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class Misfit(StrEnum):
-    """Why a rule does not fit: words for a caller, and for a record."""
+    """Why a rule does not fit, as told to callers and records."""
 
     API = "it is for other APIs"
     WITH_TOOLS = "it is for conversations with tools"
@@ -43,7 +43,7 @@ Passed = Sequence[tuple[str, Misfit]]
 
 
 def misfit(rule: Rule, asks: Asked) -> Misfit | None:
-    """Return which of the rule's own conditions does not hold, as far as that can be told without a version."""
+    """Return the rule's condition that does not hold, apart from those that need a version."""
     lacks = (
         (bool(rule.apis) and asks.api not in rule.apis, Misfit.API),
         (rule.tools is True and not asks.tools, Misfit.WITH_TOOLS),
@@ -58,7 +58,7 @@ def misfit(rule: Rule, asks: Asked) -> Misfit | None:
 
 
 def unable(rule: Rule, version: VersionEntry, asks: Asked) -> Misfit | None:
-    """Return why this version can't or mustn't answer, as far as that can be told without counting."""
+    """Return why this version can't or mustn't answer, apart from the prompt's length."""
     if asks.calls and not version.tool_parser:
         return Misfit.TOOL_CALLS
     if rule.price and version.price.dearest > rule.price:
@@ -67,7 +67,6 @@ def unable(rule: Rule, version: VersionEntry, asks: Asked) -> Misfit | None:
 
 
 def of_error(error: BadRequest) -> Misfit:
-    """Return what the refusal of one version means for its rule."""
     if isinstance(error, ContextTooLong):
         return Misfit.CONTEXT
     if isinstance(error, TooDear):
@@ -76,17 +75,16 @@ def of_error(error: BadRequest) -> Misfit:
 
 
 def script_of(version: VersionEntry) -> Script:
-    """Return what makes tokens of a conversation for this version: two that share it count the same."""
+    """Return the version's tokenization of conversations: equal ones count the same tokens."""
     return version.tokenizer_sha256, version.chat_template, version.special_tokens
 
 
 def first_of(auto: Auto, kept: str) -> int:
-    """Return the index of the rule that the caller says its conversation has had, else of the first one."""
     return next((number for number, rule in enumerate(auto.rules) if rule.name == kept), 0) if kept else 0
 
 
 def nothing_fits(alias: Alias, passed: Passed, last: BadRequest | None) -> BadRequest:
-    """Return the refusal: why each rule did not fit, in our own words, or the fault of the request that all name."""
+    """Return the refusal: each rule's misfit in our own words, or the fault that all share."""
     if last is not None and all(why is Misfit.TEMPLATE for _, why in passed) and isinstance(last, InvalidField):
         return last
     if not passed:

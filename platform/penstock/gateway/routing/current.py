@@ -15,9 +15,9 @@ from penstock.gateway.routing.roster import Roster, rosters, staffed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One table, indexed. ``at``: monotonic second of the swap; ``overrides``: of those aliases that have any.
+    """``at``: monotonic second of the swap; ``overrides``: of aliases that have any.
 
-    In it adapters have the workers of their base.
+    Adapters have the workers of their base.
     """
 
     table: RoutingTable
@@ -59,25 +59,21 @@ def _led_to(route: Route) -> Iterator[VersionId]:
 
 
 class CurrentTable:
-    """Holds the last good table."""
-
     def __init__(self) -> None:
         self.view = _view(EMPTY, {}, 0.0)
         self._on_change: list[Callable[[View, View], None]] = []
 
     @property
     def number(self) -> int:
-        """The number of the table in force."""
         return self.view.table.number
 
     def on_change(self, listener: Callable[[View, View], None]) -> None:
-        """Call ``listener(before, after)`` at every swap."""
         self._on_change.append(listener)
 
     def swap(self, table: RoutingTable, now: float) -> bool:
-        """Put ``table`` in force at monotonic second ``now``; False if it is the one in force already.
+        """Put ``table`` in force at monotonic second ``now``; False if it already is.
 
-        Raises ``TableRefused`` if it is not valid or older: the last good one stays.
+        Raises ``TableRefused`` if it is invalid or older: the last good one stays.
         """
         before = self.number
         for _ in self.steps(table, now):
@@ -85,9 +81,9 @@ class CurrentTable:
         return self.number != before
 
     def steps(self, table: RoutingTable, now: float) -> Iterator[None]:
-        """Do what ``swap`` does, a step at a time: with ten thousand workers none of them is long (C12).
+        """``swap``, in steps that are short even with ten thousand workers (C12).
 
-        The loop may turn between any two. One step puts the table in force; the listeners hear of it after that.
+        Listeners hear of the table after the step that puts it in force.
         """
         if table.number < self.number:
             raise TableRefused(f"table {table.number} is older than {self.number}, which is in force")
@@ -105,5 +101,4 @@ class CurrentTable:
             yield
 
     def version(self, version: VersionId) -> VersionEntry | None:
-        """Return the version as the table in force has it."""
         return self.view.versions.get(version)

@@ -1,8 +1,7 @@
 """The workers' load as this gateway knows it: their last reports, and the requests sent since. Pure.
 
-Trade-off: a report is exact when it comes and ages at once. Tokens sent since are added, and the whole fades by half
-every ``HALF_LIFE_S``: an idle worker must not look busy for ever, and a busy one says so with its next answer. The
-number of waiting requests fades likewise: a rush between two heartbeats changes no table.
+Trade-off: a report ages at once. Tokens sent since are added, and the sum halves every ``HALF_LIFE_S``: an idle worker
+must not look busy for ever, and a busy one reports with its next answer.
 """
 
 import math
@@ -22,9 +21,7 @@ _NOTHING = Load()
 
 
 class SeenLoad(NamedTuple):
-    """A worker's newest load, none if the report is older than ``BELIEVED_S``; and the tokens of work probably
-    before it.
-    """
+    """A worker's load, none if the report is older than ``BELIEVED_S``, and the estimated tokens queued at it."""
 
     load: Load
     work_tokens: float
@@ -39,7 +36,7 @@ class _Entry:
 
 
 class LoadBoard:
-    """Per worker: load, time, tokens sent since. Satisfies dispatch's ``Loads`` by shape, once bound to a clock."""
+    """Load, time and tokens sent since, per worker."""
 
     def __init__(self) -> None:
         self._entries: dict[WorkerId, _Entry] = {}
@@ -62,7 +59,7 @@ class LoadBoard:
         entry.sent_tokens += tokens
 
     def seen(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> SeenLoad:
-        """Return what is known now: told to this gateway, or in the table put in force at ``table_at``."""
+        """Return the newer of two reports: told to this gateway, or in the table of ``table_at``."""
         entry = self._entries.get(worker)
         if entry is None:
             newest, at, queued = table_load, table_at, table_load.queued_tokens
@@ -75,7 +72,7 @@ class LoadBoard:
         return SeenLoad(newest if age_s <= BELIEVED_S else _NOTHING, work)
 
     def drain_per_s(self, worker: WorkerId) -> float:
-        """Return how many tokens of work this worker does in a second, smoothed."""
+        """Return the tokens of work that this worker does in a second, smoothed."""
         entry = self._entries.get(worker)
         return entry.drain_per_s if entry is not None else DEFAULT_DRAIN_TOKENS_PER_S
 

@@ -1,8 +1,7 @@
 """Which workers probably hold which prompt blocks in their prefix cache. Bounded; a guess, never a promise.
 
-Keys are chained block hashes that already contain the tenant's salt and the adapter, so tenants can't meet in it.
-Memory: at most ``max_blocks`` entries of about 200 bytes (key, tuple of up to ``MAX_HOLDERS`` names, slot of the
-map); the least recently used go first, as they do in the engines' own caches.
+Keys are chained block hashes that contain the tenant's salt and the adapter, so tenants can't meet in it. At most
+``max_blocks`` entries; the least recently used go first, as in the engines' own caches.
 """
 
 from collections import OrderedDict
@@ -16,8 +15,6 @@ BYTES_PER_BLOCK = 320
 
 
 class PrefixIndex:
-    """One version's blocks, least recently used first."""
-
     __slots__ = ("_blocks", "_max_blocks")
 
     def __init__(self, max_blocks: int = 50_000) -> None:
@@ -28,7 +25,7 @@ class PrefixIndex:
         return len(self._blocks)
 
     def matches(self, blocks: Iterable[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
-        """Return the leading blocks that these workers hold, of those with most; at most ``MAX_HOLDERS``.
+        """Return the leading blocks that these workers hold, of at most ``MAX_HOLDERS`` with most.
 
         The deepest block decides: its holder had all blocks before it. A beginning that all prompts share knows only
         the last few of its holders.
@@ -51,7 +48,6 @@ class PrefixIndex:
         return found
 
     def record(self, blocks: Iterable[int], worker: WorkerId) -> None:
-        """This worker is about to compute, or has, these blocks."""
         index = self._blocks
         for block in blocks:
             holders = index.get(block)

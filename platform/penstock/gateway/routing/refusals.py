@@ -14,13 +14,11 @@ _COMES = frozenset(WorkerState) - frozenset({WorkerState.SLEEPING, WorkerState.S
 
 
 class RoutingRefusals:
-    """Writes them, within stated bounds of waiting."""
-
     def __init__(self, settings: RouterSettings) -> None:
         self._settings = settings
 
     def nobody(self, version: VersionEntry) -> NoCapacity:
-        """Return the refusal with the expected end of the first start, else with the time that a start takes.
+        """Return the refusal with the expected end of the first start, else the usual time of a start.
 
         A worker that was lost a moment ago and still stands in the table is restarted on its node, which is quicker. If
         that can't be, the next request is told of a start.
@@ -38,12 +36,10 @@ class RoutingRefusals:
         return NoCapacity("every worker of this model fails", retry_after_s=self._within(shut_s))
 
     def refusing(self, wait_s: float) -> NoCapacity:
-        """Say that all workers have refused an adapter, and when the first of them tries it again."""
         says = "the adapter was refused by every worker of its base, and is tried again after a while"
         return NoCapacity(says, retry_after_s=self._within(wait_s))
 
     def full(self, wait_s: float) -> Overloaded:
-        """Say that every queue is full, and for about how long."""
         return Overloaded(retry_after_s=self._within(wait_s))
 
     def _start_s(self, version: VersionEntry) -> float:

@@ -1,13 +1,11 @@
 """The homes of an adapter among its base's workers, and their credit at a pick. Pure.
 
-Each adapter orders the workers by rendezvous hashing (Thaler and Ravishankar 1998): the same in every gateway, and a
-worker that comes or goes moves no other. The first ``REPLICAS`` of that order that are not busy are its homes, so few
-workers load each adapter. Under load it spills over in its order: a worker busier than the idlest by more than the
-slack gets no credit, and the next one is a home.
+Each adapter orders the workers by rendezvous hashing (Thaler and Ravishankar 1998), the same in every gateway. Its
+first ``REPLICAS`` workers that are not busy are homes, so few load each adapter. A worker busier than the idlest by
+more than the slack gets no credit, and the next one is a home.
 
 Trade-off: the second home loads the adapter only when the first has some work, and a spilled-over adapter counts less
-than one at a home, so that it fades when the load is gone. The order is made once per adapter and membership; its first
-``MOST_RANKED`` are kept.
+than one at a home, so that it fades with the load.
 """
 
 import heapq
@@ -29,7 +27,7 @@ NOBODY: Mapping[WorkerId, int] = {}
 
 
 class Homes:
-    """The orders of one base's adapters among its workers; made anew if a worker comes or goes."""
+    """The orders of one base's adapters among its workers, per membership."""
 
     __slots__ = ("_orders", "workers")
 
@@ -38,7 +36,6 @@ class Homes:
         self._orders: dict[VersionId, dict[WorkerId, int]] = {}
 
     def of(self, adapter: VersionId) -> dict[WorkerId, int]:
-        """Return the first workers of an adapter's order with their places in it."""
         known = self._orders.get(adapter)
         if known is None:
             if len(self._orders) >= MOST_ORDERS:
@@ -48,7 +45,6 @@ class Homes:
 
 
 def ordered(adapter: VersionId, workers: Collection[WorkerId]) -> dict[WorkerId, int]:
-    """Return the ``MOST_RANKED`` workers with the highest hashes, and their places."""
     start = blake2b(adapter.encode(), digest_size=8)
 
     def height(worker: WorkerId) -> bytes:
@@ -68,7 +64,7 @@ def credited(
 ) -> list[float]:
     """Return the scores plus the credit of holding the adapter or being its home; a busy worker gets none.
 
-    ``scores`` are those of ``scorers.totals`` that leave room for it.
+    ``scores`` are those of ``scorers.totals`` with ``adapter``.
     """
     most_work = min([one.work_tokens for one in candidates]) + weights.slack_tokens
     unit = weights.adapter / (weights.work + weights.kv + weights.prefix + weights.adapter)
@@ -93,5 +89,4 @@ def credited(
 
 
 def _of_home(adapter: VersionId, home: Candidate, alone: float) -> float:
-    """Return what a home counts beyond what holding the adapter does."""
     return HOME_THAT_HOLDS - HOLDS if adapter in home.entry.adapters else alone

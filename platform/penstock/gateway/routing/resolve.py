@@ -1,18 +1,14 @@
 """Resolves a name to one version. It must not know workers, only whether a version has any that may be asked.
 
-An alias with several versions is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): the version with
-the highest ``-weight / ln(hash)`` answers, so a change of weights moves exactly the share that changed.
+An alias is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): the version with the highest ``-weight
+/ ln(hash)`` answers, so a change of weights moves exactly the share that changed. Other tenants' versions are left out;
+a tenant's override comes before hashing.
 
-Trade-off: stickiness is by session if the caller names one, else by end user, else by tenant, so a tenant that names
-neither is in one version as a whole: comparable answers for a caller, coarse shares for the platform. A tenant with an
-override has that version before anything is hashed, so the others stay as they are.
+Trade-off: stickiness is by session, else end user, else tenant, so a tenant that names neither is in one version as a
+whole.
 
-A version may be for some tenants alone. Other callers have the alias's other versions by their weights; if there are
-none, or they named the version itself, there is no such name.
-
-A route's fallback has the new requests of a version that can take none: its breaker is shut, or no worker serves.
-Nothing is remembered, so the next request after the version is well is that version's again, and a fallback has no
-fallback. The platform's own probes try breakers, so no caller's request is needed for that.
+A route's fallback takes new requests while the version's breaker is shut or no worker serves. Nothing is remembered,
+and a fallback has no fallback.
 """
 
 import math
@@ -35,22 +31,19 @@ _SPACE = 2.0**64
 
 
 def nobody(_: VersionId) -> bool:
-    """Tell that no version is shut."""
     return False
 
 
 class TableResolver:
-    """The pipeline's ``Resolver``."""
+    """Implements the pipeline's ``Resolver``; ``is_shut``: all workers of a version are down."""
 
     def __init__(self, table: CurrentTable, is_shut: Callable[[VersionId], bool] = nobody) -> None:
-        """Resolve by the table in force at each call; ``is_shut`` tells that all workers of a version are down."""
         self._table = table
         self._is_shut = is_shut
 
     def resolve(
         self, request: InferenceRequest, principal: Principal, note: Callable[[VersionId], None] = unnoted
     ) -> VersionEntry:
-        """Return the version, or raise ``UnknownModel`` or ``UnsupportedByModel``; note whose fallback it is."""
         view = self._table.view
         route = view.routes.get(request.model)
         version = _pinned(view, request, principal) if route is None else _led(view, route, request, principal)
@@ -66,9 +59,6 @@ class TableResolver:
         return version
 
     def auto(self, name: str, principal: Principal) -> Auto | None:
-        """Return the auto alias of this name with the rules whose targets this caller may see; None if there is
-        none.
-        """
         return ruled(self._table.view, name, principal)
 
     def _instead(
@@ -80,7 +70,7 @@ class TableResolver:
         principal: Principal,
         note: Callable[[VersionId], None],
     ) -> VersionEntry:
-        """Return the fallback if it can take the request, else the version itself, which will say why not."""
+        """Return the fallback if it can take the request, else the version itself, which refuses with its reason."""
         other = view.versions[route.fallback]
         is_there = principal.sees(other.tenants) and other.task in request.api.tasks
         if not is_there or self._is_away(view, other):
@@ -89,13 +79,12 @@ class TableResolver:
         return other
 
     def _is_away(self, view: View, version: VersionEntry) -> bool:
-        """Tell whether a version would refuse whatever comes."""
         is_shut = self._is_shut(version.id) or (bool(version.base) and self._is_shut(version.base))
         return is_shut or not view.rosters[version.id].serving
 
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:
-    """Return the versions that may answer this caller: behind one name, or behind every name that it may use."""
+    """Return the versions that may answer this caller: behind one name, or behind all that it may use."""
     if name not in view.routes and (version := by_digest(view.table.versions, name)) is not None:
         name = version.id
     if (auto := view.autos.get(name)) is not None and principal.may_use(name):
@@ -107,7 +96,7 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
 
 
 def is_seen(view: View, principal: Principal, name: str) -> bool:
-    """Tell whether a name that a rule leads to is there for this caller: its key's scope is another question."""
+    """Tell whether a rule's target exists for this caller, its key's scope aside."""
     route = view.routes.get(name)
     if route is not None:
         return bool(shares_of(route, view.versions, principal))
@@ -116,7 +105,7 @@ def is_seen(view: View, principal: Principal, name: str) -> bool:
 
 
 def ruled(view: View, name: str, principal: Principal) -> Auto | None:
-    """Return an auto alias with the rules whose targets this caller may see; None if there are none."""
+    """Return an auto alias without the rules to targets hidden from this caller; None without any."""
     auto = view.autos.get(name)
     if auto is None or not view.has_owners:
         return auto
@@ -125,15 +114,14 @@ def ruled(view: View, name: str, principal: Principal) -> Auto | None:
 
 
 def _pinned(view: View, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
-    """Return the version of this exact name; None if there is none for this caller."""
     version = view.versions.get(request.model) or by_digest(view.table.versions, request.model)
     return version if version is not None and principal.sees(version.tenants) else None
 
 
 def _led(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
-    """Return the version that an alias leads this caller to; None if it may see none of its versions.
+    """Return the alias's version for this caller; None if it sees none of them.
 
-    Other tenants' versions are left out before anything is hashed: the order of the rest does not change.
+    Other tenants' versions are left out before hashing: the order of the rest does not change.
     """
     if route.alias not in view.owned:
         return view.versions[_chosen(view, route, request, principal)]
@@ -156,7 +144,7 @@ def _chosen(view: View, route: Route, request: InferenceRequest, principal: Prin
 
 
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:
-    """Return the key of one version throughout: a session, a user or a tenant; two tenants' are never one.
+    """Return the key of stickiness: session, user or tenant; two tenants' are never equal.
 
     A tenant's id has no control characters, so the first one tells its end.
     """
@@ -167,7 +155,7 @@ def sticky_key(request: InferenceRequest, principal: Principal) -> str:
 
 
 def choose(route: Route, key: str) -> VersionId:
-    """Return this key's version; pure, and the same in every gateway."""
+    """Return this key's version, the same in every gateway."""
     if len(route.shares) == 1:
         return route.shares[0].version
     return _best(route.alias, route.shares, key)

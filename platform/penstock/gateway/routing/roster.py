@@ -11,19 +11,16 @@ from penstock.gateway.routing.residency import Homes
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """``serving`` in the table's order, and the same by name; which of them are the homes of which adapter."""
-
     serving: tuple[WorkerEntry, ...] = ()
     by_id: dict[WorkerId, WorkerEntry] = field(default_factory=dict)
     homes: Homes = field(default_factory=Homes)
 
     def has_met_all(self, tried: Collection[WorkerId]) -> bool:
-        """Tell whether no worker is left for a request that has met these."""
         return len(tried) >= len(self.serving) and all(worker in tried for worker in self.by_id)
 
 
 def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
-    """Index a version; if the same workers serve as before, the old index is kept."""
+    """Index a version; the old index is kept if the same workers serve."""
     serving = tuple(selection.ready(version.workers))
     by_id = {worker.id: worker for worker in serving}
     is_same = before is not None and before.homes.workers == tuple(by_id)
@@ -32,16 +29,13 @@ def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
 
 
 def rosters(table: RoutingTable, before: Mapping[str, Roster]) -> dict[str, Roster]:
-    """Index a table; an adapter's roster is its base's, the very same one."""
+    """Index a table; an adapter's roster is its base's, the very same object."""
     own = {one.id: roster(one, before.get(one.id)) for one in table.versions if not one.base}
     return {one.id: own[one.base or one.id] for one in table.versions}
 
 
 def staffed(table: RoutingTable) -> RoutingTable:
-    """Return the table as a gateway reads it: adapters have the workers and the chat template of their base.
-
-    A table of a thousand adapters would repeat the template as often, two megabytes of it.
-    """
+    """Return the table with each adapter's workers and chat template taken from its base."""
     own = {version.id: version for version in table.versions}
     if len(own) == sum([not version.base for version in table.versions]):
         return table

@@ -1,6 +1,6 @@
 """Sample → filter → score → pick among the ready workers of a version; if there is none, how long to wait.
 
-It must not know HTTP, nor what a request says; only the prompt's length and its blocks.
+It must not know HTTP, nor a request's text; only the prompt's length and its blocks.
 """
 
 import random
@@ -36,11 +36,11 @@ class Health(Protocol):
     """Port: workers to leave alone for a while; never all of those asked about."""
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return those that are left alone at second ``now``: never all of them, but of a sample (``among``) maybe."""
+        """Return those to pass over at second ``now``: of a sample (``among``) possibly all."""
         ...
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
-        """Return the seconds for which a version that fails everywhere is refused early; 0 if it may be asked."""
+        """Return the seconds of early refusals of a version that fails everywhere; 0 if it may be asked."""
         ...
 
     def is_unreachable(self, version: VersionId) -> bool:
@@ -49,14 +49,12 @@ class Health(Protocol):
 
 
 class _PrefixBlocks(NamedTuple):
-    """The counters of one model's blocks, looked up once."""
-
     held: Counter
     new: Counter
 
 
 class _Ask(NamedTuple):
-    """One request as a pick sees it: the time, holders of its prompt's blocks, workers that it has met."""
+    """One request as a pick sees it: ``held`` are its prompt's blocks by worker, ``tried`` the workers it has met."""
 
     now: float
     held: Mapping[WorkerId, int] = {}
@@ -72,8 +70,6 @@ def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
 
 
 class WorkerRouter:
-    """The pipeline's ``Router``; also dispatch's ``Loads``."""
-
     def __init__(
         self,
         *,
@@ -126,8 +122,7 @@ class WorkerRouter:
         return chosen
 
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work that wait at the least busy worker; infinite if no worker would take a
-        request.
+        """Return the seconds of work at the least busy worker; infinite if no worker would take a request.
 
         Of a large version a random sample is looked at, and all only if none of the sample would.
         """
@@ -142,7 +137,7 @@ class WorkerRouter:
         return min((one.wait_s for one in open_), default=inf)
 
     def running(self, version: VersionId) -> float:
-        """Return the mean number of requests that run at a worker of this version; 0 if none serve."""
+        """Return the mean of running requests at a worker of this version; 0 if none serve."""
         roster_ = self._table.view.rosters.get(version)
         some = draw(roster_.serving, self._settings.sample.watched, self._chance) if roster_ is not None else []
         now, at = self._clock.monotonic(), self._table.view.at
@@ -160,7 +155,6 @@ class WorkerRouter:
         self._turned_away.note(worker, adapter, self._clock.monotonic(), for_s)
 
     def refuses(self, version: VersionId) -> bool:
-        """Tell whether this is an adapter that every worker of its base refuses."""
         known = self._table.view.rosters.get(version)
         if known is None or not known.serving:
             return False
@@ -171,9 +165,7 @@ class WorkerRouter:
     def _with_refusing(
         self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], now: float
     ) -> frozenset[WorkerId]:
-        """Return the workers not to be asked for this adapter, the tried ones included; ``NoCapacity`` if that is
-        all.
-        """
+        """Return the tried workers and those that refuse this adapter; raises ``NoCapacity`` if these are all."""
         refusing = self._turned_away.at(version.id, serving.serving, now)
         if refusing and serving.has_met_all(tried | refusing):
             wait_s = self._turned_away.wait_s(version.id, refusing, now)
@@ -181,7 +173,7 @@ class WorkerRouter:
         return tried | refusing
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """Return those to choose among: all that may be asked in a small version, in a large one some of them."""
+        """Return the candidates: a sample of a large version, all that may be asked of a small one."""
         everybody, most = serving.serving, self._settings.sample.choices + MAX_HOLDERS
         few = self._sampled(serving, ask) if len(everybody) > most else []
         if few:
@@ -208,7 +200,7 @@ class WorkerRouter:
         return open_ + self._open(holders, ask, len(everybody)) if holders else open_
 
     def _open(self, workers: Sequence[WorkerEntry], ask: _Ask, among: int = 0) -> list[Candidate]:
-        """Keep those that may be asked now and have room; ``among`` is the number that they are a sample of."""
+        """Keep those that may be asked now and have room; ``among``: the number of which they are a sample."""
         out = self._health.ejected([w.id for w in workers], ask.now, among)
         left = selection.healthy(workers, out, may_be_none=bool(among)) if out else workers
         at, seen, most_waiting = self._table.view.at, self._board.seen, self._settings.max_waiting
@@ -235,7 +227,7 @@ class WorkerRouter:
         counted.new.inc(blocks - held)
 
     def _full(self, workers: Sequence[WorkerEntry], now: float) -> Overloaded:
-        """Say when the first of the full workers will have done half of its queue, at the rate it works."""
+        """Return the refusal with the seconds until the first full worker has done half of its queue."""
         at = self._table.view.at
         waits = [
             0.5 * self._board.seen(w.id, w.load, at, now).work_tokens / max(1.0, self._board.drain_per_s(w.id))

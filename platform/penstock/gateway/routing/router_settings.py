@@ -1,4 +1,4 @@
-"""What a gateway's router is told about choosing and refusing."""
+"""Settings of a gateway's router: how it chooses and refuses."""
 
 from dataclasses import dataclass, field
 
@@ -20,8 +20,8 @@ class SampleSettings:
 class RouterSettings:
     """``max_blocks`` bounds each version's prefix index.
 
-    ``retry_after_s`` is said where no worker of a version has ever told how long it took to start: about what a small
-    model takes on a CPU. ``notice_s`` is added to a start that nobody has begun yet: the loss has to be seen first.
+    ``retry_after_s`` is told if no start of the version was ever timed: about that of a small model on a CPU.
+    ``notice_s`` is added to a start that has not begun: the loss has to be seen first.
     """
 
     weights: Weights = field(default_factory=Weights)

@@ -1,8 +1,7 @@
 """The steps of a pick: draw a sample, filter, take the best, note the choice. Pure; chance is an argument.
 
-Filters remove and never prefer. Two trade-offs against herding, for all gateways know the same best worker between two
-reports of load: of a large version a few are drawn by chance (the power of d choices), whose best is nearly as good and
-costs the same in a fleet of ten thousand; and scores within ``TIE`` of the best count as equal.
+Two trade-offs against herding, since between two load reports all gateways know the same best worker: of a large
+version a few are drawn by chance (the power of d choices), and scores within ``TIE`` of the best count as equal.
 """
 
 import random
@@ -32,19 +31,17 @@ def draw(among: Sequence[T], many: int, chance: random.Random) -> list[T]:
 
 
 def ready(workers: Sequence[WorkerEntry]) -> list[WorkerEntry]:
-    """Keep those that serve."""
     return [w for w in workers if w.state.serves]
 
 
 def untried(workers: Sequence[WorkerEntry], tried: Collection[WorkerId]) -> list[WorkerEntry]:
-    """Drop those that this request has already met."""
     return [w for w in workers if w.id not in tried] if tried else list(workers)
 
 
 def healthy(
     workers: Sequence[WorkerEntry], ejected: Collection[WorkerId], *, may_be_none: bool = False
 ) -> list[WorkerEntry]:
-    """Drop those that are left alone for a while; with none left, keep them all: trying beats refusing.
+    """Drop ejected workers; with none left, keep them all: trying beats refusing.
 
     ``may_be_none``: there are others to try.
     """
@@ -53,7 +50,6 @@ def healthy(
 
 
 def best(scores: Sequence[float], chance: random.Random) -> int:
-    """Return the index of the best score; chance among those that are as good."""
     top = max(scores)
     tied = [index for index, score in enumerate(scores) if score >= top - TIE]
     return tied[0] if len(tied) == 1 else chance.choice(tied)
@@ -62,7 +58,7 @@ def best(scores: Sequence[float], chance: random.Random) -> int:
 def recorded(
     chosen: WorkerId, among: Sequence[Candidate], scores: Sequence[float], *, serving: int, met: int
 ) -> Choice:
-    """Return the pick of ``chosen`` among those compared: ``serving`` serve, ``met`` have met the request before."""
+    """``serving`` workers serve, and the request has met ``met`` before."""
     if not scores:
         return Choice(chosen, serving, met, len(among), (_kept(among[0], None),))
     ranked = sorted(zip(scores, among, strict=True), key=lambda one: -one[0])

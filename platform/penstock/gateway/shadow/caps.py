@@ -1,4 +1,4 @@
-"""What the copies to one candidate have taken of late, against their caps. Pure."""
+"""The recent use of one candidate's copies, against its caps. Pure."""
 
 from penstock.domain.ids import TenantId
 from penstock.domain.serving.shadow import ShadowCaps
@@ -18,7 +18,7 @@ OVERDRAWN = 1.0
 
 
 class Level:
-    """What is left of a rate: it fills by the second, up to one second's, and may be overdrawn once."""
+    """A token bucket of one second's rate, which may be overdrawn once."""
 
     __slots__ = ("_at", "_left")
 
@@ -26,7 +26,7 @@ class Level:
         self._left, self._at = 1.0, float("-inf")
 
     def has(self, per_s: float, now: float, owed: float = 0.0) -> bool:
-        """Tell whether anything is left, or less than ``owed`` is overdrawn (monotonic seconds)."""
+        """Tell whether anything is left, or less than ``owed`` overdrawn (monotonic seconds)."""
         if not per_s:
             return False
         self._left = min(max(1.0, per_s), self._left + (now - self._at) * per_s)
@@ -34,12 +34,11 @@ class Level:
         return self._left > -owed
 
     def spend(self, amount: float) -> None:
-        """Take this amount, also more than is left."""
         self._left -= amount
 
 
 class Turns:
-    """Turns of tenants: of those who came lately, the one with the oldest turn is next."""
+    """Turns of tenants: of those that came lately, the one with the oldest turn is next."""
 
     __slots__ = ("_came_at", "_had_at")
 
@@ -48,7 +47,6 @@ class Turns:
         self._had_at: dict[TenantId, float] = {}
 
     def came(self, tenant: TenantId, now: float) -> None:
-        """Note that a tenant is here (monotonic seconds)."""
         if len(self._came_at) >= MOST_TENANTS:
             self._came_at = {one: at for one, at in self._came_at.items() if now - at < LATELY_S}
             self._had_at = {one: at for one, at in self._had_at.items() if one in self._came_at or now - at < LATELY_S}
@@ -56,25 +54,22 @@ class Turns:
             self._came_at[tenant] = now
 
     def is_theirs(self, tenant: TenantId, now: float) -> bool:
-        """Tell whether no other tenant that came lately has waited longer."""
+        """Tell whether no other tenant of the last seconds has an older turn."""
         had_at = self._had_at.get(tenant, float("-inf"))
         lately = [one for one, at in self._came_at.items() if now - at < LATELY_S]
         return all(had_at <= self._had_at.get(one, float("-inf")) for one in lately)
 
     def is_longest_ago(self, tenant: TenantId, now: float) -> bool:
-        """Tell whether others came in the last minutes too, and each of them has had a turn after this one's last."""
+        """Tell whether others came in the last minutes too, all with a later turn."""
         had_at = self._had_at.get(tenant, float("-inf"))
         others = [one for one, at in self._came_at.items() if one != tenant and now - at < AWHILE_S]
         return bool(others) and all(had_at < self._had_at.get(one, float("-inf")) for one in others)
 
     def had(self, tenant: TenantId, now: float) -> None:
-        """Note a tenant's turn."""
         self._had_at[tenant] = now
 
 
 class Taken:
-    """The caps on copies of one route."""
-
     __slots__ = ("_copies", "_scores", "_tokens", "_turns", "at_once", "coming")
 
     def __init__(self) -> None:
@@ -84,27 +79,23 @@ class Taken:
         """Those of them that wait for their moment."""
 
     def came(self, tenant: TenantId, now: float) -> None:
-        """A tenant has an answer that could be scored."""
         self._turns.came(tenant, now)
 
     def has_room(self, caps: ShadowCaps, now: float) -> bool:
-        """Tell whether one more copy may go."""
         free = self.at_once < caps.at_once
         return free and self._copies.has(caps.per_s, now) and self._tokens.has(caps.tokens_per_s, now)
 
     def sent(self, tokens: int) -> None:
-        """One more goes; ``tokens`` are those of the answered request, and probably its own."""
         self.at_once += 1
         self.coming += 1
         self._copies.spend(1.0)
         self._tokens.spend(tokens)
 
     def may_score(self, caps: ShadowCaps, tenant: TenantId, now: float) -> bool:
-        """Tell whether one more answer may be scored: tenants in turn, so that a flood is one witness and not all."""
+        """Tell whether one more answer may be scored: tenants in turn, so that a flood counts as one."""
         return self._scores.has(caps.scored_per_s, now) and self._turns.is_theirs(tenant, now)
 
     def scored(self, tenant: TenantId, now: float) -> None:
-        """Count one more score."""
         self._scores.spend(1.0)
         self._turns.had(tenant, now)
 
@@ -123,7 +114,6 @@ class ComparisonCaps:
         self._running: set[TenantId] = set()
 
     def may_go(self, per_s: float, tenant: TenantId, now: float) -> bool:
-        """Tell whether an answer of this tenant may be compared now (monotonic seconds)."""
         if tenant in self._running:
             return False  # and takes nobody's turn meanwhile
         self._turns.came(tenant, now)
@@ -134,16 +124,14 @@ class ComparisonCaps:
         return self._turns.is_theirs(tenant, now) and self._level.has(per_s, now)
 
     def passed(self, tenant: TenantId, now: float) -> None:
-        """A tenant can't use its turn: others have theirs, and nothing is spent."""
+        """Count a turn that the tenant can't use: others have theirs, and nothing is spent."""
         self._turns.had(tenant, now)
 
     def goes(self, tenant: TenantId, tokens: int, now: float) -> None:
-        """Count one more comparison of these tokens."""
         self._level.spend(1.0)
         self._tokens.spend(tokens)
         self._turns.had(tenant, now)
         self._running.add(tenant)
 
     def ended(self, tenant: TenantId) -> None:
-        """Note the end of a tenant's comparison."""
         self._running.discard(tenant)

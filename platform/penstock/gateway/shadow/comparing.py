@@ -1,7 +1,7 @@
-"""Compares a rule's answers with those of another rule's model: an operator sees how often it would have agreed.
+"""Compares a rule's answers with those of another rule's model: an operator sees their rate of agreement.
 
-A rule names the other rule and the rate. The copies are as those to candidates: after the answer, unseen, at the lowest
-standing, billed to the platform, of tenants in turn. They wake no version, and no judge counts them.
+The copies are as those to candidates: after the answer, unseen, at the lowest standing, billed to the platform. They
+wake no version, and are no evidence for rollouts.
 """
 
 import asyncio
@@ -34,8 +34,6 @@ COPY_S = 60.0
 
 @dataclass(slots=True, kw_only=True)
 class Comparing:
-    """``told`` gets what came of each comparison."""
-
     autos: Callable[[Alias], Auto | None]
     resolve: Callable[[InferenceRequest, Principal], VersionEntry]
     is_awake: Callable[[VersionId], bool]
@@ -45,20 +43,18 @@ class Comparing:
     _taken: defaultdict[tuple[Alias, str], ComparisonCaps] = field(default_factory=lambda: defaultdict(ComparisonCaps))
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether the engine is to tell the tokens of this answer, so that both models may score it.
+        """Tell whether the engine is to return this answer's tokens, so that both models may score it.
 
-        Of each one that a comparing rule answers: whether it is its tenant's turn is known only afterwards.
+        True for each one that a comparing rule answers: its tenant's turn is known only afterwards.
         """
         if call.copy is not None:
             return call.copy.pair is not None and call.copy.is_scored
         return self._compared(call) is not None and self.unseen.is_text(call)
 
     def reads(self, call: Admitted) -> bool:
-        """Tell whether this answer's form will be held against another one's."""
         return call.copy.pair is not None if call.copy is not None else self._compared(call) is not None
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Ask the other rule's model too, if there is one and room for it."""
         found = self._compared(call) if call.copy is None else None
         if found is None or answer.outcome is not Outcome.OK:
             return
@@ -85,7 +81,7 @@ class Comparing:
         self.unseen.spawn(self._compare(ask, Original(call, answer, form), note, version, taken))
 
     def _compared(self, call: Admitted) -> tuple[Alias, Rule, Rule] | None:
-        """Return the auto alias, its rule that has answered, and the one that this is compared with."""
+        """Return the auto alias, its rule that has answered, and the rule to compare with."""
         ruled = call.ruled
         auto = self.autos(Alias(ruled.alias)) if ruled is not None else None
         if ruled is None or auto is None or (rule := auto.named(ruled.rule)) is None:
@@ -94,7 +90,7 @@ class Comparing:
         return None if other is None else (auto.alias, rule, other)
 
     def _led(self, call: Admitted, other: Rule) -> VersionEntry | None:
-        """Return the version that the other rule would lead this caller to; None if that can't be."""
+        """Return the other rule's version for this caller; None if it can't be asked."""
         try:
             return self.resolve(replace(call.request, model=other.to, price_cap=FREE), call.principal)
         except BadRequest:
@@ -121,7 +117,6 @@ class Comparing:
     async def _compare(
         self, ask: Ask, original: Original, note: Copy, version: VersionEntry, taken: ComparisonCaps
     ) -> None:
-        """Ask, and tell what the two answers come to."""
         try:
             await asyncio.sleep(self.unseen.apart_s())
             copy = await self.unseen.copy(ask, original.call, note, version, within_s=COPY_S)
@@ -134,7 +129,7 @@ class Comparing:
     async def _counts(
         self, ask: Ask, original: Original, copy: Asked, note: Copy, version: VersionEntry
     ) -> Counts | None:
-        """Return what the two answers come to; None if the copy says nothing of its model."""
+        """Return the counts of both answers; None if the copy says nothing of its model."""
         answer = copy.answer
         if not agreeing.is_told(answer.outcome):
             return None

@@ -1,7 +1,7 @@
 """Which answered requests may be copied, and the copy that is made of one. Pure.
 
-A copy is the same body to a pinned version, at the same length of patience, as the platform's own request: no key of
-the caller's, no session, no idempotency, no trace. The caller's salt stays, so that prefix caches stay apart.
+A copy is the same body to a pinned version, as the platform's own request: without the caller's key, session,
+idempotency and trace. The caller's salt stays, so that prefix caches stay apart.
 """
 
 from dataclasses import replace
@@ -42,14 +42,14 @@ class Left(StrEnum):
 
 
 def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
-    """Tell whether this is an answer to copy at all: whole, undegraded, another version's, and a caller's."""
+    """Tell whether this is an answer to copy: whole, undegraded, another version's, and a caller's."""
     version = call.version
     is_others = version is not None and version.id != shadow.version and not call.fell_back_from
     return is_others and answer.outcome is Outcome.OK and call.copy is None and not call.degraded
 
 
 def left_out(call: Call, shadow: Shadow, version: VersionEntry) -> Left | None:
-    """Return the reason not to copy this one to this version, caps aside; None if it may be copied."""
+    """Return the reason not to copy it to this version, caps aside; None if it may be copied."""
     request, who = call.request, call.principal
     if not who.plan.copied or who.tenant in shadow.out or not who.sees(version.tenants):
         return Left.TENANT
@@ -60,7 +60,6 @@ def left_out(call: Call, shadow: Shadow, version: VersionEntry) -> Left | None:
 
 
 def _may_act(request: InferenceRequest) -> bool:
-    """Tell whether the answer may ask for acts, or belongs to a conversation that has had some."""
     turns = request.body.get("messages") or request.body.get("input")
     said = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
     has_acted = any(turn.get("role") in _ACTORS or turn.get("tool_calls") or turn.get("type") in _ACTS for turn in said)
@@ -68,7 +67,7 @@ def _may_act(request: InferenceRequest) -> bool:
 
 
 def paid(call: Call, answer: Answer) -> int | None:
-    """Return the price of a request as if nothing had been cached; None if its tokens are not known exactly."""
+    """Return the price without cache discounts; None if the tokens are not known exactly."""
     usage, version = answer.usage, call.version
     if version is None or not usage.exact:
         return None
@@ -78,7 +77,6 @@ def paid(call: Call, answer: Answer) -> int | None:
 def copied(
     call: Call, version: VersionEntry, request: RequestId, now: float, *, deadline_s: float = 0.0
 ) -> InferenceRequest:
-    """Return the copy as a request of the platform's own, at monotonic second ``now``."""
     return replace(
         call.request,
         id=request,
@@ -95,9 +93,9 @@ def copied(
 
 
 def salt_of(call: Call, note: Copy, request: RequestId) -> str:
-    """Return the cache salt of a copy: its caller's, as far as that can't see the copy's prompts in the cache.
+    """Return the cache salt of a copy: its caller's, unless that would see the copy's prompts in the cache.
 
-    Ballast finds no cache of the same prompt: it is to be work. A comparison's model is one that its caller may name.
+    Ballast gets its own, so that it is work. A comparison's model is one that its caller may name.
     """
     salt = call.principal.cache_salt
     if note.pair is not None:
@@ -106,5 +104,4 @@ def salt_of(call: Call, note: Copy, request: RequestId) -> str:
 
 
 def platform(salt: str) -> Principal:
-    """Return the platform as the principal of a copy."""
     return Principal(tenant=SHADOWS, key=KeyId(SHADOWS), role=Role.INFER, plan=Plan(), models=(), cache_salt=salt)

@@ -19,14 +19,14 @@ MOST_ANSWER = 64
 
 
 def cut(ids: TokenIds) -> TokenIds | None:
-    """Return the part of an answer that is scored; None if its prompt is too long, or it is empty."""
+    """Return the scored part of an answer; None if it is empty or its prompt too long."""
     if not ids.answer or len(ids.prompt) > MOST_PROMPT:
         return None
     return TokenIds(prompt=ids.prompt, answer=ids.answer[:MOST_ANSWER])
 
 
 def pair(told: TokenIds | None, own: TokenIds | None) -> tuple[TokenIds, TokenIds] | None:
-    """Return what incumbent and candidate are to score: the same answer, each behind its own prompt; None for nothing.
+    """Return the tokens for incumbent and candidate to score: the same answer, each behind its own prompt.
 
     ``told`` is the incumbent's answer, ``own`` the candidate's to the same request.
     """
@@ -37,12 +37,11 @@ def pair(told: TokenIds | None, own: TokenIds | None) -> tuple[TokenIds, TokenId
 
 
 def asked(ids: TokenIds) -> dict[str, object]:
-    """Return the body of a completion that scores the answer."""
     return {"prompt": [*ids.prompt, *ids.answer], "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 1}
 
 
 def likeliest(body: bytes, after: int) -> list[int] | None:
-    """Return the likeliest token at each place behind the prompt; None if the body does not say."""
+    """Return the likeliest token at each position after the prompt; None if the body lacks them."""
     try:
         found = content.only(body).likeliest()[after:]
     except ValueError:
@@ -51,7 +50,7 @@ def likeliest(body: bytes, after: int) -> list[int] | None:
 
 
 def differ(one: Sequence[int], other: Sequence[int]) -> float | None:
-    """Return the part of places with different likeliest tokens; None if there are no places."""
+    """Return the share of positions with different tokens; None if there are none."""
     if not one or len(one) != len(other):
         return None
     return sum(mine != theirs for mine, theirs in zip(one, other, strict=True)) / len(one)

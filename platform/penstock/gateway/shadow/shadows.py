@@ -1,11 +1,11 @@
 """Sends copies of answered requests to a candidate, and has both versions score the answer.
 
-A copy goes when its caller has its answer, through the same pipeline, as the platform's own request at the lowest
-standing: it has a ledger row, is shed first, and no caller sees its answer. It goes only if the candidate is no busier
-than the incumbent, and more than once if the incumbent is much busier, so that both are compared at the same load. The
-further ones are ballast, and no evidence. Nothing waits: a copy without room is left out and counted.
+A copy goes after its caller's answer, through the same pipeline, as the platform's own request at the lowest standing.
+It goes only if the candidate is no busier than the incumbent, and more than once if the incumbent is much busier, so
+that both are compared at the same load; the further ones are ballast, and no evidence. A copy without room is left out
+and counted.
 
-Trade-off: bodies stay in memory while their copies run, at most ``at_once`` of them and none above a megabyte.
+Trade-off: bodies stay in memory while their copies run, at most ``at_once``, each up to a megabyte.
 """
 
 import asyncio
@@ -33,25 +33,17 @@ APART = 4.0
 
 
 class Routes(Protocol):
-    """What is known of versions."""
+    def route(self, name: str) -> Route | None: ...
 
-    def route(self, name: str) -> Route | None:
-        """Return the route of an alias; None for any other name."""
-        ...
-
-    def version(self, version: VersionId) -> VersionEntry | None:
-        """Return a version of the table in force."""
-        ...
+    def version(self, version: VersionId) -> VersionEntry | None: ...
 
     def running(self, version: VersionId) -> float:
-        """Return the mean of what runs at a version's workers."""
+        """Return the mean of running requests at a version's workers."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class Shadows:
-    """Copies to the candidates of rollouts."""
-
     routes: Routes
     sticky: Callable[[InferenceRequest, Principal], str]
     differed: Callable[[Alias, VersionId, float], None]
@@ -60,7 +52,6 @@ class Shadows:
     _taken: dict[Alias, Taken] = field(default_factory=dict)
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether the engine is to tell the tokens of this answer, so that both versions may score it."""
         if call.copy is not None:
             return call.copy.is_scored
         route = self.routes.route(call.request.model)
@@ -71,7 +62,6 @@ class Shadows:
         return has_room and self.unseen.is_text(call)
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy a request that was answered, if its route says so and there is room."""
         route = self.routes.route(call.request.model)
         if route is None or route.shadow is None or not copies.is_candidate(call, answer, route.shadow):
             return
@@ -89,11 +79,11 @@ class Shadows:
                 self.unseen.spawn(self._copy(ask, Original(call, answer), note, shadow, version))
 
     def _lacks(self, call: Admitted, version: VersionEntry, taken: Taken) -> int:
-        """Return how many more copies it takes until the candidate is as busy as the incumbent."""
+        """Return the number of copies that make the candidate as busy as the incumbent."""
         return max(0, min(MOST_BALLAST, int(self._less(call, version, taken)) - 1))
 
     def _less(self, call: Admitted, version: VersionEntry, taken: Taken) -> float:
-        """Return by how many requests the candidate's workers are less busy, those about to come included."""
+        """Return the candidate's missing requests per worker, coming copies counted as running."""
         if (call.version.base or call.version.id) == (version.base or version.id):
             return 0.0  # the same workers: neither is busier
         coming = taken.coming / max(1, len(version.workers))

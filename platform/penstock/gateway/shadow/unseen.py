@@ -1,6 +1,6 @@
-"""Asks versions in the platform's own name: a copy of a request, or how likely each of them holds an answer.
+"""Asks versions in the platform's own name: a copy of a request, or the likelihood of an answer.
 
-Everything goes through the corridor that callers' requests go through, at the lowest standing.
+Everything goes through the callers' pipeline, at the lowest standing.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Original(NamedTuple):
-    """A request that its caller has an answer to, and the answer's form if it has one (JSON, labels)."""
+    """An answered request, and its answer's form if it has one (JSON, labels)."""
 
     call: Admitted
     answer: Answer
@@ -39,8 +39,6 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unseen:
-    """The one way to ask unseen; candidates' copies and comparisons of rules read the answers."""
-
     ids: Callable[[], str]
     clock: Clock
     apart_s: Callable[[], float]
@@ -51,17 +49,16 @@ class Unseen:
     metrics: Metrics
 
     def left_out(self, reason: Left) -> None:
-        """Count an answered request that is not copied."""
         self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=reason).inc()
 
     def is_text(self, call: Admitted) -> bool:
-        """Tell whether the tokens of this answer may be scored: plain text, after a short prompt."""
+        """Tell whether the answer's tokens may be scored: plain text, after a short prompt."""
         return call.prepared.prompt_tokens <= scoring.MOST_PROMPT and self.is_plain(call.request)
 
     async def copy(
         self, ask: Ask, call: Admitted, note: Copy, version: VersionEntry, *, within_s: float = 0.0
     ) -> Asked:
-        """Ask a version the same; ``within_s`` 0 leaves the deadline to the platform."""
+        """``within_s`` 0 leaves the deadline to the platform."""
         request = copies.copied(call, version, self._new_id(), self.clock.monotonic(), deadline_s=within_s)
         who = copies.platform(copies.salt_of(call, note, request.id))
         return await ask(request, who, copy=note, reply=BodyReply(keeps=False))
@@ -69,10 +66,9 @@ class Unseen:
     async def differ(
         self, ask: Ask, call: Admitted, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
     ) -> float | None:
-        """Return the part of the answer's tokens at which two versions hold different ones for the likeliest; None
-        if unknown.
+        """Return the share of the answer's tokens at which the versions' likeliest ones differ; None if unknown.
 
-        Each has its own prompt before it, as its engine has rendered the request: a template that was lost is seen.
+        Each has the prompt as its engine rendered it: a lost template is seen.
         """
         found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
         # The busier one first: where it has no room, the other need not compute.
@@ -86,7 +82,7 @@ class Unseen:
     async def _likeliest(
         self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
     ) -> list[int] | None:
-        """Ask one version, a few times: at a busy one every caller goes first."""
+        """Ask one version, repeatedly: at a busy one every caller goes first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
@@ -115,5 +111,5 @@ class Unseen:
 
 
 def _unpaid(note: Copy) -> Copy:
-    """Return the note of a question about the answer of a copy's original: no evidence of its own."""
+    """Return the note of a scoring request, which is no evidence of its own."""
     return Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False, pair=note.pair)

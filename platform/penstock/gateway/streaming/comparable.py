@@ -1,4 +1,4 @@
-"""What of an answer can be compared with another version's: whether it is the JSON asked for, its values, labels. Pure.
+"""The comparable form of an answer: whether it is the requested JSON, its values, labels. Pure.
 
 Free texts can't: two good answers hardly ever have the same words. An engine that is asked for JSON makes it by a
 grammar, whatever the prompt says. Other fields can break it all the same (a stop word, a forbidden token), so only
@@ -26,7 +26,7 @@ _PRECISE = 16
 
 
 def _number(written: str) -> int | float | str:
-    """Return what stands for a number: 1.0 is 1. The library's own reading of one takes up to ten microseconds."""
+    """Return the number, 1.0 as 1. The library's own reading takes up to ten microseconds."""
     if len(written) > _PRECISE:
         return written
     value = float(written)
@@ -40,7 +40,7 @@ _VALUE = msgspec.json.Decoder(float_hook=_number)
 
 
 def is_asked(request: InferenceRequest) -> bool:
-    """Tell whether the answer is to be JSON, and nothing that its caller says can make it another thing."""
+    """Tell whether the answer is to be JSON, and no field of the request can break it."""
     body = request.body
     form, own = body.get("response_format"), body.get("structured_outputs")
     if form is None and own is None:
@@ -51,8 +51,6 @@ def is_asked(request: InferenceRequest) -> bool:
 
 
 class KeptEvents:
-    """A stream's events, for as long as they are few."""
-
     __slots__ = ("_bytes", "_events")
 
     def __init__(self) -> None:
@@ -60,7 +58,7 @@ class KeptEvents:
         self._bytes = 0
 
     def over(self, plain: Take) -> Take:
-        """Return what keeps the events of an attempt beside what ``plain`` does; those before it are forgotten."""
+        """Return ``plain`` with its events kept; those of earlier attempts are dropped."""
         self._events, self._bytes = [], 0
         return partial(self._take, plain)
 
@@ -71,11 +69,10 @@ class KeptEvents:
         return plain(events)
 
     def is_json(self) -> bool | None:
-        """Tell whether the stream's text is JSON; None if it can't be told."""
         return _is_json(self.form())
 
     def form(self) -> bytes | None:
-        """Return the stream's text as JSON in one order; None if it can't be told."""
+        """Return the stream's text as sorted JSON; None if it can't be told."""
         if not self._events or self._bytes > MOST_BYTES:
             return None
         try:
@@ -86,12 +83,11 @@ class KeptEvents:
 
 
 def whole(body: bytes) -> bool | None:
-    """Tell whether an answer in one piece is JSON; None if it can't be told."""
     return _is_json(form(body))
 
 
 def form(body: bytes) -> bytes | None:
-    """Return an answer in one piece as JSON in one order; None if it can't be told."""
+    """Return a whole answer as sorted JSON; None if it can't be told."""
     if len(body) > MOST_BYTES:
         return None
     try:
@@ -106,7 +102,7 @@ def _is_json(form: bytes | None) -> bool | None:
 
 
 def of_json(said: str) -> bytes | None:
-    """Return JSON in one order and spacing: equal for equal values; ``NO_JSON`` for other text, None if unread."""
+    """Return sorted JSON, equal for equal values; ``NO_JSON`` for other text, None if nested too deep."""
     try:
         return msgspec.json.encode(_VALUE.decode(said), order="sorted")
     except msgspec.MsgspecError:

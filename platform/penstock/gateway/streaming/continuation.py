@@ -1,12 +1,12 @@
 """Whether a stream that has lost its worker may go on at another one, and from which of its tokens (C9). Pure.
 
-Tokens are exact: the rest is asked for as a completion whose prompt is the ids of the original prompt and of the answer
-so far. At temperature 0 that gives the text of an unbroken run; with sampling it gives a legitimate sample, because the
-next token depends on those before it alone. Requests that depend on more are refused: a seed (its generator has moved
-on), penalties that tell output from prompt, grammars, parsers, log probabilities, several choices, unknown fields.
+The rest is a completion after the ids of the original prompt and of the answer so far. At temperature 0 that gives the
+text of an unbroken run, with sampling a legitimate sample. Requests that depend on more than earlier tokens are
+refused: a seed (its generator has moved on), penalties that tell output from prompt, grammars, parsers, log
+probabilities, several choices, unknown fields.
 
 Trade-off: a list of allowed fields refuses some streams that could go on; a list of refused ones would one day join two
-halves that don't fit, unnoticed.
+halves that don't fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ GREEDY_BELOW = 1e-5
 
 
 class Obstacle(StrEnum):
-    """Why a stream does not go on: also a metric label."""
+    """Why a stream does not go on: a metric label."""
 
     API = "api"
     FIELD = "field"
@@ -75,12 +75,11 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 
 
 def is_plain(request: InferenceRequest) -> bool:
-    """Tell whether the answer's tokens follow from those before them alone."""
+    """Tell whether each token depends on those before it alone."""
     return obstacle(request) is None
 
 
 def obstacle(request: InferenceRequest) -> Obstacle | None:
-    """Tell what keeps this request from ever being continued, None if nothing does."""
     body = request.body
     if request.api not in (Api.CHAT, Api.COMPLETIONS):
         return Obstacle.API
@@ -94,7 +93,7 @@ def obstacle(request: InferenceRequest) -> Obstacle | None:
 
 
 def is_greedy(request: InferenceRequest) -> bool:
-    """Tell whether each token is the likeliest one. A silent request takes the version's default, which may sample."""
+    """Tell whether each token is the likeliest; without a temperature the version's default may sample."""
     temperature = request.body.get("temperature")
     return isinstance(temperature, int | float) and temperature < GREEDY_BELOW
 
@@ -120,7 +119,7 @@ def _wants_usage_in_each_event(body: Mapping[str, object]) -> bool:
 
 
 def _is_text(messages: object) -> bool:
-    """Images and sounds stand in the prompt as tokens that say nothing without them."""
+    """Images and sounds are prompt tokens that say nothing without them."""
     if isinstance(messages, Sealed):
         return messages.is_text
     contents = (
@@ -140,10 +139,10 @@ def _is_one_prompt(prompt: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Where an answer goes on: behind the first ``kept`` of its tokens.
+    """``kept`` tokens of the answer stay.
 
-    ``lead`` is text of the kept tokens that the caller does not have yet, ``replay`` text that it has and that will
-    come once more; one of them is empty.
+    ``lead`` is their text that the caller lacks, ``replay`` text that it has and that will come once more; one is
+    empty.
     """
 
     kept: int
@@ -152,7 +151,7 @@ class Cut:
 
 
 def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bool) -> Cut | Obstacle:
-    """Return the cut; ``pieces[i]`` is the text that token ``i`` completes, ``said`` the text that the caller has.
+    """Return the cut; ``pieces[i]`` is the text that token ``i`` completes, ``said`` the caller's text.
 
     It is never inside a character (a token without text may have begun one), nor inside a possible stop string: the
     next engine would not know its beginning. Tokens behind the cut are made anew, and give the same text again if
@@ -179,7 +178,7 @@ def _may_begin(stops: Sequence[str], text: str, end: int) -> bool:
 
 
 def body_of_rest(request: InferenceRequest, tokens: Sequence[int], kept: int, left: int) -> dict[str, object]:
-    """Return the completions request for the rest: ``tokens`` are prompt and answer, ``left`` how many may come."""
+    """Return the completions request; ``tokens`` are prompt and answer, ``left`` bounds the rest."""
     body = {name: value for name, value in request.body.items() if name in _SAMPLING and value is not None}
     least = request.body.get("min_tokens")
     if isinstance(least, int) and least > kept:

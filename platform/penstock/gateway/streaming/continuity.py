@@ -1,4 +1,4 @@
-"""One stream's chance to go on at another worker: keeps its transcript, and makes the request for the rest."""
+"""One stream's continuation at another worker: keeps its transcript, and makes the request for the rest."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -29,14 +29,12 @@ _NO_USAGE = b'{"usage":{}}'
 
 
 class TokenReader(Protocol):
-    """Tokens → text, as the engine streams it."""
-
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
         """Return the text that each output token completes: empty if it ends in the middle of a character.
 
-        Raises ``StoreUnavailable`` or ``ArtifactRefused`` if the version's tokenizer can't be had.
+        Raises ``StoreUnavailable`` or ``ArtifactRefused`` without the version's tokenizer.
         """
         ...
 
@@ -75,17 +73,16 @@ class Continuity:
 
     @property
     def keeps(self) -> bool:
-        """True if the engine is to tell its token ids."""
         return self._transcript is not None
 
     def take_or(self, plain: Take) -> Take:
-        """Return the function for the events of the present attempt; ``plain`` if nothing is kept."""
+        """Return the function for the present attempt's events; ``plain`` if nothing is kept."""
         if self._splice is not None:
             return self._splice.take
         return self._over(plain) if self._transcript is None else self._transcript.take
 
     def ending(self, *, has_usage: bool) -> bytes:
-        """Return the events that an answer lacks which broke off after its last token; nothing for any other."""
+        """Return the missing last events of an answer that broke off after its last token."""
         transcript = self._transcript
         if transcript is None or not transcript.has_finished or not transcript.is_faithful:
             return b""
@@ -94,25 +91,23 @@ class Continuity:
         return usage_event(transcript.head, _NO_USAGE, transcript.tokens, len(transcript.prompt)) + _DONE
 
     def tokens(self, counted: int) -> int:
-        """Return the tokens of the answer so far, exactly if the engine tells ids; ``counted`` are its events."""
+        """Return the answer's tokens, exact if the engine tells ids; else ``counted``."""
         transcript = self._transcript
         return transcript.tokens if transcript is not None and transcript.is_faithful else counted
 
     @property
     def told(self) -> Callable[[], TokenIds | None]:
-        """What returns the tokens of prompt and answer; it holds the transcript alone, for the request keeps it."""
+        """It holds the transcript alone, since the request keeps it."""
         return no_ids if self._transcript is None else self._transcript.told
 
     def continued(self) -> None:
-        """Another worker has begun to answer."""
         self._count(End.CONTINUED, "")
 
     def failed(self) -> None:
-        """No worker took the rest."""
         self._count(End.FAILED, NO_WORKER)
 
     async def rest(self, error: PenstockError) -> Rest | None:
-        """Return what is left to ask for after ``error``; None if the answer must end with it."""
+        """Return the request for the rest after ``error``; None if the answer must end with it."""
         found = self._obstacle or await self._rest(error)
         if isinstance(found, Rest):
             return found

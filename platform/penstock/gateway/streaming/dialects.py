@@ -11,8 +11,6 @@ from penstock.gateway.streaming.sse import CHOICE, END
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Marks of one API's events."""
-
     token: bytes
     """Stands once in every event that carries a token."""
     not_token: bytes
@@ -30,11 +28,10 @@ class Dialect:
     """Stands in the event of an engine that gave the request up by itself: no way for an answer to end."""
 
     def counted(self, events: bytes) -> tuple[int, bytes]:
-        """Return how many tokens these events carry, as far as events tell, and the events."""
+        """Return the number of tokens in these events, as far as events tell, and the events."""
         return events.count(self.token) - events.count(self.not_token), events
 
     def error_event(self, body: bytes) -> bytes:
-        """Return our error as an event."""
         return self.error_prefix + body + END
 
 

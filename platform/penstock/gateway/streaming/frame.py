@@ -1,4 +1,4 @@
-"""What every relay stands on: the request it answers, the way back, and the count of what came."""
+"""The base of every relay: its request, the way back, and the count of tokens."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,8 +18,6 @@ from penstock.gateway.streaming.watch import Watch, nobody
 
 
 class AnswerReads(NamedTuple):
-    """Functions that read an answer, as ``Answer`` has them."""
-
     ids: Callable[[], TokenIds | None] = no_ids
     is_json: Callable[[], bool | None] = unknown
     form: Callable[[], bytes | None] = unknown
@@ -29,7 +27,7 @@ NO_READS = AnswerReads()
 
 
 class Frame:
-    """One request on its way back."""
+    """``on_paused`` gets the seconds that the answer waited for its reader."""
 
     __slots__ = (
         "_answered",
@@ -61,7 +59,6 @@ class Frame:
         on_paused: Callable[[float], None] = nobody,
         reads: AnswerReads = NO_READS,
     ) -> None:
-        """Begin with nothing counted; ``on_paused`` is told the seconds that the answer waited for its reader."""
         self.call = call
         self.lease = call.lease
         self.reply = reply
@@ -87,11 +84,10 @@ class Frame:
 
     @property
     def is_over(self) -> bool:
-        """True once the answer has been settled."""
         return self._answered.done()
 
     def watch(self, on_stop: Callable[[PenstockError], None], on_resume: Callable[[float], None] = nobody) -> Watch:
-        """Return what watches over the reply from now on; ``on_resume`` hears for how long its reader let it wait."""
+        """Begin to watch the reply; ``on_resume`` gets the seconds that its reader let it wait."""
 
         def paused(seconds: float) -> None:
             self.call.timings.paused_s += seconds
@@ -112,7 +108,6 @@ class Frame:
             self._news = asyncio.get_running_loop().create_future()
 
     def wake(self) -> None:
-        """Let ``news`` return: the attempt is over."""
         if not self._news.done():
             self._news.set_result(None)
 
@@ -121,7 +116,6 @@ class Frame:
         await self._news
 
     def learn(self, said: Account) -> None:
-        """Take what the engine said."""
         if said.usage is not None:
             self.usage = account.merged(self.usage, said.usage)
         if said.finish is not None:
@@ -142,7 +136,6 @@ class Frame:
             stages.split_batched(timings, batched, items=self.call.cost.prompts)
 
     def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        """Return the reply's headers: the resolved version, and the stages so far."""
         return [
             (b"content-type", content_type),
             (b"x-penstock-version", self.version.encode()),
@@ -154,15 +147,12 @@ class Frame:
         ]
 
     def _chosen(self) -> list[tuple[bytes, bytes]]:
-        """Return the header with the deciding rule of an auto alias, if one decided."""
         return [(b"x-penstock-auto", self.call.ruled.rule.encode())] if self.call.ruled is not None else []
 
     def _lacks(self) -> list[tuple[bytes, bytes]]:
-        """Return the header of the answer's degradations, if it has any."""
         return [(b"x-penstock-degraded", ",".join(self.call.degraded).encode())] if self.call.degraded else []
 
     def settle(self, outcome: Outcome, refusal: Refusal | None = None, reads: AnswerReads | None = None) -> Answer:
-        """Settle the answer (once) and return it."""
         if not self._answered.done():
             received, read = self.call.received_at, reads or self._reads
             self._answered.set_result(
@@ -191,9 +181,9 @@ class Frame:
         return await self._answered
 
     def _known(self, outcome: Outcome) -> Usage:
-        """Return the usage: the engine's account if the answer ended with it, else no less than what went by.
+        """Return the engine's account if the answer ended with it, else at least the tokens that went by.
 
-        An account that an engine only announced (a prompt before its answer, one with each event) is a lower bound.
+        An earlier account is a lower bound.
         """
         said = self.usage
         if said is not None and outcome is Outcome.OK:

@@ -25,8 +25,6 @@ def _unwanted(_: Admitted) -> bool:
 
 
 class Wants(NamedTuple):
-    """Tells which answers are read."""
-
     ids: Callable[[Admitted], bool] = _unwanted
     """Whole ones for their tokens."""
     json: Callable[[Admitted], bool] = _unwanted
@@ -41,7 +39,7 @@ RenderError = Callable[[PenstockError, RequestId, Api], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySettings:
-    """Times in seconds. ``max_answer_bytes`` bounds what a unary answer may hold in memory."""
+    """Times in seconds. ``max_answer_bytes`` bounds a unary answer's memory."""
 
     heartbeat_s: float = 20.0
     stall_s: float = 30.0
@@ -49,7 +47,7 @@ class RelaySettings:
 
 
 class StreamingRelays:
-    """The pipeline's ``Relays``."""
+    """``render_error`` is the table of errors; without a ``reader`` no stream goes on at another worker."""
 
     def __init__(
         self,
@@ -61,7 +59,6 @@ class StreamingRelays:
         reader: TokenReader | None = None,
         wants: Wants | None = None,
     ) -> None:
-        """``render_error`` is the table of errors; without a ``reader`` no stream goes on at another worker."""
         self._reader, self._wants = reader, wants or Wants()
         self._continuations = metrics.counter(names.CONTINUATIONS)
         begin_at_zero(self._continuations, [End.CONTINUED], [""])
@@ -74,7 +71,6 @@ class StreamingRelays:
         self._heartbeats = metrics.counter(names.HEARTBEATS)
 
     def open(self, call: Admitted, reply: Reply) -> Relay:
-        """Return a relay that watches the client, the deadline and, in streams, the silence."""
         if not call.request.stream:
             labels = call.request.api is Api.CLASSIFY and self._wants.labels(call)
             reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call), labels=labels)

@@ -1,7 +1,6 @@
-"""Joins what another worker went on with to a stream that broke off: the caller sees one.
+"""Joins another worker's continuation to a broken stream: the caller sees one.
 
-Each event is told again as the first worker would have told it: its id, time and model, its dialect, one choice. The
-usage at the end is that of the whole answer.
+Each event takes the first worker's id, time, model and dialect. The usage at the end is that of the whole answer.
 """
 
 import msgspec
@@ -31,8 +30,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Splice:
-    """The second worker's half of one stream."""
-
     __slots__ = ("_after", "_api", "_before", "_cut", "_lead", "_prompt_tokens", "_replay", "_transcript")
 
     def __init__(self, api: Api, transcript: Transcript, cut: Cut, prompt_tokens: int) -> None:
@@ -44,7 +41,7 @@ class Splice:
         self._before, self._after = _SHAPES[api]
 
     def take(self, events: bytes) -> tuple[int, bytes]:
-        """Return how many tokens these events carry, and the events as the caller is to see them.
+        """Return the number of tokens, and the events for the caller.
 
         Raises ``ValueError`` if an event can't be read or does not fit.
         """
@@ -71,7 +68,7 @@ class Splice:
         return self._transcript.head + self._before % _encode(text) + why + self._after + sse.END
 
     def _new_of(self, choice: Choice) -> str:
-        """Return what the choice says that the caller does not know, and keep it."""
+        """Return the choice's text that the caller lacks, and keep it."""
         text, is_last = self._fitted(choice.text or ""), choice.finish_reason is not None
         if is_last and self._replay:
             raise Diverged("the answer ended before it had said again what was said")
@@ -79,7 +76,6 @@ class Splice:
         return text
 
     def _fitted(self, text: str) -> str:
-        """Return what of this text is new to the caller."""
         if self._lead:
             text, self._lead = self._lead + text, ""
         if not self._replay:
@@ -94,7 +90,7 @@ class Splice:
 
 
 def usage_event(head: bytes, said: bytes, kept: int, prompt_tokens: int) -> bytes:
-    """Return the event that ends a stream's account: the second half's usage, and the first half's tokens with it."""
+    """Return the last usage event: the second half's account, with the first half's tokens."""
     body = {**msgspec.json.decode(said), **msgspec.json.decode(head.partition(b":")[2] + b"]}")}
     body.pop("metrics", None)
     usage = body.get("usage")

@@ -1,7 +1,6 @@
 """Cuts a byte stream into complete server-sent events (WHATWG HTML, section 9.2). Pure.
 
-Engines end lines with a bare line feed; inside an event's JSON a line feed is always escaped, so a blank line can
-only be the end of an event, however the bytes were cut on the way.
+Inside an event's JSON a line feed is always escaped, so a blank line can only be the end of an event.
 """
 
 from collections.abc import Iterator
@@ -15,15 +14,13 @@ MAX_HELD_BYTES = 4 << 20
 
 
 class EventScanner:
-    """Holds back what is not yet a whole event."""
-
     __slots__ = ("_held",)
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the whole events there are now, as they came; ``ValueError`` if an event has no end."""
+        """Return the complete events; raises ``ValueError`` if an event has no end."""
         if not self._held and data.endswith(END):
             return data
         data = self._held + data
@@ -37,7 +34,6 @@ class EventScanner:
 
     @property
     def held_bytes(self) -> int:
-        """How much waits for its end."""
         return len(self._held)
 
 
@@ -59,12 +55,11 @@ def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
 
 
 def choices_in(events: bytes) -> list[bytes]:
-    """Return the JSON of those of an OpenAI stream's events that have a choice."""
+    """Return the JSON of an OpenAI stream's events with a choice."""
     return [one.removeprefix(_DATA) for one in events.split(END) if CHOICE in one]
 
 
 def data_of(event: bytes) -> bytes:
-    """Return the JSON of an event's first data line."""
     at = event.find(b"data:")
     if at < 0:
         return b""

@@ -1,4 +1,4 @@
-"""Where the time of a request went, as the answer itself says it (J3): a body field, a comment, a header. Pure."""
+"""The stages of a request's time in its answer (J3): a body field, a comment, a header. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,6 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
 def field(
     request: RequestId, version: str, seconds: Mapping[Stage, float], degraded: Sequence[Degradation] = ()
 ) -> bytes:
-    """Return the JSON object that unary answers carry as ``penstock``; ``degraded`` only if something lacks."""
     said: dict[str, object] = {"request_id": request, "version": version, "stages_ms": _ms(seconds)}
     return _ENCODER.encode({**said, "degraded": degraded} if degraded else said)
 
@@ -39,7 +38,7 @@ def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
 def comment(
     request: RequestId, version: str, seconds: Mapping[Stage, float], degraded: Sequence[Degradation] = ()
 ) -> bytes:
-    """Return the same as a comment in a stream: clients skip lines that begin with a colon."""
+    """Return ``field`` as a comment in a stream: clients skip lines that begin with a colon."""
     return b": penstock %b\n\n" % field(request, version, seconds, degraded)
 
 
@@ -49,7 +48,7 @@ def server_timing(seconds: Mapping[Stage, float]) -> bytes:
 
 
 def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
-    """Split ``waited_s`` (sent to last token) by the engine's own times; the rest is the way there and back."""
+    """Split ``waited_s`` (sent to last token) by the engine's times; the rest is network."""
     said = {
         Stage.QUEUE: times.queue_time_ms,
         Stage.PREFILL: times.time_to_first_token_ms,
@@ -61,9 +60,9 @@ def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
 
 
 def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
-    """Split the time at a worker that makes batches (closed as ``decode``) by its account of the last item.
+    """Split the time at a batching worker (closed as ``decode``) by its account of the last item.
 
-    The rest is the way back; of several items it is a wait, for one another.
+    The rest is the way back, or with several items their wait for one another.
     """
     if batched.prepared_s is None or batched.computed_s is None:
         return

@@ -1,8 +1,7 @@
 """Passes a stream on: whole events as they come, and one terminal event in any case.
 
-Per chunk it does a handful of byte searches and one write; only the few events about the answer's end are decoded.
-Once anything has been sent there is no status any more: another worker goes on if that is possible (``continuity``),
-and errors become events (and never ``[DONE]``).
+Per chunk it does a few byte searches and one write. After the first byte there is no status any more: another worker
+goes on if possible (``continuity``), and errors become events (and never ``[DONE]``).
 """
 
 import asyncio
@@ -28,8 +27,6 @@ _HEAD = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
 class StreamRelay:
-    """The pipeline's ``Relay`` for streams."""
-
     __slots__ = (
         "_beat",
         "_beat_s",
@@ -81,7 +78,6 @@ class StreamRelay:
 
     @property
     def has_delivered(self) -> bool:
-        """True once an event of the present attempt has been passed on."""
         return self._begun
 
     @property
@@ -90,11 +86,9 @@ class StreamRelay:
 
     @property
     def wants_token_ids(self) -> bool:
-        """True if another worker may have to go on with this answer."""
         return self._continuity.keeps
 
     def attach(self, source: Source) -> None:
-        """An attempt begins: what an earlier one left half said is forgotten."""
         self._scanner = EventScanner()
         self._take = self._continuity.take_or(self._dialect.counted)
         self._begun = False
@@ -135,10 +129,7 @@ class StreamRelay:
             self._write(events)
 
     def on_end(self, error: BaseException | None) -> None:
-        """After the last event nothing matters; before it the stream is broken, however it ended.
-
-        Where this attempt said nothing, it is the dispatcher's business.
-        """
+        """Before the last event the stream is broken; an attempt without events is the dispatcher's."""
         del error
         if self._begun and not self._is_deaf:
             self._lose(StreamBroken())
@@ -146,10 +137,7 @@ class StreamRelay:
     # -- the pipeline's side -----------------------------------------------------------
 
     def fail(self, error: PenstockError) -> Answer:
-        """End the reply with this error: in band if it has started; otherwise leave the status to the exchange.
-
-        If no worker took the rest of a broken stream, it ends with the error that broke it.
-        """
+        """If no worker took the rest of a broken stream, it ends with the error that broke it."""
         if self._lost is not None and not self._frame.is_over:
             self._continuity.failed()
             error = self._lost
@@ -209,7 +197,7 @@ class StreamRelay:
             frame.reply.start(200, frame.head(b"text/event-stream; charset=utf-8", *_HEAD))
 
     def _look_into(self, plain: bytes, events: bytes) -> None:
-        """Forward what is plain, then event by event; act on those that say how the answer ends."""
+        """Forward ``plain``, then event by event; act on those that say how the answer ends."""
         dialect = self._dialect
         out = [plain]
         for event in map(self._without_count, sse.split(events)):
@@ -225,7 +213,7 @@ class StreamRelay:
         self._write(b"".join(out))
 
     def _break(self, said: bytes) -> None:
-        """The engine ends its stream: what it says of the request itself is no other worker's to answer."""
+        """End with the engine's refusal of the request itself; any other error may continue elsewhere."""
         refusal = account.refusal(said)
         if refusal is None:
             self._lose(StreamBroken() if is_dead(said) else EngineError())
@@ -233,7 +221,6 @@ class StreamRelay:
             self._end_with(refusal)
 
     def _without_count(self, event: bytes) -> bytes:
-        """Take what the worker's gate counted out of an event: it stands in front of the last one."""
         if not event.startswith(COMMENT):
             return event
         line, _, event = event.partition(b"\n")
@@ -241,7 +228,7 @@ class StreamRelay:
         return event
 
     def _passes(self, event: bytes) -> bool:
-        """Read what the event says; False if the caller did not ask for it."""
+        """Read the event; False if the caller did not ask for it."""
         if not any(mark in event for mark in self._dialect.notable):
             return True
         said = account.read(sse.data_of(event))
@@ -249,7 +236,6 @@ class StreamRelay:
         return self._shows_usage or not said.is_usage_only
 
     def _end(self, before: bytes, terminal: bytes) -> None:
-        """The answer is complete: write its stages, then the last event."""
         frame = self._frame
         frame.learn(account.read(sse.data_of(terminal)))
         frame.close_stages()
@@ -261,7 +247,7 @@ class StreamRelay:
         frame.settle(Outcome.OK)
 
     def _lose(self, error: PenstockError) -> None:
-        """The worker's side has ended before the answer: the pipeline asks what is left (``rest``)."""
+        """The worker broke off before the end: the pipeline asks for the ``rest``."""
         self._watch.drop_source(error)
         ending = self._continuity.ending(has_usage=self._frame.usage is not None)
         if ending:
@@ -273,7 +259,6 @@ class StreamRelay:
         self._frame.wake()
 
     def _end_early(self, error: PenstockError) -> None:
-        """The caller's limits don't carry the answer any further."""
         if self._frame.first_at is not None and not self._frame.is_over:
             self._end_with(error)
 
@@ -285,17 +270,17 @@ class StreamRelay:
     # -- watching ----------------------------------------------------------------------
 
     def _stopped(self, error: PenstockError) -> None:
-        """The client left, the deadline passed or the reader stalls; before the first token the dispatcher says so."""
+        """Fail with the client's leaving, the deadline or a stall; before the first token the dispatcher raises it."""
         if self._frame.first_at is not None:
             self._frame.call.timings.mark(Stage.DECODE)
             self._fail(error)
 
     def _resumed(self, paused_s: float) -> None:
-        """The reader takes more: what it let the next token wait is no gap of ours."""
+        """Take the reader's pause out of the gap before the next token."""
         self._last_at += min(paused_s, max(0.0, self._frame.clock() - self._last_at))
 
     def _silence(self) -> None:
-        """Say that we are still there; this commits the status, later errors are events."""
+        """Send a heartbeat; this commits the status, later errors are events."""
         frame = self._frame
         left = self._beat_s - (frame.clock() - self._last_at)
         if left <= 0.0:

@@ -1,7 +1,7 @@
-"""What a stream has said so far: its prompt and tokens as ids, its text, and how its events begin.
+"""A stream so far: its prompt and tokens as ids, its text, and how its events begin.
 
-The ids are taken out of each event, because no caller asked for them; the events are kept and read in lots, most of
-them never, so that a token costs one byte search and a list entry.
+The ids are taken out of each event, because no caller asked for them; the events are kept and read in lots, so that a
+token costs one byte search and a list entry.
 """
 
 import re
@@ -43,7 +43,7 @@ class Transcript:
         self._has_finished = False
 
     def take(self, events: bytes) -> tuple[int, bytes]:
-        """Return how many events with tokens these are, and the events without the ids."""
+        """Return the number of events with tokens, and the events without the ids."""
         if not self.head:
             events = self._begin(events)
         bare, told = _IDS.subn(_NO_IDS, events)
@@ -56,30 +56,27 @@ class Transcript:
         return told, bare
 
     def add(self, ids: list[int], text: str, *, is_last: bool) -> None:
-        """Take what another worker went on with."""
         self._ids.extend(ids)
         self._said.append(text)
         self._has_finished = is_last
 
     def cut(self, kept: int) -> None:
-        """Forget all tokens but the first ``kept``; what was said stays said."""
+        """Drop the tokens after the first ``kept``; the text stays."""
         del self._ids[kept:]
 
     @property
     def is_faithful(self) -> bool:
-        """True if the engine told the ids of all that it said."""
         self._fold()
         return self._is_faithful and bool(self._prompt)
 
     @property
     def has_finished(self) -> bool:
-        """True if the answer has said why it stopped: only its account may still be missing."""
+        """True after the finish reason: only the usage may still be missing."""
         self._fold()
         return self._has_finished
 
     @property
     def prompt(self) -> list[int]:
-        """The prompt's token ids, as the engine had them."""
         return _TOKENS.decode(b"[%b]" % self._prompt)
 
     @property
@@ -98,14 +95,12 @@ class Transcript:
 
     @property
     def said(self) -> str:
-        """The text that the caller has."""
         self._fold()
         text = "".join(self._said)
         self._said = [text]
         return text
 
     def _begin(self, events: bytes) -> bytes:
-        """Learn how events begin and what the prompt was; return the events without it."""
         at = events.find(_CHOICES)
         if at < 0:
             return events
@@ -117,7 +112,6 @@ class Transcript:
         return before + _NO_PROMPT + after
 
     def _without_ids(self, events: bytes) -> tuple[int, bytes]:
-        """Estimate the count if the engine tells no ids."""
         tokens = events.count(sse.CHOICE) - events.count(_ROLE)
         if tokens:
             self._is_faithful = False

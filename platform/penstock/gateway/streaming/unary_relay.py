@@ -1,8 +1,7 @@
-"""Passes a whole answer on: nothing reaches the client before it is complete, so another worker can always be
-tried.
+"""Passes a whole answer on: nothing reaches the client before it is complete, so another worker can be tried.
 
-The body stays bytes: usage is read by a narrow decoder, our own field is spliced in, nothing is encoded again.
-A large one stays in the pieces in which it came and is not read, for its worker's gate has counted it.
+The body stays bytes: usage is read by a narrow decoder, our own field is spliced in. A large one is not read, for its
+worker's gate has counted it.
 """
 
 from functools import partial
@@ -29,10 +28,7 @@ READ_BYTES = 1 << 20
 
 
 class Reads(NamedTuple):
-    """The readers of a whole answer."""
-
     ids: bool = False
-    """Its tokens."""
     json: bool = False
     """Whether it is the JSON that was asked for."""
     labels: bool = False
@@ -43,8 +39,6 @@ NOTHING = Reads()
 
 
 class UnaryRelay:
-    """The pipeline's ``Relay`` for answers in one piece."""
-
     __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_reads", "_size", "_watch")
 
     def __init__(self, frame: Frame, max_bytes: int, reads: Reads = NOTHING) -> None:
@@ -59,7 +53,6 @@ class UnaryRelay:
 
     @property
     def has_delivered(self) -> bool:
-        """True once the answer has been written."""
         return self._delivered
 
     @property
@@ -68,16 +61,15 @@ class UnaryRelay:
 
     @property
     def wants_token_ids(self) -> bool:
-        """True if they are read: an answer in one piece is asked for anew, and needs none itself."""
+        """True if they are read: a broken answer is asked for anew, without them."""
         return self._reads.ids
 
     async def rest(self) -> Rest | None:
-        """Wait for the end of the answer: nothing of it is ever left to others."""
+        """Wait for the end of the answer: another worker never continues it."""
         await self._frame.answer()
         return None
 
     def attach(self, source: Source) -> None:
-        """An attempt begins: what an earlier one left is forgotten."""
         self._pieces, self._size = [], 0
         self._frame.sent()
         self._watch.attach(source)
@@ -97,7 +89,7 @@ class UnaryRelay:
         self._pieces.append(data)
 
     def on_end(self, error: BaseException | None) -> None:
-        """The answer is complete: pass it on. A broken one is the dispatcher's business."""
+        """Pass a complete answer on. A broken one is the dispatcher's business."""
         if error is not None or self._frame.is_over:
             return
         frame, reply = self._frame, self._frame.reply
@@ -124,7 +116,6 @@ class UnaryRelay:
         frame.settle(Outcome.OK, reads=told)
 
     def fail(self, error: PenstockError) -> Answer:
-        """Leave the status to the edge; a reply that has started can only be cut."""
         if not self._frame.is_over:
             self._watch.close()
             if self._frame.reply.started or isinstance(error, ReaderTooSlow):
@@ -135,7 +126,6 @@ class UnaryRelay:
         return await self._frame.answer()
 
     def _read(self, whole: bytes) -> tuple[bytes, AnswerReads]:
-        """Return the answer for its caller, and the functions that read it."""
         told = NO_READS
         if self._reads.json:
             told = told._replace(is_json=partial(comparable.whole, whole), form=partial(comparable.form, whole))
@@ -146,7 +136,7 @@ class UnaryRelay:
         return content.without_token_ids(whole), told._replace(ids=partial(content.token_ids, whole))
 
     def _end_early(self, error: PenstockError) -> None:
-        """The caller's limits don't carry the answer any further: nothing goes out, and what was made is billed."""
+        """End with the limit's error: nothing goes out, and the generated tokens are billed."""
         if not self._frame.is_over:
             self._watch.drop_source(_ended(error))
 
@@ -155,7 +145,6 @@ class UnaryRelay:
 
 
 def _ended(error: PenstockError) -> Failed:
-    """Return the limit's refusal of a request that has run."""
     kind = BudgetReached if isinstance(error, OverBudget) else LimitReached
     message = f"{error.message}; the answer was ended, and what it had generated is billed"
     return kind(message, reason=error.reason, retry_after_s=error.retry_after_s)

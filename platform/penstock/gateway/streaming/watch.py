@@ -1,7 +1,7 @@
-"""Watches over one reply: the client leaving or not reading, the deadline. Ends the worker's side when one happens.
+"""Watches one reply for the client leaving or stalling and the deadline, and ends the worker's side.
 
-Trade-off: the client's slowness is passed to the engine by not reading (TCP carries it), which holds its KV blocks;
-the stall limit bounds for how long.
+Trade-off: a slow client stops the reading from the engine (TCP carries it), which holds its KV blocks; the stall limit
+bounds for how long.
 """
 
 import asyncio
@@ -16,7 +16,10 @@ def nobody(_: float) -> None:
 
 
 class Watch:
-    """Begun with the relay, ended with the answer; stops at most once."""
+    """Watches until the answer's end, and stops at most once.
+
+    ``on_stop`` gets the reason, ``on_paused`` the seconds that a reader let it wait.
+    """
 
     __slots__ = (
         "_deadline",
@@ -40,7 +43,6 @@ class Watch:
         on_stop: Callable[[PenstockError], None],
         on_paused: Callable[[float], None],
     ) -> None:
-        """Watch from now on; ``on_stop`` hears why the answer must end, ``on_paused`` how long a reader let it wait."""
         self._loop = asyncio.get_running_loop()
         self._reply = reply
         self._on_stop: Callable[[PenstockError], None] | None = on_stop
@@ -56,7 +58,7 @@ class Watch:
             self._gone()
 
     def attach(self, source: Source) -> None:
-        """An attempt begins; it ends at once if the reply has stopped."""
+        """Abort or pause the source at once if the reply is stopped or paused."""
         self._source = source
         if self.stopped is not None:
             source.abort(self.stopped)
@@ -64,7 +66,6 @@ class Watch:
             source.pause()
 
     def close(self) -> None:
-        """The answer is complete: watch no longer."""
         self._on_stop = None
         self._source = None
         self._count_pause()
