@@ -1,7 +1,7 @@
-"""Orders of the agent about an engine's adapters: which one is wanted, load it, it is ready or refused.
+"""The agent's orders about an engine's adapters: the wanted one, load, ready or refused.
 
-The agent brings files and asks golden prompts; loading happens here, through vLLM's own API inside the engine's
-process, which no gateway reaches. It must not know the source of the files.
+The agent brings files and asks golden prompts; loading goes through vLLM's own API in this process, which no gateway
+reaches. It knows no file sources.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
 
 
 class Adapters:
-    """Of one engine. An order gives its HTTP status and its answer."""
+    """One engine's adapters. An order returns its HTTP status and answer."""
 
     def __init__(
         self, queue: AdmissionQueue, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId
@@ -64,18 +64,16 @@ class Adapters:
         return self._metrics.exposition()
 
     def refusal(self, adapter: VersionId) -> tuple[str, float]:
-        """Return why this adapter isn't served here, and for how many seconds; empty if it may be. Asking may make
-        it wanted.
-        """
+        """Return the reason and seconds of its refusal, or empty. Asking may make it wanted."""
         self._news.set()
         now = self._clock.monotonic()
         refused = self._residents.refusal(adapter, now)
         return (refused.why, refused.until - now) if refused is not None else ("", 0.0)
 
     async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Return the adapter to load, as soon as one is wanted; the answer is empty after a while.
+        """Return the adapter to load, as soon as there is one; empty after a while.
 
-        There is one agent: what it was told before and said nothing of, it has given up.
+        There is one agent: an earlier order without its answer is given up.
         """
         until = self._clock.monotonic() + min(MOST_WAIT_S, float(json.loads(body)["wait_s"]))
         if self._residents.loading is not None:
@@ -93,14 +91,13 @@ class Adapters:
         return OK, {}
 
     async def pin(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Hold these adapters for good, and want those that are not here; one slot always is for the others."""
+        """Keep these adapters, and want the missing ones; one slot always is for others."""
         named = tuple(VersionId(one) for one in json.loads(body)["adapters"])
         self._residents.pinned = frozenset(named[: self._slots.size - 1])
         self._news.set()
         return OK, {"pinned": sorted(self._residents.pinned)}
 
     async def load(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Put an adapter's weights into the engine's memory, in the place of others if need be."""
         raw, now = json.loads(body), self._clock.monotonic()
         adapter = VersionId(raw["adapter"])
         if self._residents.loading != adapter:  # one that its agent brings back unasked
@@ -114,7 +111,7 @@ class Adapters:
         return status, {"evicted": evicted, "full": False, **({} if status == OK else {"error": said})}
 
     async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Take the agent's word for how a load ended: it answers as it should, or why it is not served here."""
+        """Take the agent's result of a load: ready, or the reason against serving it here."""
         raw, now = json.loads(body), self._clock.monotonic()
         adapter, outcome = VersionId(raw["adapter"]), str(raw["outcome"])
         self._loads.labels(self._version, outcome).inc()
@@ -135,7 +132,6 @@ class Adapters:
         return not self._residents.is_full or self._residents.gives_way(self._slots.busy, now) is not None
 
     async def _make_room(self, scope: Scope, now: float) -> list[VersionId] | None:
-        """Return the adapters that left for a new one; None if none may."""
         evicted: list[VersionId] = []
         while self._residents.is_full:
             victim = self._residents.gives_way(self._slots.busy, now)
@@ -147,7 +143,7 @@ class Adapters:
         return evicted
 
     async def _drop(self, scope: Scope, adapter: VersionId) -> None:
-        """Forget an adapter, first of all at the queue; vLLM keeps its weights until another one takes their place."""
+        """Forget an adapter, first at the queue; vLLM keeps its weights until others need the slot."""
         if not self._residents.holds(adapter):
             return
         self._slots.drop(adapter)
@@ -155,7 +151,7 @@ class Adapters:
         await self._ask(scope, "unload", {"lora_name": adapter})
 
     async def _ask(self, scope: Scope, what: str, body: dict[str, str]) -> tuple[int, str]:
-        """Ask vLLM's own API for adapters, in this process; return its status and what it said."""
+        """Call vLLM's adapter API in this process; return status and text."""
         path = f"/v1/{what}_lora_adapter"
         own = {**scope, "path": path, "raw_path": path.encode(), "headers": [(b"content-type", b"application/json")]}
         return await call(self._app, own, json.dumps(body).encode())
