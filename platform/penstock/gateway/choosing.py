@@ -1,15 +1,13 @@
-"""Chooses the version, and counts its prompt in tokens: resolve → preprocess, or, under an auto alias, rule by
-rule.
+"""Chooses the version and counts its prompt: resolve → preprocess; for an auto alias, rule by rule.
 
-The first rule that fits wins. Its prompt has to be rendered for its version in any case, so a choice costs nothing more
-if the first rule fits that the request's properties don't rule out. A prompt that was too long is counted anew only by
-another tokenizer or template.
+The first rule that fits wins. Its prompt is rendered anyway, so a choice is free if it is the first that the properties
+allow. Only another tokenizer or template counts a prompt anew that was too long.
 
 If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
 prompt fits, it goes to the last model that may hold it, which is the operator's largest.
 
-From then on the request is one for the rule's target: weights, overrides, rollouts and copies are those of direct
-callers, and the request keeps its version.
+From then on it is a request for the rule's target, with that one's weights, overrides, rollouts and copies, and keeps
+its version.
 """
 
 from collections.abc import Awaitable, Callable
@@ -38,7 +36,7 @@ _COUNTED_ANEW = frozenset({"truncate_prompt_tokens", "padding"})
 
 
 class _Found(NamedTuple):
-    """The target of a rule: its request, its version, the prompt there, the version that it is a fallback for."""
+    """A rule's target: request, version, prompt, and the version it is a fallback for."""
 
     rule: Rule
     wish: InferenceRequest
@@ -56,7 +54,7 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Trial:
-    """One request before the rules of an auto alias: its properties, its known length, the rules that did not fit."""
+    """One request before an auto alias's rules: properties, known length, misfits."""
 
     progress: Progress
     asks: Asked
@@ -70,23 +68,21 @@ class _Trial:
 
     @property
     def call(self) -> Call:
-        """The call as it came."""
         return self.progress.call
 
     def known(self, rule: Rule, version: VersionEntry) -> Misfit | None:
-        """Return why a rule does not fit, by what was learned from those before it."""
+        """Return a rule's misfit, as known from earlier rules."""
         script = rules.script_of(version)
         if version.max_model_len <= self._full.get(script, 0):
             return Misfit.CONTEXT
         return Misfit.PROMPT if rule.prompt_tokens and self._tokens.get(script, 0) > rule.prompt_tokens else None
 
     def counted(self, version: VersionEntry, prepared: Prepared) -> None:
-        """Learn how long the prompt is."""
         if prepared.is_counted and not _COUNTED_ANEW & self.call.request.body.keys():
             self._tokens[rules.script_of(version)] = prepared.prompt_tokens
 
     def refused(self, version: VersionEntry, error: BadRequest) -> Misfit:
-        """Learn that this version can't take it, and return why."""
+        """Note that the version can't take it, and return the misfit."""
         self.last, why = error, rules.of_error(error)
         if why is Misfit.CONTEXT and not _COUNTED_ANEW & self.call.request.body.keys():
             script = rules.script_of(version)
@@ -96,9 +92,9 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """Implements the pipeline's ``Chooser``; ``count`` is told of each choice.
+    """Implements ``Chooser``; ``count`` hears each choice.
 
-    ``autos`` finds an auto alias, with the rules that lead to what is there for the caller.
+    ``autos`` finds an auto alias with the caller's rules.
     """
 
     autos: Callable[[str, Principal], Auto | None]
@@ -107,7 +103,6 @@ class Choosing:
     count: Callable[[Alias, str], None]
 
     async def choose(self, progress: Progress, first: First | None = None) -> Chosen:
-        """Return the call with its version, and the prompt in that version's tokens, or raise a ``BadRequest``."""
         call = progress.call
         auto = self.autos(call.request.model, call.principal)
         if auto is None or not call.principal.may_use(auto.alias):
@@ -127,7 +122,6 @@ class Choosing:
         raise rules.nothing_fits(auto.alias, trial.passed, trial.last)
 
     async def _named(self, progress: Progress, first: First | None) -> Chosen:
-        """Return the call with the version that its own name leads to."""
         call, others = progress.call, list[VersionId]()
         version = self.resolver.resolve(call.request, call.principal, others.append)
         fell_back_from = others[-1] if others else NO_VERSION
@@ -141,7 +135,7 @@ class Choosing:
         return call.chosen(version, prepared, fell_back_from=fell_back_from)
 
     async def _tried(self, rule: Rule, trial: _Trial) -> _Found | Misfit | None:
-        """Return the target of a rule that fits, else why it does not; None if this key may not see its model."""
+        """Return a fitting rule's target, else its misfit; None if this key may not see its model."""
         call, fell_back = trial.call, list[VersionId]()
         wish = replace(call.request, model=rule.to)
         version = self._able(rule, wish, trial, fell_back)
@@ -162,7 +156,7 @@ class Choosing:
     def _able(
         self, rule: Rule, wish: InferenceRequest, trial: _Trial, fell_back: list[VersionId]
     ) -> VersionEntry | Misfit | None:
-        """Return the version that a rule leads to, as long as nothing but the prompt's length may speak against it."""
+        """Return the rule's version if only the prompt's length may be against it."""
         why = rules.misfit(rule, trial.asks)
         try:
             version = self.resolver.resolve(wish, trial.call.principal, fell_back.append)

@@ -1,7 +1,6 @@
-"""The short corridor: how many tokens a conversation has, without an engine. Identify → resolve → rate → count.
+"""The short corridor for a conversation's token count, without an engine: identify → resolve → rate → count.
 
-It counts as the long one does before it reserves, by the version's own template and tokenizer. One request is drawn
-from the caller's rates and nothing is billed. It must not know HTTP beyond the reply, nor workers.
+It counts by the version's template and tokenizer. One request is drawn from the caller's rates, nothing is billed.
 """
 
 from collections.abc import Sequence
@@ -22,22 +21,20 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Rates(Protocol):
-    """Requests a minute."""
-
     async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
-        """Draw one request and return what is left, as headers; raise ``OverLimit``."""
+        """Draw one request; return headers with the rest; raise ``OverLimit``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
-    """Answers ``/v1/messages/count_tokens``; the edge's other ``Corridor``."""
+    """Answers ``/v1/messages/count_tokens``."""
 
     chooser: Chooser
     rates: Rates
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Count, or raise a ``PenstockError`` before the reply has started."""
+        """Raise a ``PenstockError`` only before the reply has started."""
         left: list[tuple[bytes, bytes]] = []
 
         async def draw(version: VersionEntry) -> None:

@@ -1,16 +1,15 @@
-"""The life of a request, in order. Stages don't know one another; they meet here, through the ports below.
+"""The life of a request, in order. Stages know only the ports below, and meet here.
 
 edge → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay → settle
 
-Each stage returns the call as it has made it: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). Requests from
-inside the platform come through ``Pipeline.ask``. A request whose version sleeps is held under its lease until a worker
-has woken.
+Each stage returns the call as it has made it: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A request for a
+sleeping version is held under its lease.
 
-A tenant that prefers it gets a lesser answer instead of a refusal: before admission if its version is known to be under
-pressure, and once more if no worker took the request.
+A tenant may prefer a lesser answer to a refusal: before admission if its version is under pressure, and once more if no
+worker took the request.
 
-Everything before the first token may be undone or tried on another worker; after it there is no status code any more:
-another worker goes on with the stream if that is exact, else errors become in-band events and an ``Outcome``.
+Before the first token everything may be retried. After it, another worker continues the stream if that is exact; else
+errors become in-band events and an ``Outcome``.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,22 +36,18 @@ from penstock.gateway.calls.relay import Relay, Reply, Rest
 
 
 class Resolver(Protocol):
-    """Alias or pinned ``name@digest`` → version, by the routing table."""
-
     def resolve(
         self, request: InferenceRequest, principal: Principal, note: Callable[[VersionId], None] = unnoted
     ) -> VersionEntry:
-        """Return the version, or raise ``UnsupportedByModel`` or ``UnknownModel``, the latter also if the key may
-        not use it.
+        """Return the version, or raise ``UnsupportedByModel``, or ``UnknownModel``, also for a key without access.
 
-        If it is a fallback, note the version that it stands for. It is asked once: a request keeps its version to its
-        end.
+        For a fallback, note the replaced version. It is called once: a request keeps its version.
         """
         ...
 
 
 class Preprocessor(Protocol):
-    """Prompt → tokens and block hashes, off the event loop if it is long."""
+    """Prompt → tokens and block hashes, off the event loop if long."""
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
@@ -60,86 +55,70 @@ class Preprocessor(Protocol):
 
 
 class Chooser(Protocol):
-    """Resolve and preprocess, which an auto alias makes one question: its rules ask how long a prompt is."""
+    """Resolves and preprocesses at once: an auto alias's rules ask for the prompt's length."""
 
     async def choose(
         self, progress: Progress, first: Callable[[VersionEntry], Awaitable[None]] | None = None
     ) -> Chosen:
-        """Return the call with its version, and the prompt in that version's tokens, or raise a ``BadRequest``.
+        """Return the call with version and prompt, or raise a ``BadRequest``.
 
-        The progress tells the passed rules also if none fits. ``first`` is awaited before anything is counted, with
-        the first version that it is counted for.
+        The progress gets the passed rules in any case. ``first`` is awaited before any counting, with the first
+        version.
         """
         ...
 
 
 class Admission(Protocol):
-    """Whether a request may run; everything it holds is one lease."""
-
-    def due(self, call: Chosen) -> Due:
-        """Return its deadline, and its tier's promise."""
-        ...
+    def due(self, call: Chosen) -> Due: ...
 
     def lease(self, call: Chosen, due: Due) -> Admitted:
-        """Return the call with its lease, on which nothing is drawn yet, or raise a ``Rejected`` or ``BadRequest``."""
+        """Return the call with an undrawn lease, or raise a ``Rejected`` or ``BadRequest``."""
         ...
 
     async def reserve(self, call: Admitted) -> None:
-        """Draw on its limits, or raise a ``Rejected``, or ``StoreUnavailable`` if a needed store is away."""
+        """Draw on its limits, or raise a ``Rejected``, or ``StoreUnavailable`` without a needed store."""
         ...
 
     def move(self, call: Admitted) -> None:
-        """Let the open lease be one for the call's present version: its price and its row. Nothing has run yet."""
+        """Move the open lease to the call's present version, before anything runs: its price and row."""
         ...
 
 
 class Degrader(Protocol):
-    """What a tenant under pressure prefers to a refusal, by opting in (C6)."""
+    """A tenant's opted-in alternatives to a refusal under pressure (C6)."""
 
-    def capped(self, call: Chosen) -> InferenceRequest | None:
-        """Return the request with its output capped, None if that is not wanted or not allowed."""
-        ...
+    def capped(self, call: Chosen) -> InferenceRequest | None: ...
 
     def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
-        """Return the request for a smaller model; ``refused`` tells that the wished one has sent it away."""
+        """Return the request for a smaller model; ``refused``: the wished one has refused it."""
         ...
 
-    def fits(self, call: Chosen, smaller: VersionEntry) -> bool:
-        """Tell whether this version may answer instead, and has room."""
-        ...
+    def fits(self, call: Chosen, smaller: VersionEntry) -> bool: ...
 
 
 class Held(Protocol):
-    """The place of a request that waits for a worker to wake."""
-
     async def until_awake(self, relay: Relay) -> None:
-        """Return when the request may go on, or raise why it is not held any longer."""
+        """Return when the request may go on, or raise."""
         ...
 
-    def leave(self) -> None:
-        """Free the place: the request is answered, or gone."""
-        ...
+    def leave(self) -> None: ...
 
 
 class Holding(Protocol):
-    """Holds requests whose version sleeps."""
-
     def place(self, call: Admitted) -> Held | None:
-        """Return its place, None if it need not wait; raises a ``Rejected`` if it would wait in vain."""
+        """Return its place; None without a need to wait. Raises a ``Rejected`` if waiting is vain."""
         ...
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:
-        """Tell whether a refused request is to be held: its workers have fallen asleep meanwhile."""
+        """Tell whether to hold a refused request: its workers have fallen asleep meanwhile."""
         ...
 
     def passed_by(self, version: VersionEntry) -> None:
-        """Another version answers in place of this one."""
+        """Note that another version answers instead."""
         ...
 
 
 class Router(Protocol):
-    """Filter → score → pick among the ready workers of a version."""
-
     def pick(
         self, version: VersionEntry, prepared: Prepared, note: Callable[[Choice], None], tried: frozenset[WorkerId]
     ) -> WorkerEntry:
@@ -148,50 +127,40 @@ class Router(Protocol):
 
 
 class Dispatcher(Protocol):
-    """Sends the request to a worker; tries another only while that is safe and the retry budget allows."""
+    """Sends the request to a worker; retries only while that is safe and within the retry budget."""
 
     async def run(self, call: Admitted, ticket: Ticket, relay: Relay, pick: "Pick") -> None:
-        """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
+        """Return when the answer has begun (or is complete), or raise."""
         ...
 
     async def carry_on(self, call: Admitted, ticket: Ticket, rest: Rest, relay: Relay, pick: "Pick") -> None:
-        """Return when another worker goes on with a broken stream, or raise the reason why none does."""
+        """Return when another worker continues a broken stream, or raise."""
         ...
 
     def failed(self, call: Admitted) -> None:
-        """Note that a stream ended with the engine's own error, and no worker can go on with it."""
+        """Note a stream's end by an engine error that no worker can continue."""
         ...
 
 
 class Relays(Protocol):
-    """Makes the relay of a request: streams or unary."""
-
-    def open(self, call: Admitted, reply: Reply) -> Relay:
-        """Return a relay that has begun to watch the client, the deadline and the heartbeat."""
-        ...
+    def open(self, call: Admitted, reply: Reply) -> Relay: ...
 
 
 class Billing(Protocol):
-    """Closes the lease and the row of an admitted request, with what its worker counted."""
+    """Closes an admitted request's lease and row, by its worker's counts."""
 
     def close(self, call: Admitted, answer: Answer) -> None:
-        """Bill it: now, or as soon as its worker has told what it took; what it occupied is free at once."""
+        """Bill it, now or when its worker tells the usage; its slots are free at once."""
         ...
 
 
 class Ledger(Protocol):
-    """Counts finished requests."""
-
-    def record(self, call: Call, answer: Answer) -> None:
-        """Count the request once: outcome, tokens, stages."""
-        ...
+    def record(self, call: Call, answer: Answer) -> None: ...
 
 
 class Shadows(Protocol):
-    """Copies of answered requests, for versions that are tried."""
-
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy the request if its route says so and there is room; the copy is asked by itself."""
+        """Copy the request in the background, if its route says so and there is room."""
         ...
 
 
@@ -201,8 +170,6 @@ C = TypeVar("C", bound=Chosen)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The corridor; the composition root gives it its stages."""
-
     clock: Clock
     chooser: Chooser
     resolver: Resolver
@@ -220,10 +187,10 @@ class Pipeline:
     async def ask(
         self, request: InferenceRequest, principal: Principal, *, copy: Copy | None = None, reply: Reply | None = None
     ) -> Asked:
-        """Answer a request that comes from inside the platform; it passes every stage, as a caller's does.
+        """Answer a request from inside the platform; it passes every stage.
 
-        The answer's body is kept and returned, a stream's as its events. To have each piece as it comes, or none kept,
-        give a ``reply``. A refusal is returned, not raised; ``copy`` marks a shadow copy.
+        The body is kept and returned, a stream's as its events; with a ``reply`` it goes there instead. A refusal is
+        returned, not raised; ``copy`` marks a shadow copy.
 
         A runner of jobs calls it for each line of a batch::
 
@@ -251,7 +218,7 @@ class Pipeline:
         return Asked(call=progress.call, answer=answer, body=kept.body, error=error)
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Answer one identified, parsed request; raise a ``PenstockError`` only before the reply has started."""
+        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
         try:
             call = await self._admitted(progress)
         except PenstockError as error:
@@ -279,7 +246,7 @@ class Pipeline:
             self.shadows.ended(call, answer, self.ask)
 
     async def _admitted(self, progress: Progress) -> Admitted:
-        """Choose the version and open the lease; if the budget does not reach, for the smaller model."""
+        """Choose the version and open the lease; without budget, for the smaller model."""
         progress.call = call = await self.chooser.choose(progress)
         progress.call = call = await self._degraded(call) or call
         call.timings.mark(Stage.PREPROCESS)
@@ -305,7 +272,7 @@ class Pipeline:
         return admitted
 
     async def _degraded(self, call: C, *, refused: bool = False) -> C | None:
-        """Degrade the request if its tenant prefers that and it helps; None if nothing was changed."""
+        """Degrade the request if its tenant prefers that and it helps; None if unchanged."""
         if not refused and (capped := self.degrader.capped(call)) is not None:
             return replace(call, request=capped, degraded=(Degradation.OUTPUT_CAPPED,))
         asked = self.degrader.smaller(call, refused=refused)
@@ -343,7 +310,7 @@ class Pipeline:
         return answer
 
     async def _sent(self, call: Admitted, relay: Relay, pick: Pick) -> Ticket | None:
-        """Dispatch, after a wait if the version sleeps; None if its workers fell asleep again meanwhile."""
+        """Dispatch, after waiting for a sleeping version; None if its workers fell asleep again."""
         held = self.holding.place(call)
         try:
             if held is not None:
@@ -381,18 +348,16 @@ class Pipeline:
 
 
 def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
-    """Return the caller's error: over its quota, if it ran over that and there was no spare capacity."""
+    """Return the caller's error: the quota's, if it ran over quota and there was no spare capacity."""
     return lease.over_quota if lease.over_quota is not None and isinstance(error, Rejected | Evicted) else error
 
 
 def _queues_as(call: Call) -> TenantId:
-    """Return the tenant of a request in a worker's queue: copies queue apart, as their originals do, and as no
-    tenant.
-    """
+    """Return the request's tenant in a worker's queue: copies queue as no tenant, apart by original."""
     return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
 
 
 def _of_rest(ticket: Ticket, rest: Rest) -> Ticket:
-    """Return the ticket of a stream's rest: what was delivered counts as prompt, and it has started."""
+    """Return a stream rest's ticket: delivered tokens count as prompt, and it has started."""
     expected = min(rest.output_tokens, ticket.expected_output_tokens)
     return replace(ticket, prompt_tokens=rest.prompt_tokens, expected_output_tokens=expected, start_by=0.0)

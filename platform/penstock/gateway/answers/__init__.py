@@ -1,4 +1,4 @@
-"""The one reader of engines' answers: what was said (``content``) and how it ended (``account``), for every API.
+"""The one reader of engines' answers for every API: ``content``, and the end (``account``).
 
-Each reader decodes its own fields alone; the rest is skipped as bytes.
+Readers decode only their own fields; the rest is skipped as bytes.
 """

@@ -1,4 +1,4 @@
-"""How an answer ended, in any API's shape: usage, finish reason, engine times, the engine's error. Pure."""
+"""An answer's end in any API's shape: usage, finish reason, engine times, engine error. Pure."""
 
 import msgspec
 
@@ -12,8 +12,6 @@ class _Details(msgspec.Struct, gc=False):
 
 
 class RawUsage(msgspec.Struct, gc=False):
-    """Usage in the names of any API."""
-
     prompt_tokens: int = 0
     completion_tokens: int | None = 0
     prompt_tokens_details: _Details | None = None
@@ -58,7 +56,7 @@ class _Body(msgspec.Struct, gc=False):
 
 
 class Account(msgspec.Struct, frozen=True, gc=False):
-    """Of one body or event; ``is_usage_only``: an OpenAI stream's last event, without choices."""
+    """One body's or event's; ``is_usage_only``: an OpenAI stream's last event, without choices."""
 
     usage: Usage | None = None
     finish: FinishReason | None = None
@@ -92,7 +90,7 @@ _REASONS = {
 
 
 def read(body: bytes) -> Account:
-    """Return the account of a JSON body; an empty one for any other bytes."""
+    """Return a JSON body's account; an empty one for other bytes."""
     try:
         decoded = _DECODER.decode(body)
     except msgspec.MsgspecError:
@@ -108,13 +106,12 @@ def read(body: bytes) -> Account:
 
 
 def error_message(event: bytes) -> str | None:
-    """Return the message of an error event; None if it has none."""
     fault = _fault(event)
     return fault.message or None if fault is not None else None
 
 
 def refusal(event: bytes) -> EngineRefused | None:
-    """Return the refusal in an engine's error event; None if the engine itself failed."""
+    """Return an error event's refusal; None if the engine itself failed."""
     fault = _fault(event)
     if fault is None:
         return None
@@ -130,7 +127,7 @@ def _fault(event: bytes) -> _Fault | None:
 
 
 def _usage(said: RawUsage) -> Usage:
-    """Return the counts; the prompt includes its cached part, which Messages count apart."""
+    """Return the counts; Messages count the cached prompt apart, so it is added."""
     details = said.prompt_tokens_details or said.input_tokens_details
     read, made = said.cache_read_input_tokens or 0, said.cache_creation_input_tokens or 0
     prompt = max(0, said.prompt_tokens or said.input_tokens + read + made)
@@ -155,7 +152,7 @@ def _finish(body: _Body, inner: _Inner | None) -> FinishReason | None:
 
 
 def merged(before: Usage | None, said: Usage) -> Usage:
-    """Return both usages as one: a Messages stream tells the prompt at its start and the output at its end."""
+    """Return both usages as one: a Messages stream tells the prompt first and the output last."""
     if before is None:
         return said
     prompt = said.prompt_tokens or before.prompt_tokens

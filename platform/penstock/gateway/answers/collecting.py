@@ -1,4 +1,4 @@
-"""One small question to a worker, and its whole answer."""
+"""A small request to a worker, and its whole answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,6 @@ MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Status and body of an answer."""
-
     status: int
     body: bytes
 
@@ -25,9 +23,9 @@ class Unreachable(ConnectionError):
 async def ask(
     workers: Workers, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, *, within_s: float
 ) -> Collected:
-    """Return the answer. Raises ``Unreachable``, or another ``OSError``: late (``TimeoutError``) or broken off.
+    """Return the answer, or raise ``Unreachable``, or another ``OSError``: late (``TimeoutError``) or broken off.
 
-    ``within_s`` begins with the connection.
+    ``within_s`` includes connecting.
     """
     collector = _Collector()
     try:
@@ -43,8 +41,6 @@ async def ask(
 
 
 class _Collector:
-    """Implements ``Receiver``."""
-
     __slots__ = ("_pieces", "_size", "_status", "answer", "is_over")
 
     def __init__(self) -> None:

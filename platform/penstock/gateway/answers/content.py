@@ -1,6 +1,6 @@
-"""What an answer says, for each choice of each API: text, reasoning, tool calls, token ids, log probabilities. Pure.
+"""An answer's content by choice, for each API: text, reasoning, tool calls, token ids, log probabilities. Pure.
 
-Whole bodies and events decode to the same ``Choice``; what one rare reader asks for stays raw until then.
+Whole bodies and events decode to the same ``Choice``; rarely read fields stay raw.
 All functions raise ``ValueError`` for bytes that are no answer of the API.
 """
 
@@ -19,23 +19,19 @@ _IDS = re.compile(rb'"(prompt_)?token_ids":\s*\[[\d,\s]*\]')
 
 
 class Function(msgspec.Struct, gc=False):
-    """A function that the model calls; events carry parts of the arguments."""
+    """A called function; events carry parts of the arguments."""
 
     name: str | None = None
     arguments: str | None = None
 
 
 class ToolCall(msgspec.Struct, gc=False):
-    """One call of a tool, or what an event adds to it."""
-
     index: int = 0
     id: str | None = None
     function: Function | None = None
 
 
 class Message(msgspec.Struct, gc=False):
-    """What the model says, or what an event adds to it."""
-
     content: str | None = None
     reasoning: str | None = None
     tool_calls: list[ToolCall] | None = None
@@ -46,7 +42,7 @@ class _Chance(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One of an answer's alternatives, or what an event adds to it. Completions have ``text``, chats a message."""
+    """One alternative of an answer, or an event's part of it. Completions have ``text``, chats a message."""
 
     index: int = 0
     text: str | None = None
@@ -66,31 +62,28 @@ class Choice(msgspec.Struct, gc=False):
 
     @property
     def reasoning(self) -> str | None:
-        """The text of the model's reasoning, if the engine tells it apart."""
+        """The reasoning's text, if the engine tells it apart."""
         part = self.delta or self.message
         return None if part is None else part.reasoning
 
     @property
     def tool_calls(self) -> Sequence[ToolCall]:
-        """The calls of tools, in the answer's order."""
         part = self.delta or self.message
         return () if part is None else part.tool_calls or ()
 
     def likeliest(self) -> list[int | None]:
-        """Return the likeliest token at each position of the prompt that has log probabilities."""
+        """Return the likeliest token at each prompt position with log probabilities."""
         given = _RANKS.decode(self.prompt_logprobs) if bytes(self.prompt_logprobs) else None
         return [None if at is None else _first(at) for at in given or ()]
 
 
 class Choices(msgspec.Struct, gc=False):
-    """A chat, a completion, or an event of one."""
-
     choices: list[Choice]
     prompt_token_ids: list[int] | None = None
 
 
 class _Part(msgspec.Struct, gc=False):
-    """A block of a message in Messages, a part of an item in Responses."""
+    """A block of Messages, or a part of a Responses item."""
 
     type: str = ""
     text: str | None = None
@@ -103,7 +96,7 @@ class _Part(msgspec.Struct, gc=False):
 
 
 class _Item(msgspec.Struct, gc=False):
-    """An item of a Responses answer: a message, reasoning, or a call of a function."""
+    """A Responses item: a message, reasoning, or a function call."""
 
     type: str = ""
     content: list[_Part] | None = None
@@ -152,7 +145,7 @@ _LABELS = msgspec.json.Decoder(_Labels)
 
 
 def choices(api: Api, body: bytes) -> list[Choice]:
-    """Return what a whole answer says; Responses and Messages have one choice."""
+    """Return a whole answer's choices; Responses and Messages have one."""
     if api is Api.RESPONSES:
         answer = _RESPONSES.decode(body)
         return [_of_items(answer.output, answer.status)]
@@ -163,7 +156,7 @@ def choices(api: Api, body: bytes) -> list[Choice]:
 
 
 def added(api: Api, data: bytes) -> list[Choice]:
-    """Return what the JSON of one event adds; nothing for events that say no part of the answer."""
+    """Return the parts that one event's JSON adds, if any."""
     if api is Api.RESPONSES:
         found = _in_responses(_RESPONSES_EVENT.decode(data))
     elif api is Api.MESSAGES:
@@ -174,18 +167,17 @@ def added(api: Api, data: bytes) -> list[Choice]:
 
 
 def only(body: bytes) -> Choice:
-    """Return the one choice of a whole chat or completion."""
     (choice,) = _CHOICES.decode(body).choices
     return choice
 
 
 def first_of_each(data: Iterable[bytes]) -> list[Choice]:
-    """Return the first choice of each chat's or completion's event, given the events' JSON."""
+    """Return each event's first choice, from chats' or completions' JSON."""
     return [event.choices[0] for event in _CHOICES.decode_lines(b"\n".join(data))]
 
 
 def token_ids(body: bytes) -> TokenIds | None:
-    """Return the tokens of prompt and answer; None for several choices, or if the engine did not tell all."""
+    """Return the token ids of prompt and answer; None for several choices, or if any is missing."""
     try:
         answer = _CHOICES.decode(body)
         (choice,) = answer.choices
@@ -196,12 +188,10 @@ def token_ids(body: bytes) -> TokenIds | None:
 
 
 def without_token_ids(body: bytes) -> bytes:
-    """Return the answer as a caller has it that did not ask for token ids."""
     return _IDS.sub(lambda found: b'"%btoken_ids":null' % (found[1] or b""), body)
 
 
 def labels(body: bytes) -> list[str | None]:
-    """Return the label of each classified text."""
     return [item.label for item in _LABELS.decode(body).data]
 
 

@@ -1,8 +1,7 @@
-"""The hot path: one request of an inference API from its head to its last byte, in pure ASGI.
+"""The hot path: an inference request from head to last byte, in pure ASGI.
 
-Identity first, from the credential alone: a stranger is refused before the body is read. Then the body under its
-limits, then parsing, then the corridor. Whatever goes wrong before the first byte becomes one line of the error
-table; after it, the relay has already said it in band.
+The credential is checked before the body is read; then come body, parsing and corridor. An error before the first byte
+is a row of the error table; later ones are in band.
 """
 
 from collections.abc import Callable, Coroutine
@@ -27,13 +26,12 @@ PATHS: dict[str, Api] = {str(api): api for api in JSON_APIS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge(Services):
-    """The ASGI application: the inference APIs here, everything else in ``rest``."""
+    """The inference APIs; everything else is ``rest``'s."""
 
     counting: Corridor
     rest: App
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if b"%" in scope.get("raw_path", b""):
             scope["path"] = head.path(scope["raw_path"])
         make = self._exchange(scope)
@@ -49,7 +47,7 @@ class Edge(Services):
         await reply.end()
 
     def _exchange(self, scope: Scope) -> "Run | None":
-        """Return what runs a request for inference; None for any other."""
+        """Return the exchange of an inference request; None for any other."""
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
         path: str = scope["path"]

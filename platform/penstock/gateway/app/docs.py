@@ -1,6 +1,6 @@
-"""The API document for people, at ``/docs``: Swagger UI out of a package, nothing from an outside address.
+"""The API document for people, at ``/docs``: Swagger UI from a package, without outside addresses.
 
-The page needs no key and knows none: a visitor types a key to try a request, and it stays in that browser tab.
+The page knows no key: a visitor's key stays in the browser tab.
 """
 
 from functools import lru_cache
@@ -37,8 +37,6 @@ _START = """SwaggerUIBundle({ url: "openapi.json", dom_id: "#api", deepLinking: 
 
 
 def add_docs(api: FastAPI) -> None:
-    """Add the page and what it loads."""
-
     @api.get("/docs")
     async def page() -> Response:
         return Response(_PAGE, media_type="text/html", headers=_HEADERS)

@@ -1,7 +1,7 @@
-"""The API document (OpenAPI 3.1): what the gateway itself checks and answers, no less and no more (A11).
+"""The API document (OpenAPI 3.1): exactly the gateway's checks and answers (A11).
 
-Bodies are loose on purpose: fields that only the engine understands pass through, so the document doesn't list what
-an engine's next version may add. Error answers come from the error table, so they can't be forgotten here.
+Bodies are loose: fields for the engine alone pass, so an engine's new fields need no change here. Error answers come
+from the error table, so none can be forgotten.
 """
 
 from collections.abc import Mapping

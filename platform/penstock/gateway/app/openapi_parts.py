@@ -1,4 +1,4 @@
-"""What the routes of the API document have in common: parameters, answers with their headers, refusals by status."""
+"""Common parts of the API document's routes: parameters, answers with headers, refusals by status."""
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
@@ -15,14 +15,13 @@ _ANY_ROUTE = (400, 405, 408, 431, 500, 503)
 
 
 def ref(name: str) -> Json:
-    """Return a reference to one of the document's schemas."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def get(
     summary: str, schema: Json, *, content: str = "application/json", secured: bool = False, error: str = "Error"
 ) -> Json:
-    """Return a question, which needs a key if it is ``secured``."""
+    """Return a GET operation, which needs a key if it is ``secured``."""
     statuses = {*_ANY_ROUTE, *([401, 403] if secured else [])}
     return {
         "summary": summary,
@@ -32,7 +31,7 @@ def get(
 
 
 def one(described: Json, *named: str, statuses: set[int], error: str = "Error") -> Json:
-    """Return a route to one thing that its path names, which may also answer with these statuses."""
+    """Return a route to one object by its path, with these further statuses."""
     responses = described["responses"]
     assert isinstance(responses, dict)  # noqa: S101  made by `get`
     return {**described, "responses": {**responses, **errors(statuses, error)}, "parameters": in_path(*named)}
@@ -81,18 +80,16 @@ HEADERS: Mapping[str, Json] = {
 
 
 def parameter(name: str, schema: Json) -> Json:
-    """Return a header that a request may have."""
     return {"name": name, "in": "header", "required": False, "schema": schema}
 
 
 def answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:
-    """Return an answer, with its id in its head."""
+    """Return an answer with its id header."""
     all_: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}, **(headers or {})}
     return {"description": description, "headers": all_, "content": content}
 
 
 def told(description: str, schema: Json) -> Json:
-    """Return a header that an answer may have."""
     return {"description": description, "required": False, "schema": schema}
 
 
@@ -136,13 +133,11 @@ _KEPT = frozenset({400, 403, 404, 413, 422})
 
 
 def _headers(status: int) -> Mapping[str, Json]:
-    """Return what a refusal with this status may tell in its head."""
     limits = {**LIMITS, **_REASON} if status in _REFUSED_BY_LIMIT else {}
     return {**_WAITS, **limits, **(REPLAYED if status in _KEPT else {})}
 
 
 def errors(statuses: Iterable[int], schema: str) -> Json:
-    """Return refusals with these statuses, in the shape of this schema."""
     return {str(status): _error(status, schema) for status in sorted(statuses)}
 
 

@@ -1,6 +1,6 @@
-"""The Open Inference Protocol in the API document: its questions, and inference in JSON or with tensors behind it.
+"""The Open Inference Protocol in the API document: its queries, and inference with tensors as JSON or binary.
 
-The protocol's own parts are told in its words; bodies are loose if models differ.
+Parts of the protocol keep its words; bodies are loose if models differ.
 """
 
 from penstock.domain.models.tensors import HEAD_LENGTH, MAX_RANK, Datatype
@@ -105,7 +105,6 @@ def paths() -> Json:
 
 
 def schemas() -> Json:
-    """Return what the routes refer to."""
     words: Json = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
     return {_ERROR: {"allOf": [words, {"type": "object", "required": ["code", "request_id", "retryable"]}]}}
 

@@ -1,6 +1,6 @@
-"""Everything but inference: models, health, the API document. A small FastAPI application.
+"""Everything but inference: models, health, the API document. A small FastAPI application off the hot path.
 
-It speaks our error shape everywhere, for paths and methods that don't exist too. Nothing here is on the hot path.
+It has our error shape everywhere, for unknown paths and methods, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,6 @@ from penstock.telemetry.pages import LIVE, READY, REGION
 
 
 def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, ids: Callable[[], str]) -> App:
-    """Return the ASGI application of all routes that are not inference."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
     _add_requests(api, identity, facts)
@@ -99,7 +98,7 @@ def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
 
 def _add_health(api: FastAPI, facts: Facts) -> None:
-    """Add what a load balancer asks: yes or no; what is missing is told on the private listener alone."""
+    """Add health as yes or no; the private listener alone tells the missing precondition."""
 
     @api.get(LIVE)
     async def health() -> Response:
@@ -121,7 +120,7 @@ def _add_health(api: FastAPI, facts: Facts) -> None:
 
 
 def _add_as_vllm(api: FastAPI, facts: Facts) -> None:
-    """Add what load generators and hosts ask vLLM before they send it anything: status alone, no body."""
+    """Add vLLM's own checks for load generators and hosts: a status without a body."""
 
     async def health() -> Response:
         return Response(status_code=503 if facts.draining() or facts.missing() else 200)
@@ -144,7 +143,7 @@ def _credential(request: Request) -> str:
 
 
 def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
-    """Return what this caller may name as ``model``: aliases first, then pinned versions behind them."""
+    """Return the models this caller may name: aliases first, then pinned versions."""
     made = int(table.made_at)
     versions: dict[str, VersionEntry] = {version.id: version for version in table.versions}
     ready = {
@@ -166,7 +165,7 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
 def _by_rules(
     table: RoutingTable, who: Principal, cards: Mapping[str, dict[str, object]]
 ) -> dict[str, dict[str, object]]:
-    """Return auto aliases as their last rule's model, with the largest context that one of their rules leads to."""
+    """Return auto aliases as their last rule's model, with their rules' largest context."""
     found: dict[str, dict[str, object]] = {}
     contexts = {str(version.id): version.max_model_len for version in table.versions}
     for auto in table.autos:
@@ -214,14 +213,14 @@ def _refusal(
 
 
 def _spoken(path: str) -> Api | None:
-    """Return the API that gives errors at this path their shape; None for the common one."""
+    """Return the API with this path's error shape; None for the common one."""
     if path == ROOT or path.startswith(f"{ROOT}/"):
         return Api.INFER
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None
 
 
 class _Guarded:
-    """Puts the request id on every answer, and turns a fault of ours into the table's 500."""
+    """Adds the request id to every answer, and turns a fault into the table's 500."""
 
     def __init__(self, app: App, observer: ErrorObserver, ids: Callable[[], str]) -> None:
         self._app, self._observer, self._ids = app, observer, ids

@@ -1,1 +1,1 @@
-"""What the stages of the request corridor share of one request: the call, the ports on its answer's way, its fields."""
+"""One request's shared state for all stages: the call, the answer's ports, its fields."""

@@ -1,6 +1,4 @@
-"""One request on its way through the gateway: the call as the stages make it, its timings, its attempts, its
-answer.
-"""
+"""One request in the gateway: its call as the stages make it, timings, attempts, answer."""
 
 import dataclasses
 from collections.abc import Callable
@@ -34,7 +32,7 @@ else:  # frozen for mypy alone: at runtime each frozen one costs 5 µs of every 
 
 
 class Timings:
-    """Where the time of one request went: ``mark(stage)`` closes the stage that ran since the last mark."""
+    """One request's time by stage: ``mark`` closes the stage since the last mark."""
 
     __slots__ = ("_clock", "_last", "paused_s", "seconds", "started_at")
 
@@ -46,13 +44,12 @@ class Timings:
         """How long the answer waited for its reader."""
 
     def mark(self, stage: Stage) -> None:
-        """Add the time since the last mark to ``stage``."""
         now = self._clock()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
         self._last = now
 
     def spent(self, stage: Stage, seconds: float) -> None:
-        """Count these seconds since the last mark to ``stage``: the next mark leaves them out."""
+        """Add these seconds to ``stage``; the next mark leaves them out."""
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         self._last += seconds
 
@@ -65,16 +62,14 @@ ENGINES_WORD = frozenset({Outcome.ENGINE_ERROR, Outcome.BROKEN_STREAM})
 """Ends that the body may be at fault for."""
 
 
-def nothing() -> None:
-    """Do nothing."""
+def nothing() -> None: ...
 
 
-def unnoted(_: VersionId) -> None:
-    """Drop the note of a fallback."""
+def unnoted(_: VersionId) -> None: ...
 
 
 class Attempts:
-    """A request at workers, so far. Dispatch and the relay alone write it; a call and its later forms share one."""
+    """A request's attempts at workers, written by dispatch and relay alone; a call and its later forms share one."""
 
     __slots__ = (
         "binding",
@@ -95,7 +90,6 @@ class Attempts:
 
     def __init__(self, worker: WorkerEntry | None = None, used: Used | None = NOTHING) -> None:
         self.worker = worker
-        """The worker of the present attempt."""
         self.count = 0
         self.lost: frozenset[WorkerId] = frozenset()
         """Workers that were lost while they had this request."""
@@ -119,25 +113,23 @@ class Attempts:
         self.trail: list[Tried] = []
         """Workers that were chosen for it, and its attempts at them."""
         self.report = SILENT
-        """The report of the present attempt's gate."""
 
     def begin(self) -> None:
-        """Forget the report of the attempt before."""
+        """Forget the previous attempt's report."""
         self.used, self.report = None, SILENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
-    """One request: as it came, with all that the stages have learned. Each stage returns the call that it has made.
+    """One request with all that the stages have learned; each stage returns its own.
 
-    ``Chosen`` and ``Admitted`` are the same call later on, with fewer unknowns.
+    ``Chosen`` and ``Admitted`` are later forms, with fewer unknowns.
     """
 
     request: InferenceRequest
     principal: Principal
     timings: Timings
     copy: Copy | None = None
-    """Its original, if it is a shadow copy."""
     on_admitted: Callable[[], None] = nothing
     """Gives back the memory that the request's body held until its limits hold it."""
     attempts: Attempts = field(default_factory=Attempts)
@@ -165,7 +157,6 @@ class Call:
         fell_back_from: VersionId = NO_VERSION,
         ruled: Ruled | None = None,
     ) -> "Chosen":
-        """Return the call with the version that answers it, and its prompt in that version's tokens."""
         return Chosen(
             request=request or self.request,
             principal=self.principal,
@@ -181,11 +172,11 @@ class Call:
 
     @property
     def received_at(self) -> float:
-        """The monotonic second from which on the request's time is the platform's: its body had its own."""
+        """The monotonic second after the upload: from here the platform's time counts."""
         return self.request.arrived_at + self.timings.seconds.get(Stage.UPLOAD, 0.0)
 
     def is_own(self, answer: "Answer") -> bool | None:
-        """Tell whether this end is the caller's own doing; None while that is unknown."""
+        """Tell whether the caller caused this end; None while unknown."""
         outcome, refusal, doubt = answer.outcome, answer.refusal, self.attempts.doubt
         if outcome in ENGINES_WORD and doubt is not None:
             return doubt.is_own
@@ -194,9 +185,9 @@ class Call:
         return outcome is Outcome.DEADLINE and self._had_too_little_time(refusal)
 
     def _had_too_little_time(self, refusal: Refusal | None) -> bool:
-        """Tell whether its caller left the platform less than its promises take: by its deadline, or by reading slowly.
+        """Tell whether a deadline or a slow reader left less time than the promises take.
 
-        The promise is for the tokens that came, if a stream ran into its deadline; else for the expected ones.
+        The promise is for the delivered tokens if a stream ran into its deadline, else for the expected ones.
         """
         lease, paused_s = self.lease, self.timings.paused_s
         if self.pace is None or not (self.own_deadline or paused_s):
@@ -207,7 +198,7 @@ class Call:
         return until - self.received_at - paused_s < self.pace.of(tokens / self.request.cost.sequences)
 
     def tell_promised(self, answer: "Answer", tell: Callable[[Outcome], None]) -> None:
-        """Tell how promises count this end, at once or as soon as it is known."""
+        """Tell the end as promises count it, at once or when it is known."""
         outcome, doubt = answer.outcome, self.attempts.doubt
         if doubt is not None and outcome in ENGINES_WORD:
             doubt.then(lambda is_own: tell(promised(outcome, is_own=is_own)))
@@ -216,7 +207,7 @@ class Call:
 
     @property
     def cost(self) -> Cost:
-        """The most that the request may cost, by all that is known so far."""
+        """The most that the request may cost, as known so far."""
         if self._cost is not None:
             return self._cost
         cost = self.request.cost
@@ -229,7 +220,7 @@ class Call:
 
 
 class Due(NamedTuple):
-    """The monotonic second by which a call must be answered, and the promise that its end is judged by."""
+    """A call's deadline in monotonic seconds, and the promise that its end is judged by."""
 
     at: float
     is_own: bool
@@ -239,17 +230,14 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen(Call):
-    """A call with a known version, and its prompt in tokens."""
-
     version: VersionEntry
     prepared: Prepared
 
     def refused(self, due: Due) -> "Chosen":
-        """Return the call as it is judged if it gets no lease: by its tier's promise."""
+        """Return the call without a lease, judged by its tier's promise."""
         return replace(self, pace=due.pace, own_deadline=due.is_own)
 
     def admitted(self, request: InferenceRequest, due: Due, lease: Lease) -> "Admitted":
-        """Return the call with its lease, and its request within its plan's bounds."""
         return Admitted(
             request=request,
             principal=self.principal,
@@ -270,34 +258,27 @@ class Chosen(Call):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Admitted(Chosen):
-    """A call that has its lease."""
-
     lease: Lease
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a request has come. The pipeline alone moves it on; its listener looks."""
+    """How far a request has come; the pipeline alone writes it."""
 
     call: Call
-    """Its latest form."""
     answer: "Answer | None" = None
-    """How it ended; None while it runs."""
 
 
-def unknown() -> None:
-    """Return None: not known."""
+def unknown() -> None: ...
 
 
 def no_ids() -> TokenIds | None:
-    """Return None: the engine has not told the tokens of prompt and answer."""
+    """Return None: the engine has not sent the token ids."""
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How an answer ended, as the relay saw it."""
-
     outcome: Outcome
     usage: Usage
     refusal: Refusal | None = None
@@ -316,5 +297,4 @@ class Answer:
 
     @classmethod
     def refused(cls, error: PenstockError, usage: Usage) -> "Answer":
-        """Return the end of a request by this error."""
         return cls(outcome=error.outcome, usage=usage, refusal=Refusal.of(error))

@@ -1,6 +1,4 @@
-"""Whether a failure was its caller's own fault, if that is not known at once: the platform probes the worker, then
-tells.
-"""
+"""Whether a caller caused a failure, if that is not known at once: the platform probes the worker, then tells."""
 
 from collections.abc import Callable
 
@@ -8,7 +6,7 @@ Hear = Callable[[bool], None]
 
 
 class Doubt:
-    """Settled once; listeners are told then, or at once if it is known."""
+    """Settled once; listeners hear it then, or at once if it is known."""
 
     __slots__ = ("_hear", "is_own")
 
@@ -17,7 +15,7 @@ class Doubt:
         self._hear: list[Hear] = []
 
     def settle(self, *, is_own: bool) -> None:
-        """It is known; the first word counts."""
+        """Settle it; the first word counts."""
         if self.is_own is not None:
             return
         self.is_own = is_own
@@ -26,7 +24,6 @@ class Doubt:
             hear(is_own)
 
     def then(self, hear: Hear) -> None:
-        """Have this told whether it was the caller's own."""
         if self.is_own is None:
             self._hear.append(hear)
         else:

@@ -1,7 +1,6 @@
-"""Requests that come from inside the platform: how they are asked, and their answers.
+"""Requests from inside the platform, and their answers.
 
-The pipeline has the one entrance; shadow copies and comparisons use it, and runners of jobs will. It must not know its
-users, nor what becomes of the answer.
+Shadow copies and comparisons use the pipeline's one entrance for them. It knows neither its users nor the answer's use.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from penstock.gateway.calls.relay import Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The end of such a request: the call as far as it came, its answer, and the error if it was refused."""
+    """The end of such a request: its call so far, its answer, and its refusal."""
 
     call: Call
     answer: Answer
@@ -28,8 +27,6 @@ class Asked:
 
 
 class Ask(Protocol):
-    """Answers a request from inside the platform (``Pipeline.ask``)."""
-
     async def __call__(
         self,
         request: InferenceRequest,
@@ -38,12 +35,12 @@ class Ask(Protocol):
         copy: Copy | None = None,
         reply: Reply | None = None,
     ) -> Asked:
-        """Return how it ended; a refusal is returned, not raised."""
+        """Return its end; a refusal is returned, not raised."""
         ...
 
 
 class BodyReply:
-    """A ``Reply`` without a client: it never pauses and never leaves. It keeps the body, or drops it."""
+    """A ``Reply`` without a client: it never pauses or leaves, and keeps or drops the body."""
 
     def __init__(self, *, keeps: bool = True) -> None:
         self.started, self.gone = False, False
@@ -56,22 +53,17 @@ class BodyReply:
         return b"".join(self._pieces)
 
     def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Note that the answer begins."""
         del status, headers
         self.started = True
 
     def write(self, data: bytes) -> None:
-        """Take a piece."""
         if self._keeps:
             self._pieces.append(data)
 
-    def finish(self) -> None:
-        """Do nothing: the pipeline returns when the answer is over."""
+    def finish(self) -> None: ...
 
-    def abort(self) -> None:
-        """Do nothing: there is no connection."""
+    def abort(self) -> None: ...
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        """Do nothing: there is no client to watch."""
+    ) -> None: ...

@@ -1,7 +1,7 @@
-"""One lease per request: opened once, settled exactly once, however the request ends.
+"""One lease per request: opened once, settled exactly once.
 
-All that a request holds (slots, reservations, budget, ledger row) hangs on this object, so that nothing leaks apart.
-Slots are released when nothing runs any more; usage may be known a moment later.
+It holds all of a request's resources (slots, reservations, budget, ledger row), so that none leaks. Slots are released
+when nothing runs any more; usage may be known later.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from penstock.domain.tokens import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """End of a lease: outcome, usage, seconds until nothing ran any more."""
+    """A lease's end; ``held_s`` until nothing ran any more."""
 
     outcome: Outcome
     usage: Usage
@@ -24,23 +24,17 @@ class Settlement:
 
 
 class LeaseOwner(Protocol):
-    """Keeps what leases occupy; admission implements it."""
-
     def released(self, lease: "Lease") -> None:
-        """Give back at once what the request occupies: nothing runs any more, its usage is still to be learned."""
+        """Free the slots at once; the usage is still unknown."""
         ...
 
-    def ended(self, lease: "Lease") -> None:
-        """Nothing runs any more."""
-        ...
+    def ended(self, lease: "Lease") -> None: ...
 
-    def settled(self, lease: "Lease", settlement: Settlement) -> None:
-        """The usage is known."""
-        ...
+    def settled(self, lease: "Lease", settlement: Settlement) -> None: ...
 
 
 class Lease:
-    """The right to run one request; ``settle`` works once, later calls change nothing."""
+    """The right to run one request until monotonic ``deadline_at``; ``settle`` works once."""
 
     __slots__ = (
         "_opened_at",
@@ -61,7 +55,6 @@ class Lease:
     def __init__(
         self, *, opened_at: float, deadline_at: float, start_by: float = 0.0, owner: LeaseOwner | None = None
     ) -> None:
-        """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
         self._opened_at, self._owner = opened_at, owner
         self.held_s: float | None = None
         """How long it ran; None while it does."""
@@ -85,7 +78,7 @@ class Lease:
         self.settlement: Settlement | None = None
 
     def release(self, now: float) -> None:
-        """Nothing runs any more, and the usage is still to be learned: free slots."""
+        """Free the slots: nothing runs any more, and the usage is still unknown."""
         if self.held_s is None and self._owner is not None:
             self._owner.released(self)
         self._end(now)

@@ -1,6 +1,6 @@
-"""What of a table is there for a caller: a version that is others' alone is not, under whatever name. Pure.
+"""The part of a table that is there for a caller: other tenants' versions are not, under any name. Pure.
 
-What a key's scope holds is another question, and is asked beside this one.
+A key's scope is checked besides.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from penstock.domain.tenancy.tenant import Principal
 
 
 def shares_of(route: Route, versions: Mapping[str, VersionEntry], who: Principal) -> tuple[Share, ...]:
-    """Return the shares of an alias that may answer this caller; if there are none, there is no such alias for it.
+    """Return an alias's shares for this caller; without any, the alias does not exist for it.
 
-    A version without weight answers only a tenant that has it by an override.
+    A version without weight answers only tenants with an override.
     """
     own = next((one.version for one in route.overrides if one.tenant == who.tenant), None)
     return tuple(

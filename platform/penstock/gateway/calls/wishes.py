@@ -1,4 +1,4 @@
-"""What a body asks of a model beside tokens: tools, a form, an end of the answer. Large fields may be sealed. Pure."""
+"""A body's wishes beside tokens: tools, a structured form, an end. Large fields may be sealed. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from penstock.domain.serving.request import Sealed
 
 
 def uses_tools(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer may be a call of a tool, which is useless when cut."""
+    """Tell whether the answer may be a tool call, which is useless when cut."""
     return bool(body.get("tools")) and body.get("tool_choice") not in _NO_CALL
 
 
@@ -15,7 +15,7 @@ _NO_CALL = ("none", {"type": "none"})
 
 
 def is_structured(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer must have a form that a cut would break."""
+    """Tell whether the answer has a form that a cut would break."""
     text = body.get("text")
     formats = (
         body.get("response_format"),
@@ -48,9 +48,9 @@ _WARMEST = 1.0
 
 
 def leaves_end(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> bool:
-    """Tell whether the model alone decides how its one answer ends, and by which tokens.
+    """Tell whether the model alone decides its one answer's end.
 
-    A field that is not known to leave it that choice takes it away, but those in ``besides``.
+    Any other field than a known harmless one, or one in ``besides``, takes that away.
     """
     named = {name for name, value in body.items() if value is not None and (value or name not in _SILENT)}
     if named - _LEAVES_END - besides - ({"n"} if body.get("n") == 1 else set()):
@@ -65,7 +65,7 @@ def _is_one_prompt(prompt: object) -> bool:
 
 
 def _is_begun(turns: object) -> bool:
-    """Tell whether the caller wrote the begin of the answer, or may have."""
+    """Tell whether the caller wrote the answer's beginning, or may have."""
     if not isinstance(turns, list):
         return isinstance(turns, Sealed)
     return bool(turns) and isinstance(turns[-1], dict) and turns[-1].get("role") == "assistant"

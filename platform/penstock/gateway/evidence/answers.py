@@ -1,7 +1,7 @@
-"""The evidence in one whole answer: its times, its price, and whether a program can use it.
+"""The evidence in one whole answer: its times, its price, whether a program can use it.
 
-Its worth counts only if its caller left its end to the model (``calls/wishes.py``). Time in the worker's queue is left
-out: a tenant's own flood waits there.
+Usability counts only if the caller left the end to the model (``calls/wishes.py``). Queue time is left out: a tenant's
+own flood waits there.
 """
 
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
@@ -17,7 +17,6 @@ EMPTY_TOKENS = 1
 
 
 def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, worker: WorkerEntry) -> None:
-    """Count a whole answer's times, price and worth."""
     usage, seconds = answer.usage, call.timings.seconds
     where = stratum(usage.prompt_tokens - usage.cached_tokens, _beside(call, worker))
     first_s = seconds.get(Stage.PREFILL) or seconds.get(Stage.COMPUTE)
@@ -33,10 +32,9 @@ def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, wor
 
 
 def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> None:
-    """Count the price of a caller's own answer if the model alone decides its length; of a copy, beside its
-    original's.
+    """Count a caller's price if the model alone decides the length, or a copy's against its original's.
 
-    As if nothing were cached: a candidate's cache is cold, whatever it is worth.
+    As if nothing were cached: a candidate's cache is cold.
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
@@ -51,7 +49,7 @@ def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> 
 
 
 def _worth(totals: Totals, call: Call, answer: Answer) -> None:
-    """Count the worth of an answer, if its caller left its end to the model; a bound ends no answer at once."""
+    """Count whether the answer is usable, if its caller left the end to the model."""
     ends, body, is_cut = totals.ends, call.request.body, answer.finish is FinishReason.LENGTH
     tenant = call.principal.tenant if call.copy is None else call.copy.tenant
     is_json = answer.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
@@ -68,7 +66,7 @@ def _worth(totals: Totals, call: Call, answer: Answer) -> None:
 
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
-    """Return how many ran beside it, by its worker's own word: the table's is old, and requests come in lots."""
+    """Return the requests running beside it, by its worker's report: the table's figure is old."""
     load = call.attempts.report.load
     return worker.load.running if load is None else max(0, load.running - 1)
 

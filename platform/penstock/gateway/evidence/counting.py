@@ -1,24 +1,20 @@
-"""The life of evidence: ended request → arm → a second → the store → the judge. Its first half, up to the store.
+"""The way of evidence: ended request → arm → a second → the store → the judge. This half ends at the store.
 
-* ``ended`` counts a request into its arm, if versions share its alias (``answers.py``: times, price, worth).
-* ``differed`` and ``compared`` count what shadow copies and comparisons found (``gateway/shadow/``).
-* ``take`` makes a second of it (``totals.py``), and ``tell`` gives it to the store, once a second.
-* From the store on it is the controller's: ``control/rollout/evidence.py`` reads each second once, and its judge
-  decides by it.
+* ``ended`` counts a request into its arm, if versions share its alias (``answers.py``: times, price, usability).
+* ``differed`` and ``compared`` count the findings of shadow copies and comparisons (``gateway/shadow/``).
+* ``take`` makes a second of it (``totals.py``); ``tell`` stores it, once a second.
+* ``control/rollout/evidence.py`` reads each second once, and its judge decides.
 
-No caller makes evidence alone: a good and a bad end count once per sticky key in ten seconds, times and answers once
-per tenant in a second, an end that is the caller's own doing not at all, nor a request that names a version. A second
-that can't be told is left out: missing evidence decides nothing.
+No caller makes evidence alone: ends count once per sticky key in ten seconds, times and answers once per tenant in a
+second, ends that their caller caused and requests that name a version not at all. A second that can't be stored is left
+out.
 
-The request that a fallback answered counts against the version that could not take it, as the refusal that it would
-have been: otherwise a candidate that is always dead would never be judged.
+A fallback's answer counts as a refusal by the version it stands for: otherwise a dead candidate would never be judged.
 
-A shadow copy counts as its candidate's answer: under its caller's key, without tokens, since no caller saw it; if it
-was shed, not at all. It was answered once already, so any refusal is the candidate's doing, and its price is held
-against its original's.
+A shadow copy counts as its candidate's answer, under its caller's key, without tokens; if it was shed, not at all. A
+refusal is the candidate's doing, and its price is compared with its original's.
 
-Trade-off: a caller's refusal counts only if the other version takes longer prompts. Other refusals of an engine can be
-chosen by a caller, and only the same body at both versions tells.
+Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke others.
 """
 
 import asyncio
@@ -50,22 +46,20 @@ MOST_KEYS = 50_000
 
 
 class Store(Protocol):
-    """Port: the store of seconds."""
-
     async def tell(self, second: ArmSecond) -> None:
         """Store a second, or raise a ``PenstockError``."""
         ...
 
 
 class Shared(NamedTuple):
-    """An alias that several versions answer for: the longest context among them."""
+    """An alias of several versions: the longest context among them."""
 
     alias: Alias
     longest: int
 
 
 class Arms:
-    """One gateway's evidence of the second that runs."""
+    """One gateway's evidence of the present second."""
 
     def __init__(
         self,
@@ -77,9 +71,6 @@ class Arms:
         shared: Callable[[str], Shared | None],
         is_alias: Callable[[str], bool],
     ) -> None:
-        """Take the gateway's name and life, a request's sticky key, the aliases of several versions, and those of
-        any.
-        """
         self._clock, self._gateway, self._life = clock, gateway, life
         self._sticky, self._shared, self._is_alias = sticky, shared, is_alias
         self._asked: Counter[Alias] = Counter()
@@ -90,7 +81,6 @@ class Arms:
         self._number = 0
 
     def ended(self, call: Call, answer: Answer) -> None:
-        """Count a request that the corridor saw."""
         if call.copy is not None:
             self._copied(call, answer, call.copy)
             return
@@ -118,22 +108,21 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def judges(self, call: Call) -> bool:
-        """Tell whether this answer will be held against another version's."""
+        """Tell whether this answer is compared with another version's."""
         copy = call.copy
         if copy is not None:
             return copy.is_evidence and copy.pair is None
         return self._shared(call.request.model) is not None
 
     def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
-        """Count an answer that both versions have scored, and the part of its tokens that differ."""
+        """Count an answer scored by both versions, and its differing tokens' ratio."""
         self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
 
     def compared(self, pair: Pair, tenant: TenantId, counts: Counts) -> None:
-        """Count what came of a comparison between two rules, of a tenant's request."""
         self._compared[pair, tenant] = self._compared.get((pair, tenant), Counts()).plus(counts)
 
     def take(self) -> ArmSecond | None:
-        """Return the counts since the last time, None if there are none; Unix seconds."""
+        """Return the counts since the last call (Unix seconds); None without any."""
         arms, self._arms, self._seen = self._arms, {}, set()
         asked, self._asked = self._asked, Counter()
         compared, self._compared = self._compared, {}
@@ -154,7 +143,6 @@ class Arms:
         )
 
     async def tell(self, store: Store) -> None:
-        """Tell each second, until cancelled."""
         is_away = False
         while True:
             await asyncio.sleep(TELL_EVERY_S)
@@ -171,7 +159,6 @@ class Arms:
                 is_away = False
 
     def _copied(self, call: Call, answer: Answer, copy: Copy) -> None:
-        """Count a copy of an answered request."""
         version, worker, outcome = call.version, call.attempts.worker, answer.outcome
         if version is None or not copy.is_evidence or copy.pair is not None:
             return
@@ -185,7 +172,7 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def _is_first(self, arm: Arm, tenant: TenantId) -> bool:
-        """Tell whether this is a tenant's first answer of a version in this second, whichever worker it came from."""
+        """Tell whether it is a tenant's first answer from a version in this second, at any worker."""
         who = (arm.alias, arm.version, tenant)
         is_first = who not in self._seen
         self._seen.add(who)
@@ -198,7 +185,7 @@ class Arms:
         return found
 
     def _end(self, arm: Arm, sticky: str, outcome: Outcome) -> None:
-        """Count an end as promises do; it may be told seconds after the others."""
+        """Count an end as promises do, possibly seconds later."""
         key, now = (arm.alias, arm.version, sticky), self._clock.monotonic()
         if outcome is Outcome.OK:
             if self._good.counts(key, now):

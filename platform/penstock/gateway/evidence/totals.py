@@ -1,6 +1,6 @@
-"""The totals of one arm in one second: ends, histograms of times and prices, tokens, and the tenants behind them.
+"""One arm's totals in one second: ends, histograms of times and prices, tokens, and their tenants.
 
-Histograms are bounded: events beyond that are left out, and counted.
+Histograms are bounded; further events are only counted.
 """
 
 from collections import Counter
@@ -16,8 +16,6 @@ MOST_EXPOSED = 50
 
 
 class Arm(NamedTuple):
-    """A version behind an alias, at one worker."""
-
     alias: Alias
     version: VersionId
     worker: WorkerId
@@ -39,12 +37,12 @@ class Totals:
     left_out: int = 0
 
     def spoil(self, tenant: TenantId, what: str) -> None:
-        """Count one of the ends that a tenant alone must not decide by, and its tenant."""
+        """Count a bad end and its tenant, which must not decide alone."""
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
     def time(self, of: Counter[tuple[Stratum, int]], where: Stratum, place: int) -> bool:
-        """Count a time, or a price; False if there is no room."""
+        """Count a time or price; False without room."""
         key = (where, place)
         if key not in of and len(of) >= MOST_STRATA * 4:
             self.left_out += 1
@@ -53,11 +51,10 @@ class Totals:
         return True
 
     def pay(self, tenant: TenantId, what: tuple[Stratum, int] | int) -> None:
-        """Note a tenant's price: a stratum and bucket, or a step of a copy's."""
+        """Note a tenant's price: stratum and bucket, or a copy's step."""
         self.prices.setdefault(tenant, Counter())[what] += 1
 
     def told(self, arm: Arm) -> ArmCounts:
-        """Return the totals as the noun that the store takes."""
         ends, tokens = self.ends, self.tokens
         return ArmCounts(
             alias=arm.alias,

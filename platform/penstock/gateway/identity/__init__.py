@@ -1,1 +1,1 @@
-"""Identifies callers: a credential in, a principal out. It knows nothing of HTTP and waits for nothing."""
+"""Identifies callers: credential → principal, without HTTP and without waiting."""

@@ -1,9 +1,9 @@
-"""API key → principal, from memory: identifying a caller must cost microseconds and never wait for a store.
+"""API key → principal, from memory: it must take microseconds and wait for no store.
 
-The snapshot is pushed and replaced whole; a revoked key is gone as soon as the next one is in. Expiry is checked at
-each request, because no push announces it. What makes a credential good is in `domain/tenancy/credentials.py`.
+Snapshots are pushed and replaced whole; a revoked key is gone with the next. Expiry is checked per request, since no
+push announces it.
 
-A digest-keyed cache of accepted credentials would be faster still and would keep revoked keys alive: not worth 2 µs.
+A digest-keyed cache would be faster but keep revoked keys alive: not worth 2 µs.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,10 +18,8 @@ from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Principal
 
 
 class KeySource(Protocol):
-    """Where snapshots come from: a store that pushes, or a file."""
-
     async def follow(self, on_change: Callable[[KeyRing], None]) -> None:
-        """Call back with the ring of now and then each newer one; raise ``StoreUnavailable`` when cut off."""
+        """Call back with the present ring and each newer one; raise ``StoreUnavailable`` when cut off."""
         ...
 
 
@@ -32,10 +30,9 @@ class _Entry:
 
 
 class Keyring:
-    """The keys in force; implements the APIs' ``Identity``."""
+    """The keys in force; implements the APIs' ``Identity``. The newest pepper is first; ``now`` is Unix time."""
 
     def __init__(self, *, peppers: tuple[bytes, ...], salt_key: bytes, now: Callable[[], float]) -> None:
-        """Take the keys for hashes (the newest first) and cache salts, and Unix time as a function."""
         self._peppers = peppers
         self._salt_key = salt_key
         self._now = now
@@ -43,16 +40,15 @@ class Keyring:
         self._entries: dict[KeyId, _Entry] = {}
 
     def __len__(self) -> int:
-        """How many keys are known."""
         return len(self._entries)
 
     def exchange(self, *, peppers: tuple[bytes, ...], salt_key: bytes) -> None:
-        """Put other keys for hashes and cache salts into force."""
+        """Replace the peppers and the cache salts' key."""
         self._peppers, self._salt_key = peppers, salt_key
         self.replace(self._ring)
 
     def replace(self, ring: KeyRing) -> None:
-        """Put these keys into force. Keys of unknown tenants are left out: no plan, no service."""
+        """Replace the keys, without those of unknown tenants, which have no plan."""
         self._ring = ring
         tenants = {tenant.id: tenant for tenant in ring.tenants}
         orgs = {org.id: org for org in ring.orgs}
@@ -63,10 +59,7 @@ class Keyring:
         }
 
     def authenticate(self, credential: str) -> Principal:
-        """Return the principal of a credential, or raise ``Unauthenticated``.
-
-        A key that works and may not ask models is ``Forbidden``.
-        """
+        """Return the principal; raise ``Unauthenticated``, or ``Forbidden`` for a key that may not ask models."""
         return self.asking(self.recognise(credential))
 
     def recognise(self, credential: str) -> Principal:
@@ -80,7 +73,7 @@ class Keyring:
         return who
 
     def is_valid(self, key: KeyId) -> bool:
-        """Tell whether a key that was accepted before would be now."""
+        """Tell whether a key accepted before still is valid."""
         entry = self._entries.get(key)
         return entry is not None and entry.key.valid_at(self._now())
 
@@ -103,7 +96,7 @@ class Keyring:
 
 
 def _tightest(plan: Plan, *others: Plan) -> Plan:
-    """Return the plan with the least deadline and output bound of all; zero is no bound."""
+    """Return the plan with the least deadline and output bound; zero is no bound."""
     outputs = [one.max_output_tokens for one in (plan, *others) if one.max_output_tokens]
     deadlines = [one.deadline_s for one in (plan, *others) if one.deadline_s]
     return replace(plan, max_output_tokens=min(outputs, default=0), deadline_s=min(deadlines, default=0.0))

@@ -1,8 +1,7 @@
-"""Connections by address: no address can take them all, and an idle one gives way. Pure.
+"""Connections by address: none can take them all, and an idle one gives way. Pure.
 
-An address may hold a multiple of the free room (``share``): four times as much once a valid key came from it, so that
-many callers behind one gateway of their own have four fifths of all, and as much as is free without one. Beyond that
-its oldest connection that has waited for a while without a whole head gives way.
+An address may hold four times the free room (``share``) after a valid key, for many callers behind one gateway, and
+once the free room without. Beyond that, its oldest connection that has long sent no whole head gives way.
 """
 
 from collections import OrderedDict
@@ -27,7 +26,7 @@ class Addresses(Generic[C]):
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def enter(self, address: str, connection: C, now: float) -> tuple[bool, C | None]:
-        """Tell whether the connection may stay, and which one has to go for it. Each entry is ended by ``leave``."""
+        """Tell whether the connection may stay, and the one to close for it. ``leave`` ends each entry."""
         mine = self._count[address] = self._count.get(address, 0) + 1
         self._total += 1
         silent = self._silent.setdefault(address, OrderedDict())
@@ -42,12 +41,10 @@ class Addresses(Generic[C]):
         return True, oldest
 
     def spoke(self, address: str, connection: C) -> None:
-        """A whole head came."""
         if (silent := self._silent.get(address)) is not None:
             silent.pop(connection, None)
 
     def prove(self, address: str) -> None:
-        """A valid key came from there."""
         self._known[address] = None
         self._known.move_to_end(address)
         if len(self._known) > MOST_KNOWN:

@@ -1,7 +1,7 @@
-"""One client connection: uvicorn's httptools protocol, with bounds on everything a client can make it wait or hold.
+"""One client connection: uvicorn's httptools protocol, with bounds on all that a client makes it wait for or hold.
 
-Time limits are kept as one moment per connection and looked at by the server's sweep: a timer per request would cost
-more than the request's parsing. What is refused here never reached a request, so it is answered without ASGI.
+A connection's time limit is one moment that the server's sweep looks at: a timer per request would cost more than
+parsing. Refusals here precede a request, so they need no ASGI.
 """
 
 import math
@@ -35,8 +35,6 @@ BODY_MARGIN_S = 2.0
 
 
 class Awaits(Enum):
-    """What a connection waits for from its client."""
-
     HEAD = "head"
     BODY = "body"
     NOTHING = "nothing"
@@ -46,14 +44,12 @@ class Awaits(Enum):
 
 @dataclass(slots=True)
 class Drain:
-    """Whether the gateway drains; the server alone turns it on."""
+    """Whether the gateway drains; set by the server alone."""
 
     is_on: bool = False
 
 
 class EdgeConfig(Config):
-    """uvicorn's configuration with what our connections share."""
-
     limits: Limits
     refused: Callable[[PenstockError, RequestId], None]
     ids: Callable[[], str]
@@ -62,12 +58,12 @@ class EdgeConfig(Config):
 
 
 class Connection(HttpToolsProtocol):
-    """A client's connection; its requests find their reply in ``scope["extensions"]``."""
+    """Its requests find their reply in ``scope["extensions"]``."""
 
     config: EdgeConfig
 
     def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
-        """Take the connection, or turn it away when there are too many."""
+        """Take the connection, or refuse one too many."""
         super().connection_made(transport)
         self._limits = self.config.limits
         self._replies: deque[DirectReply] = deque()
@@ -89,7 +85,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(Overloaded("this gateway has too many connections", retry_after_s=1.0))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell every request of this connection, not only the newest."""
+        """Tell all its requests, not only the newest."""
         for reply in list(self._replies):
             reply.lost()
         self._replies.clear()
@@ -97,13 +93,11 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pass the pressure on to the producer."""
         super().pause_writing()
         if self._replies:
             self._replies[0].paused()
 
     def resume_writing(self) -> None:
-        """Let the producer go on."""
         super().resume_writing()
         if self._replies:
             self._replies[0].resumed()
@@ -111,7 +105,7 @@ class Connection(HttpToolsProtocol):
     # -- reading -----------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; count what stays without end."""
+        """Parse the bytes; bound an unfinished head."""
         if self._awaits is Awaits.CLOSE:
             self._discard(len(data))
             return
@@ -131,19 +125,18 @@ class Connection(HttpToolsProtocol):
                 self._break_off(HeadersTooLarge())
 
     def on_message_begin(self) -> None:
-        """A request begins: from here its headers have their time."""
+        """Begin the headers' time limit."""
         super().on_message_begin()
         self._in_head = True
         self._head_bytes = self._counted_bytes = 0
         self._expect(Awaits.HEAD, self._limits.header_timeout_s)
 
     def on_url(self, url: bytes) -> None:
-        """Count the path too."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers behind a body are dropped, they would pass for headers."""
+        """Take a header; trailers are dropped, since they would pass for headers."""
         if not self._in_head:
             return
         self._count(len(name) + len(value) + 4)
@@ -153,7 +146,6 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the request, with its reply in the scope."""
         self._check_host()
         self.config.addresses.spoke(self._address, self)
         self._in_head = False
@@ -168,14 +160,13 @@ class Connection(HttpToolsProtocol):
             self.flow.resume_reading()  # reading on is how a disconnect is noticed
 
     def on_message_complete(self) -> None:
-        """The request is here whole."""
         super().on_message_complete()
         self._in_head = False
         if self._awaits is Awaits.BODY:
             self._rest()
 
     def _check_host(self) -> None:
-        """Refuse a head that could mean one host to us and another to a proxy before us (RFC 9112, 3.2)."""
+        """Refuse a head that a proxy could read as another host (RFC 9112, 3.2)."""
         hosts = sum([name == b"host" for name, _ in self.headers])
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
@@ -184,7 +175,7 @@ class Connection(HttpToolsProtocol):
     # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------
 
     def _decline(self, rest: bytes) -> None:
-        """Go on without the parser, which gives up here: the rest of the body is told by its length."""
+        """Go on without the parser, which gives up here: the length tells the rest of the body."""
         self._has_declined = True
         self._last_request()
         headers = dict(self.headers)
@@ -214,7 +205,7 @@ class Connection(HttpToolsProtocol):
     # -- ending ------------------------------------------------------------------------
 
     def on_response_complete(self) -> None:
-        """A response is out: go on with the next request, or wait for one."""
+        """Go on with the next request, or wait for one."""
         if self._replies:  # a lost connection has let go of them
             self._replies.popleft().forget()
         self.server_state.total_requests += 1
@@ -228,7 +219,7 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def close_after(self, *, unread: bool) -> None:
-        """Close once everything is sent; linger if the client may still be sending."""
+        """Close once everything is sent; linger if the client may still send."""
         if self.transport.is_closing():
             return
         if unread:
@@ -239,22 +230,21 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def prove(self) -> None:
-        """A valid key came on this connection: its address is no stranger."""
+        """Note a valid key from this address."""
         if not self._is_proven:
             self._is_proven = True
             self.config.addresses.prove(self._address)
 
     def shutdown(self) -> None:
-        """Drain: what runs or is queued is answered, and then the connection closes."""
+        """Close after answering all running and queued requests."""
         if self._replies:
             self._last_request()
 
     def is_idle(self) -> bool:
-        """Tell whether no request is running or arriving."""
         return not self._replies and not (self._in_head and self._head_bytes)
 
     def sweep(self, now: float) -> None:
-        """Act on a limit of time that has passed; ``now`` is the loop's time."""
+        """Act on passed time limits; ``now`` is the loop's time."""
         if self.transport.is_closing():
             self._sweep_closing(now)
             return
@@ -266,14 +256,14 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _sweep_closing(self, now: float) -> None:
-        """Drop a reader that stopped after its answer was complete: closing waits for it to take the rest."""
+        """Drop a reader that stopped after its complete answer: closing would wait for it."""
         if self._closing_since == 0.0:
             self._closing_since = now
         elif now - self._closing_since > self._limits.closing_s:
             self.transport.abort()
 
     def _is_answering(self) -> bool:
-        """Tell whether an answer is under way that must not be cut off because the next request is slow to come."""
+        """Tell whether an answer is under way that a slow next request must not cut off."""
         arriving = self._awaits is Awaits.BODY
         return len(self._replies) > arriving and self._awaits is not Awaits.CLOSE
 
@@ -282,7 +272,7 @@ class Connection(HttpToolsProtocol):
         self._expires_at = self.loop.time() + within_s
 
     def _rest(self) -> None:
-        """Wait for nothing while a request runs, for the next one otherwise."""
+        """Wait for nothing while a request runs, otherwise for the next one."""
         if self._replies:
             self._expect(Awaits.NOTHING, math.inf)
         else:
@@ -293,7 +283,7 @@ class Connection(HttpToolsProtocol):
             self._replies[-1].last()
 
     def _break_off(self, error: PenstockError) -> None:
-        """Stop reading this connection; requests before the fault are still answered, the faulty one is refused."""
+        """Stop reading; earlier requests are answered, the faulty one is refused."""
         if not self._replies:
             self._refuse(error)
             return
@@ -303,7 +293,6 @@ class Connection(HttpToolsProtocol):
         self._expect(Awaits.CLOSE, math.inf)
 
     def _refuse(self, error: PenstockError) -> None:
-        """Answer what never became a request, and close."""
         request_id = RequestId(f"req-{self.config.ids()}")
         status, headers, body = response_of(error, request_id)
         headers += [(b"x-request-id", request_id.encode()), (b"connection", b"close")]

@@ -1,8 +1,7 @@
 """The fast way back to a client: a reply that writes to the transport itself.
 
-A streamed token costs one ``transport.write``: no task switch, no ASGI message. The connection's own book-keeping
-(uvicorn's request-response cycle) is kept true, so that keep-alive, pipelining and disconnects work as always.
-It knows bytes and HTTP/1.1 framing, nothing of what they say.
+A streamed token costs one ``transport.write``: no task switch, no ASGI message. uvicorn's request-response cycle is
+kept true, for keep-alive, pipelining and disconnects. It knows bytes and HTTP/1.1 framing, not their content.
 """
 
 from collections.abc import Callable
@@ -25,8 +24,7 @@ _CLOSE = b"connection: close\r\n"
 _END = b"0\r\n\r\n"
 
 
-def _nothing() -> None:
-    """Stand for a watcher before there is one."""
+def _nothing() -> None: ...
 
 
 def _no_headers() -> Headers:
@@ -34,22 +32,18 @@ def _no_headers() -> Headers:
 
 
 class ClientConnection(Protocol):
-    """What a reply needs of its connection."""
-
     transport: "asyncio.Transport"
     loop: "asyncio.AbstractEventLoop"
 
-    def prove(self) -> None:
-        """A valid key came."""
-        ...
+    def prove(self) -> None: ...
 
     def close_after(self, *, unread: bool) -> None:
-        """Close once everything is sent; ``unread`` tells that the client may still be sending its body."""
+        """Close once everything is sent; ``unread``: the client may still send its body."""
         ...
 
 
 class DirectReply:
-    """One request's reply; implements the pipeline's ``Reply``."""
+    """Implements the pipeline's ``Reply`` for one request."""
 
     __slots__ = ("_chunked", "_connection", "_cycle", "_head", "_on_gone", "_on_pause", "_on_resume", "broken", "decor")
 
@@ -67,7 +61,7 @@ class DirectReply:
     # -- the request's body ----------------------------------------------------------
 
     def whole_body(self, limit: int) -> bytes | None:
-        """Return the body if it is here already and within ``limit``; the usual case, without waiting."""
+        """Return the body without waiting, if it is here and within ``limit``."""
         cycle = self._cycle
         if cycle.more_body or self.broken or len(cycle.body) > limit:
             return None
@@ -76,13 +70,12 @@ class DirectReply:
         return body
 
     def spoil(self) -> None:
-        """Tell the body's reader that its framing is wrong."""
         self.broken = True
         self._cycle.keep_alive = False
         self._cycle.message_event.set()
 
     def guarded(self, receive: Receive) -> Receive:
-        """Return ``receive``, raising ``BadRequest`` if the rest of the body can't be read."""
+        """Return ``receive``, which raises ``BadRequest`` if the rest is unreadable."""
 
         async def receive_or_raise() -> Message:
             message = await receive()
@@ -93,14 +86,12 @@ class DirectReply:
         return receive_or_raise
 
     def prove(self) -> None:
-        """Tell the connection that a valid key came on it."""
         self._connection.prove()
 
     # -- the reply -----------------------------------------------------------------------
 
     @property
     def started(self) -> bool:
-        """True once a status has been given."""
         return self._cycle.response_started
 
     @property
@@ -108,12 +99,11 @@ class DirectReply:
         return self._cycle.disconnected
 
     def start(self, status: int, headers: Headers) -> None:
-        """Take status and headers; they go out together with the first bytes of the body."""
+        """Take status and headers; they go out with the body's first bytes."""
         self._cycle.response_started = True
         self._head = (status, headers)
 
     def write(self, data: bytes) -> None:
-        """Send body bytes; a no-op when the client is gone."""
         if self._cycle.disconnected or not data:
             return
         head = self._compose(self._head, ends=False) if self._head is not None else b""
@@ -123,7 +113,7 @@ class DirectReply:
             self._connection.transport.write(head + data if head else data)
 
     def finish(self) -> None:
-        """End the body, and the connection unless it is kept alive."""
+        """End the body, and the connection without keep-alive."""
         cycle = self._cycle
         if cycle.response_complete:
             return
@@ -139,7 +129,7 @@ class DirectReply:
         cycle.on_response()
 
     def abort(self) -> None:
-        """Drop the connection without a callback: the caller of this knows."""
+        """Drop the connection, without a callback to its caller."""
         self.forget()
         self._cycle.disconnected = True
         self._connection.transport.abort()
@@ -147,7 +137,6 @@ class DirectReply:
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Be told when the client leaves, when its buffer is full, and when it has room again."""
         if self._cycle.disconnected:
             self._connection.loop.call_soon(on_gone)
             return
@@ -156,7 +145,7 @@ class DirectReply:
             self._connection.loop.call_soon(on_pause)
 
     def _compose(self, head: tuple[int, Headers], *, ends: bool) -> bytes:
-        """Return the head's bytes, once; ``ends`` tells that no body follows."""
+        """Return the head's bytes, once; ``ends``: no body follows."""
         status, headers = head
         self._head = None
         cycle = self._cycle
@@ -177,7 +166,7 @@ class DirectReply:
         return b"".join(parts)
 
     def forget(self) -> None:
-        """Let go of watchers and waiters: the reply is out, or its client has left.
+        """Let go of watchers and waiters: the reply is over.
 
         They refer to this reply. Rings of references wait for the garbage collector, and that holds up every stream of
         the process while it runs.
@@ -196,7 +185,7 @@ class DirectReply:
             self.forget()
 
     def last(self) -> None:
-        """No further request is taken on this connection after this one."""
+        """Take no further request on this connection."""
         self._cycle.keep_alive = False
 
     def paused(self) -> None:

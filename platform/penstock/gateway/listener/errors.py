@@ -1,10 +1,10 @@
 """The published table: each error over HTTP and over gRPC, in one place (A10).
 
-OpenAI's shape with our fields, Anthropic's shape for ``/v1/messages``, the Open Inference Protocol's for ``/v2``, and
-the in-band forms for streams that have begun. It only renders: an error is chosen by the code that raises it.
+OpenAI's shape with our fields, Anthropic's for ``/v1/messages``, the Open Inference Protocol's for ``/v2``, and in-band
+events. It only renders errors.
 
-``retryable`` says that the same request, sent again, may succeed, and that no answer to it exists: it never started, or
-its worker was lost with all its work.
+``retryable``: the same request may succeed if sent again, and has no answer yet. It never started, or its worker was
+lost with all its work.
 """
 
 import math
@@ -24,9 +24,9 @@ JSON = (b"content-type", b"application/json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table: status, gRPC's, OpenAI's and Anthropic's word for the kind, whether to send it again.
+    """One row: HTTP and gRPC status, OpenAI's and Anthropic's type, whether it is retryable.
 
-    gRPC's clients send again by themselves what is ``UNAVAILABLE``: it stands only if that is safe.
+    gRPC clients resend ``UNAVAILABLE`` by themselves: it stands only if that is safe.
     """
 
     status: int
@@ -44,7 +44,6 @@ def _invalid(status: int, grpc: str, *, anthropic: str = "invalid_request_error"
 
 
 def _same(status: int, name: str, grpc: str, *, retryable: bool = False) -> Row:
-    """Return a line for which OpenAI and Anthropic have one word."""
     return Row(status=status, type=name, anthropic=name, grpc=grpc, retryable=retryable)
 
 
@@ -123,18 +122,18 @@ TABLE: dict[type[PenstockError], Row] = {
 
 
 def row_of(error: PenstockError) -> Row:
-    """Return the table's line for this error; a class of its own without a line takes its parent's."""
+    """Return this error's row, or its parent class's."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
 def retry_after_s(error: PenstockError) -> int | None:
-    """Return whole seconds for ``Retry-After``, rounded up, at least one; None if unknown."""
+    """Return ``Retry-After`` in whole seconds, rounded up, at least one; None if unknown."""
     seconds = error.retry_after_s
     return None if seconds is None or not math.isfinite(seconds) else max(1, math.ceil(seconds))
 
 
 def _waits(error: PenstockError) -> Headers:
-    """Return the wait in whole seconds, and exactly: the official SDKs read that one first."""
+    """Return the wait in whole seconds, and exactly: the official SDKs read the latter first."""
     wait = retry_after_s(error)
     if wait is None:
         return []
@@ -143,7 +142,6 @@ def _waits(error: PenstockError) -> Headers:
 
 
 def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> dict[str, object]:
-    """Return the error as the API at hand spells it."""
     fields = _fields_of(error, request_id, api)
     if api is Api.MESSAGES:
         return {"type": "error", "error": fields, "request_id": request_id}
@@ -167,7 +165,7 @@ def _fields_of(error: PenstockError, request_id: RequestId, api: Api | None = No
 
 
 def response_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> tuple[int, Headers, bytes]:
-    """Return status, headers and body of a refusal before the first byte of an answer."""
+    """Return a refusal's status, headers and body."""
     row = row_of(error)
     body = msgspec.json.encode(body_of(error, request_id, api))
     headers = [JSON, (b"content-length", b"%d" % len(body)), *error.headers, *_waits(error)]
@@ -180,10 +178,10 @@ def response_of(error: PenstockError, request_id: RequestId, api: Api | None = N
 
 
 def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
-    """Return the JSON of an error that ends a stream: after the first byte there is no status any more.
+    """Return the JSON of an error within a stream.
 
-    OpenAI's chat streams carry data alone, and SDKs raise on one with an ``error``; responses streams have flat
-    events with a ``type``.
+    OpenAI's chat streams carry data alone, and SDKs raise on an ``error`` in it; Responses streams have flat events
+    with a ``type``.
     """
     if api is not Api.RESPONSES:
         return msgspec.json.encode(body_of(error, request_id, api))
@@ -191,6 +189,6 @@ def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
 
 
 def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
-    """Return the same as an event, for the edge's own last words."""
+    """Return the same as an event, for the edge's own errors."""
     name = b"event: error\n" if api in {Api.RESPONSES, Api.MESSAGES} else b""
     return name + b"data: " + render(error, request_id, api) + b"\n\n"

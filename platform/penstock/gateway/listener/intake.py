@@ -1,7 +1,7 @@
-"""Bodies on their way in: the bytes held of them, by tenant, and the bound. Pure.
+"""The bytes held of bodies until their requests are admitted, bounded by tenant. Pure.
 
-Bytes count as they come, not as announced, from a body's first byte beyond a small one's until its request is admitted:
-from there the plan's limits on requests at a time hold. Small bodies that come at once are not counted.
+Bytes count as they come, from the first beyond a small body until the request is admitted: from there its plan's
+concurrency holds. Small bodies that come at once are not counted.
 """
 
 from penstock.domain.errors import OverLimit, Overloaded, PenstockError
@@ -15,24 +15,20 @@ MOST_ARRIVING = 1024
 
 
 class Intake:
-    """What all bodies of one gateway hold together."""
-
     def __init__(self, *, total_bytes: int = TOTAL_BYTES, most_arriving: int = MOST_ARRIVING) -> None:
         self._bytes = SharedRoom(total_bytes)
         self._arriving = SharedRoom(2 * most_arriving)
 
     @property
     def held_bytes(self) -> int:
-        """What all hold now."""
         return self._bytes.used
 
     def begin(self, tenant: TenantId) -> "HeldBytes":
-        """Return the account of one body."""
         return HeldBytes(self._bytes, self._arriving, tenant)
 
 
 class HeldBytes:
-    """What one body holds; ``release`` may be called often."""
+    """One body's bytes; ``release`` may be called often."""
 
     __slots__ = ("_arriving", "_bytes", "_held", "_is_arriving", "_tenant")
 
@@ -42,13 +38,12 @@ class HeldBytes:
         self._is_arriving = False
 
     def arrives(self) -> None:
-        """The body is not here whole; refused if too many of this caller's aren't."""
+        """Count an incomplete body, or refuse it if this caller has too many."""
         if not self._arriving.take(self._tenant, 1):
             raise self._refusal(self._arriving, "bodies on their way", "tenant_arriving")
         self._is_arriving = True
 
     def is_here(self) -> None:
-        """The body is here whole."""
         if self._is_arriving:
             self._is_arriving = False
             self._arriving.give(self._tenant, 1)

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The bounds of one gateway process; the composition root cuts them out of the settings."""
-
     body_bytes: int = 8 << 20
     header_bytes: int = 32 << 10
     """Request line and headers together."""

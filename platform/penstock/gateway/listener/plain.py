@@ -1,7 +1,7 @@
-"""The slow way back: the same reply over a plain ASGI server, for tests and for servers that are not ours.
+"""The slow way back: the same reply over a plain ASGI server, for tests and other servers.
 
-ASGI's ``send`` is awaited and a reply's ``write`` is not, so a task stands between them and a queue before it. The
-queue is what back-pressure is measured on. Disconnects are noticed by waiting on ``receive``.
+ASGI's ``send`` is awaited and a reply's ``write`` is not, so a task and a queue stand between them. The queue gives
+back-pressure, ``receive`` the disconnect.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ LOW_WATER_SHARE = 4
 
 
 async def read_body(receive: Receive, limit: int, grow: Callable[[int], None]) -> bytes:
-    """Return the whole body, or raise ``BodyTooLarge`` as soon as it is, or ``ClientGone``; ``grow`` hears of bytes."""
+    """Return the whole body, or raise ``BodyTooLarge`` at once, or ``ClientGone``; ``grow`` hears of bytes."""
     body = bytearray()
     while True:
         message = await receive()
@@ -37,7 +37,7 @@ def _no_headers() -> Headers:
 
 
 class PlainReply:
-    """Implements the pipeline's ``Reply``; ``end`` must be awaited when the request is done."""
+    """Implements the pipeline's ``Reply``; ``end`` must be awaited."""
 
     def __init__(self, receive: Receive, send: Send, buffer_bytes: int) -> None:
         self._receive, self._send = receive, send
@@ -53,7 +53,6 @@ class PlainReply:
 
     @property
     def started(self) -> bool:
-        """True once a status has been given."""
         return self._is_started
 
     @property
@@ -61,7 +60,7 @@ class PlainReply:
         return self._is_gone
 
     def prove(self) -> None:
-        """Do nothing: a plain server bounds no connections by key."""
+        """Do nothing: connections have no bound here."""
 
     def start(self, status: int, headers: Headers) -> None:
         self._is_started = True
@@ -70,7 +69,6 @@ class PlainReply:
         self._pumping = asyncio.create_task(self._pump())
 
     def write(self, data: bytes) -> None:
-        """Queue body bytes; a no-op when the client is gone."""
         if self._is_gone or not data:
             return
         self._put({"type": "http.response.body", "body": data, "more_body": True})
@@ -85,7 +83,7 @@ class PlainReply:
             self._put({"type": "http.response.body", "body": b"", "more_body": False})
 
     def abort(self) -> None:
-        """Stop sending; a plain server closes when the application returns unfinished."""
+        """Stop sending; the server closes when the application returns unfinished."""
         self._is_gone = True
         if self._pumping is not None:
             self._pumping.cancel()
@@ -93,7 +91,6 @@ class PlainReply:
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Be told of the client's going and of its pace."""
         self._watcher = (on_gone, on_pause, on_resume)
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen())

@@ -1,9 +1,8 @@
 """The listening process: uvicorn's server with our connections, a sweep over their time limits, and a drain.
 
-Draining (first SIGTERM or SIGINT): stop accepting; running streams go on to their end, bounded by the grace; every
-further answer says ``connection: close``; idle connections stay for a moment, because a request may be on the wire.
-A second signal ends it at once. A listening socket that was inherited stays open with its other holders, so a
-successor takes over without a refused connection.
+The first SIGTERM or SIGINT drains it: it stops accepting, running streams end within the grace, further answers say
+``connection: close``, idle connections stay a moment for requests on the wire. A second signal ends it. An inherited
+socket stays open with its other holders: a successor takes over without a refused connection.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ def configure(
     ids: Callable[[], str],
     drain: Drain | None = None,
 ) -> EdgeConfig:
-    """Return uvicorn's configuration: uvloop, httptools with our connections, none of its logs or headers."""
+    """Return uvicorn's configuration: uvloop, httptools, our connections, no logs or headers of its own."""
     config = EdgeConfig(
         app,
         http=Connection,
@@ -58,29 +57,26 @@ def configure(
 
 
 class EdgeServer(Server):
-    """Serves until told to stop."""
+    """Serves until it is stopped; ``on_drain`` is called when draining begins."""
 
     config: EdgeConfig
 
     def __init__(self, config: EdgeConfig, on_drain: Callable[[], None] = nothing) -> None:
-        """``on_drain`` is called when draining begins."""
         super().__init__(config)
         self._on_drain = on_drain
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. The kernel would hide a slow reader behind megabytes of its own; it gets no more than we hold."""
+        """Bound unsent bytes in the kernel: it would hide a slow reader behind megabytes."""
         for listener in sockets or []:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, self.config.limits.write_buffer_bytes)
         await super().startup(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look at the connections' time limits twice a second."""
         if counter % SWEEP_EVERY_TICKS == 0:
             self._sweep()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Drain, then cut off what is left."""
         self.config.drain.is_on = True
         self._on_drain()
         for server in self.servers:
@@ -128,7 +124,7 @@ class EdgeServer(Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals while serving; a drained process has ended well, so they are not raised again."""
+        """Take signals while serving; none is raised again, since a drained process has ended well."""
         kept = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -1,4 +1,4 @@
-"""A bounded store shared by callers that don't know one another: none may hold more than what is free. Pure.
+"""A bounded store shared by independent callers: none may hold more than is free. Pure.
 
 One caller alone may fill a half, two a third each, ``k`` together ``k / (k + 1)``: a newcomer always finds room, and
 nothing is set aside for absent callers.
@@ -7,24 +7,22 @@ Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory 
 
 
 class SharedRoom:
-    """Units by holder."""
+    """Units by holder; each may hold ``parts`` times the free room."""
 
     def __init__(self, total: int, *, parts: int = 1) -> None:
-        """With ``parts`` times the free room for each, one alone may fill ``parts / (parts + 1)``."""
         self._total, self._parts = total, parts
         self._used = 0
         self._held: dict[str, int] = {}
 
     @property
     def used(self) -> int:
-        """What all hold together."""
         return self._used
 
     def held(self, who: str) -> int:
         return self._held.get(who, 0)
 
     def take(self, who: str, units: int) -> bool:
-        """Take units; False, and nothing taken if that would be more than what stays free allows."""
+        """Take the units; False, and none taken, if they exceed the holder's bound."""
         mine = self._held.get(who, 0) + units
         if mine > self._parts * (self._total - self._used - units):
             return False

@@ -1,4 +1,4 @@
-"""How much a body may ask for, whatever it costs in tokens: checked before anything walks it. Pure.
+"""The bounds of a body, checked before anything walks it. Pure.
 
 Each bound is a published figure, or follows from the largest context served: a prompt of more ids, or a conversation of
 more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media come inside the request as ``data:``
@@ -24,7 +24,7 @@ _CONTAINERS = (dict, list)
 
 
 def check_media(given: object, at: str) -> None:
-    """Refuse each address that is not ``data:``, and each type that is no word, however deep it stands."""
+    """Refuse addresses other than ``data:``, and types that are no word, at any depth."""
     waiting = [given]
     while waiting:
         one = waiting.pop()
@@ -76,12 +76,12 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBounds:
-    """``context_tokens`` is the largest context that is served; the default is larger than any that there is."""
+    """``context_tokens`` is the largest served context; the default exceeds every model's."""
 
     context_tokens: int = 16 << 20
 
     def body_bytes(self, api: Api) -> int:
-        """Return the most bytes a body may have: what holds the largest context, whatever its language."""
+        """Return the bytes of the largest context, in any language."""
         if api is Api.INFER:
             return TENSOR_BYTES
         tokens = max(self.context_tokens, BATCH_TOKENS) if api in _BATCHES else self.context_tokens
@@ -93,13 +93,12 @@ UNBOUNDED = BodyBounds()
 
 
 def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
-    """Return the bounds that the served models give a caller: those that are others' alone have no part in them."""
+    """Return a caller's bounds, by the served models that are not others' alone."""
     contexts = [version.max_model_len for version in table.versions if who.sees(version.tenants)]
     return BodyBounds(context_tokens=max(contexts)) if contexts else UNBOUNDED
 
 
 def check(body: Body, bounds: BodyBounds) -> None:
-    """Refuse what no honest request holds, or raise nothing."""
     if len(body) > MAX_FIELDS:
         raise InvalidField(f"the body has more than {MAX_FIELDS} fields")
     for name in body.keys() & _CHECKS.keys():
@@ -108,7 +107,6 @@ def check(body: Body, bounds: BodyBounds) -> None:
 
 
 def _messages(value: object, at: str, bounds: BodyBounds) -> None:
-    """Bound a conversation's parts, and look into those that are no plain text."""
     if type(value) is not list:
         return
     parts = 0
@@ -131,7 +129,7 @@ def _parts(content: list[object], at: str) -> int:
 
 
 def _tool_calls(item: Body, at: str) -> None:
-    """Bound the JSON that stands in strings: templates and engines read it by recursion."""
+    """Bound the JSON in strings: templates and engines read it by recursion."""
     calls = item.get("tool_calls")
     functions = [call.get("function") for call in calls if type(call) is dict] if type(calls) is list else []
     for function in (item, item.get("function_call"), *functions):
@@ -141,7 +139,6 @@ def _tool_calls(item: Body, at: str) -> None:
 
 
 def _input(value: object, at: str, bounds: BodyBounds) -> None:
-    """Bound prompts and inputs: texts, ids, lists of either, or the items of the Responses API."""
     if type(value) is dict:
         check_media(value, at)
     if type(value) is not list or not value:
@@ -188,7 +185,7 @@ def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
 
 
 def _length_penalty(value: object, at: str, bounds: BodyBounds) -> None:
-    """Bound what engines raise a length to; they take a number that comes as a text, too."""
+    """Bound the penalty; engines accept it as text, too."""
     del bounds
     try:
         power = float(value) if isinstance(value, int | float | str) else 0.0

@@ -1,10 +1,10 @@
-"""Which callers meet their limits before their request is read, and which pass them for a record. Pure.
+"""Whether a caller's limits are checked before its request is read, and passes for recorded answers. Pure.
 
-Large bodies always meet the limits first. Small ones do if their key was refused of late: its next ones cost a look
-each, and parsing and tokenising them would cost up to a hundred times that.
+Large bodies always meet the limits first; small ones if their key was refused lately: parsing and tokenising costs up
+to a hundred times a look.
 
-A caller over its limits may still have a recorded answer under an idempotency key, which costs nothing. A request with
-a recorded key and another body ends further passes for a while.
+A caller over its limits may still have a recorded answer under an idempotency key, which is free. A recorded key with
+another body ends its passes for a while.
 """
 
 from typing import TypeVar
@@ -29,15 +29,14 @@ class EarlyLimits:
         self._barred: dict[TenantId, float] = {}
 
     def refused(self, key: KeyId, now: float) -> None:
-        """A limit has refused this key."""
         _keep(self._refused, key, now + REMEMBERED_S)
 
     def comes_first(self, key: KeyId, now: float) -> bool:
-        """Tell whether this key's limits are asked before a small body is read."""
+        """Tell whether this key's limits are checked before a small body is read."""
         return bool(self._refused) and self._refused.get(key, 0.0) > now
 
     def take_pass(self, tenant: TenantId, now: float) -> bool:
-        """Let a request with a record past the limits; False if too many are, or the last one had none."""
+        """Let a request with a record past the limits; False if too many are, or the last had no record."""
         taken = self._passing.get(tenant, 0)
         if taken >= MOST_PASSES or self._barred.get(tenant, 0.0) > now:
             return False
@@ -45,7 +44,7 @@ class EarlyLimits:
         return True
 
     def give_pass(self, tenant: TenantId, now: float, *, was_of_use: bool) -> None:
-        """The request is over; it got its record, or it did not."""
+        """End a pass; one without a record bars the tenant for a while."""
         left = self._passing.pop(tenant) - 1
         if left:
             self._passing[tenant] = left
@@ -54,7 +53,6 @@ class EarlyLimits:
 
 
 def _keep(until: dict[T, float], who: T, end: float) -> None:
-    """Remember a key or tenant as the latest; the oldest is forgotten."""
     until.pop(who, None)
     until[who] = end
     if len(until) > MOST_REMEMBERED:

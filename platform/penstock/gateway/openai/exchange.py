@@ -1,8 +1,6 @@
-"""One request on its way through the edge, whichever wire it came by: identity, body, corridor, and what went wrong.
+"""One request's exchange over any wire: identity, body, corridor, errors.
 
-Identity first, from the credential alone: a stranger is refused before the body is read. Then the body under its
-limits, then parsing, then the corridor. What a wire has of its own (how a body comes, how an error is said) is its
-subclass's.
+The credential is checked before the body is read. Subclasses read bodies and write errors as their wire does.
 """
 
 import asyncio
@@ -25,7 +23,7 @@ from penstock.gateway.records import Early
 
 
 class RequestExchange(ABC):
-    """One request."""
+    """One request; ``api`` comes from its path, as far as that tells."""
 
     __slots__ = (
         "_api",
@@ -45,7 +43,6 @@ class RequestExchange(ABC):
     )
 
     def __init__(self, edge: Services, api: Api, headers: list[tuple[bytes, bytes]]) -> None:
-        """Begin; ``api`` is the one that the request is for, as far as its path tells."""
         self._edge, self._api = edge, api
         self._timings = Timings(edge.clock.monotonic, edge.clock.monotonic())
         self._head = headers
@@ -63,16 +60,15 @@ class RequestExchange(ABC):
 
     @property
     @abstractmethod
-    def _reply(self) -> Reply:
-        """The way back, as the corridor is to have it."""
+    def _reply(self) -> Reply: ...
 
     @abstractmethod
     async def _read(self, who: Principal) -> tuple[Parsed, str]:
-        """Return the parsed body, and its digest if it is large; or raise why it can't be."""
+        """Return the parsed body, and its digest if it is large."""
 
     @abstractmethod
     def _say(self, error: PenstockError) -> None:
-        """Tell the caller what went wrong, before the first byte or after it."""
+        """Send the error, before the first byte or after it."""
 
     def _known(self, who: Principal) -> None:  # noqa: B027  most wires have nothing to do then
         """A valid key came."""
@@ -109,7 +105,6 @@ class RequestExchange(ABC):
         return self._edge.identity.authenticate(head.credential(self._headers))
 
     def _give_back(self) -> None:
-        """Give back what only a request that is being answered holds."""
         if self._held is not None:
             self._held.release()
         if self._is_passed and self._who is not None:
@@ -117,7 +112,7 @@ class RequestExchange(ABC):
             self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
 
     async def _refuse_early(self, who: Principal, model: str = "") -> None:
-        """Ask the limits; a caller over one may still be answered from a record, which costs nothing."""
+        """Check the limits; a caller over one may still get a recorded answer, which is free."""
         try:
             await self._edge.refuse_early(who, model)
         except PenstockError:
@@ -154,11 +149,11 @@ class RequestExchange(ABC):
         )
 
     def _deadline_s(self) -> float:
-        """Return the seconds that the caller gives; 0 if silent."""
+        """Return the caller's deadline in seconds; 0 if absent."""
         return head.deadline_s(self._headers)
 
     def _told(self) -> Headers:
-        """Return how far a refused request came: its version if it is known, the time of each stage."""
+        """Return a refused request's stage times, and its version if known."""
         stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
         if self._progress is not None and (version := self._progress.call.version) is not None:
@@ -180,7 +175,7 @@ class RequestExchange(ABC):
         self._say(error)
 
     def _keep(self, error: PenstockError) -> None:
-        """Have the end of a known caller's request kept and counted if the pipeline has not seen it."""
+        """Record and count a known caller's request that the pipeline has not seen."""
         who, progress = self._who, self._progress
         if who is not None and (progress is None or progress.answer is None):
             timings = self._timings

@@ -1,6 +1,6 @@
-"""The checks of single fields: each takes a value from a caller's JSON and names the field in its refusal.
+"""Checks of single JSON fields; a refusal names the field.
 
-``None`` counts as silent everywhere, as it does in the OpenAI API.
+``None`` counts as absent, as in the OpenAI API.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ Body = dict[str, object]
 
 
 def whole(body: Body, name: str, *, low: int, high: int) -> int | None:
-    """Return the integer at ``name``; None if silent."""
     value = body.get(name)
     if value is None:
         return None
@@ -23,7 +22,6 @@ def whole(body: Body, name: str, *, low: int, high: int) -> int | None:
 
 
 def flag(body: Body, name: str) -> bool:
-    """Return the boolean at ``name``; False if silent."""
     value = body.get(name)
     if value is None or value is False:
         return False
@@ -33,14 +31,13 @@ def flag(body: Body, name: str) -> bool:
 
 
 def number(body: Body, name: str) -> None:
-    """Refuse anything but a number or silence; ranges are the engine's business."""
+    """Refuse anything but a number; its range is the engine's business."""
     value = body.get(name)
     if value is not None and type(value) is not float and type(value) is not int:
         raise InvalidField(f"{name} must be a number", param=name)
 
 
 def text(body: Body, name: str, *, max_chars: int) -> str:
-    """Return the non-empty string at ``name``."""
     value = body.get(name)
     if type(value) is not str or not value:
         raise InvalidField(f"{name} is required and must be a string", param=name)
@@ -50,7 +47,7 @@ def text(body: Body, name: str, *, max_chars: int) -> str:
 
 
 def messages(body: Body, name: str, *, most: int) -> None:
-    """Check a conversation: a non-empty list of objects, each with a role and plausible content."""
+    """Check a non-empty list of objects, each with a role and plausible content."""
     turns = body.get(name)
     if type(turns) is not list or not turns:
         raise InvalidField(f"{name} is required and must be a non-empty list", param=name)
@@ -78,7 +75,7 @@ def _content(content: object, at: str) -> None:
 
 
 def prompts(body: Body, name: str, *, most: int) -> int:
-    """Check a prompt or input: text, token ids, or a list of either. Return how many prompts it is."""
+    """Return the number of prompts; each is text or token ids."""
     value = body.get(name)
     if type(value) is str:
         return 1

@@ -1,4 +1,4 @@
-"""What the head of a request says: path, credential, ids, deadline. Each is taken as it stands or refused. Pure."""
+"""The fields of a request's head: path, credential, ids, deadline. Each is taken as it stands or refused. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -30,22 +30,22 @@ HeaderMap = Mapping[bytes, bytes]
 
 
 def request_id(headers: HeaderMap, unique: str) -> str:
-    """Return the caller's own id with ``unique`` behind it, or ``unique`` alone.
+    """Return the caller's id with ``unique`` behind it, or ``unique`` alone.
 
-    Two requests never share one: an engine that is asked to abort an id must not stop another caller's.
+    No id comes twice: aborting one must not stop another caller's request.
     """
     given = headers.get(b"x-request-id")
     return f"{given.decode()}-{unique}" if given and _REQUEST_ID.fullmatch(given) else f"req-{unique}"
 
 
 def traceparent(headers: HeaderMap) -> str:
-    """Return the caller's W3C trace context, or nothing if it is absent or damaged."""
+    """Return the W3C trace context; empty if absent or damaged."""
     given = headers.get(b"traceparent")
     return given.decode() if given and _TRACEPARENT.fullmatch(given) else ""
 
 
 def deadline_s(headers: HeaderMap) -> float:
-    """Return the seconds that the caller gives us (``x-penstock-deadline-ms``); 0 if silent."""
+    """Return ``x-penstock-deadline-ms`` in seconds; 0 if absent."""
     given = headers.get(b"x-penstock-deadline-ms")
     if given is None:
         return 0.0
@@ -57,7 +57,6 @@ def deadline_s(headers: HeaderMap) -> float:
 
 
 def idempotency_key(headers: HeaderMap) -> str:
-    """Return the caller's ``Idempotency-Key``; nothing if silent."""
     given = headers.get(b"idempotency-key")
     if given is None:
         return ""
@@ -67,7 +66,6 @@ def idempotency_key(headers: HeaderMap) -> str:
 
 
 def session(headers: HeaderMap) -> str:
-    """Return what the caller calls the session that its request belongs to (``x-penstock-session``), or nothing."""
     given = headers.get(b"x-penstock-session")
     if not given:
         return ""
@@ -78,7 +76,7 @@ def session(headers: HeaderMap) -> str:
 
 
 def price_cap(headers: HeaderMap) -> MicroUsd:
-    """Return the most that the caller pays for a million tokens (``x-penstock-price-cap``, dollars); 0 if silent."""
+    """Return ``x-penstock-price-cap``, dollars per million tokens; 0 if absent."""
     given = headers.get(b"x-penstock-price-cap")
     if given is None:
         return FREE
@@ -89,16 +87,16 @@ def price_cap(headers: HeaderMap) -> MicroUsd:
 
 
 def kept_rule(headers: HeaderMap) -> str:
-    """Return the rule of an auto alias that a conversation has had (``x-penstock-auto``); nothing if it is none."""
+    """Return the conversation's rule of an auto alias (``x-penstock-auto``)."""
     given = headers.get(b"x-penstock-auto")
     name = given.decode("latin-1") if given else ""
     return name if name and RULE.fullmatch(name) else ""
 
 
 def credential(headers: HeaderMap) -> str:
-    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``; nothing if there is none.
+    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``.
 
-    Anthropic's SDK may send both: equal keys are fine, two different ones could be read either way and are refused.
+    Anthropic's SDK may send both: two different keys are ambiguous, and refused.
     """
     given, plain = headers.get(b"authorization"), headers.get(b"x-api-key", b"")
     if given is None:
@@ -111,7 +109,7 @@ def credential(headers: HeaderMap) -> str:
 
 
 def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a head that says something twice which can be meant once only."""
+    """Refuse a repeated header that may come once only."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in seen and name in SINGLE:
@@ -120,6 +118,6 @@ def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def path(raw: bytes) -> str:
-    """Return the path by its segments: an encoded slash is a part of its segment and stays ``%2F`` (RFC 3986, 2.2)."""
+    """Return the path's segments; an encoded slash stays ``%2F`` (RFC 3986, 2.2)."""
     text = raw.decode("ascii", "replace")
     return unquote(text.replace("%2f", "%252F").replace("%2F", "%252F")) if "%" in text else text

@@ -23,8 +23,6 @@ HttpReply = DirectReply | PlainReply
 
 
 class HttpExchange(RequestExchange):
-    """One request over HTTP/1.1."""
-
     __slots__ = ("_receive", "_way_back")
 
     def __init__(self, edge: Services, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
@@ -46,7 +44,7 @@ class HttpExchange(RequestExchange):
         self._way_back.prove()
 
     async def _read(self, who: Principal) -> tuple[Parsed, str]:
-        """Return the parsed body; a caller over its limits is refused as soon as that is known."""
+        """Return the parsed body; refuse a caller over its limits as soon as that is known."""
         edge, length = self._edge, self._headers.get(b"content-length", b"")
         limit = edge.limits.body_bytes or self._bounds.body_bytes(self._api)
         if length and int(length) > limit:  # the HTTP parser lets only digits through
@@ -69,7 +67,7 @@ class HttpExchange(RequestExchange):
         return parsed
 
     def _model_of(self, raw: bytes) -> str:
-        """Return the model that the request is for, nothing if only its whole body tells."""
+        """Return the model; empty if only the whole body tells."""
         return model_of(raw)
 
     async def _parsed(self, who: Principal, raw: bytes, *, is_small: bool) -> tuple[Parsed, str]:
@@ -103,7 +101,7 @@ class HttpExchange(RequestExchange):
         return await read_body(receive, limit, held.grow)
 
     def _decor(self) -> Headers:
-        """Return the headers of every reply; the relay adds version and stages."""
+        """Return every reply's headers; the relay adds version and stages."""
         return [(b"x-request-id", self._request_id.encode())]
 
     def _say(self, error: PenstockError) -> None:

@@ -1,13 +1,10 @@
-"""Requests with an ``Idempotency-Key``: the first one answers and records, later ones get the same bytes (A8).
+"""Requests with an ``Idempotency-Key``: the first is answered and recorded, later ones get the same bytes (A8).
 
-It stands before the pipeline and knows nothing of it: a replay passes no limit, costs nothing and has no ledger row.
-Requests without a key pay one look at a field.
+It stands before the pipeline: a replay passes no limit, costs nothing and has no ledger row. Only complete answers are
+kept; a refused, broken or cancelled one frees its key for a waiting request.
 
-Complete answers are kept. A refused, broken or cancelled one takes no room and frees its key, and a waiting request
-takes its place.
-
-Trade-off: the caller may read the end of an answer a moment before the store has it. A gateway killed in that moment
-loses the record, not the answer.
+Trade-off: the caller may read an answer's end a moment before it is stored. A gateway killed then loses the record, not
+the answer.
 """
 
 import asyncio
@@ -48,7 +45,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Use(StrEnum):
-    """What became of a request with a key; also a metric's label."""
+    """Outcome of a request with a key; also a metric's label."""
 
     FIRST = "first"
     REPLAYED = "replayed"
@@ -66,15 +63,13 @@ def _unnoted(_: Call, original: RequestId) -> None: ...
 
 
 class Corridor(Protocol):
-    """What serves a request the first time."""
-
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
-        """Answer it; raise a ``PenstockError`` only before the reply has started."""
+        """Raise a ``PenstockError`` only before the reply has started."""
         ...
 
 
 class Once:
-    """The corridor as the edge sees it, with answers kept for requests that carry a key."""
+    """The corridor with recorded answers; a follower that reads nothing for ``stall_s`` is cut off."""
 
     def __init__(
         self,
@@ -86,7 +81,6 @@ class Once:
         count: Callable[[Use], None] = _uncounted,
         note: Callable[[Call, RequestId], None] = _unnoted,
     ) -> None:
-        """``stall_s``: a follower that reads nothing for longer is cut off."""
         self._corridor = corridor
         self._count, self._note = count, note
         self._answers = answers
@@ -94,14 +88,14 @@ class Once:
         self._max_bytes = max_bytes
 
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
-        """Answer, or repeat what was answered; a key that may not use the model gets no replay, but its refusal."""
+        """Answer or replay; a key that may not use the model gets its refusal."""
         call, request = progress.call, progress.call.request
         if not request.idempotency_key or not call.principal.may_use(request.model):
             return self._corridor.serve(progress, reply)
         return self._once(progress, reply)
 
     async def is_recorded(self, who: Principal, idempotency_key: str) -> bool:
-        """Tell, without its body, whether a request may be answered from a record."""
+        """Tell without the body whether a record may answer."""
         return await self._answers.has(record_key(who, idempotency_key))
 
     async def _once(self, progress: Progress, reply: Reply) -> None:
@@ -135,7 +129,7 @@ class Once:
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
-        """Pass the recorded answer on as it comes; False if it broke off before anything was passed on."""
+        """Pass the recorded answer on; False if it broke off before its first byte."""
         copying = asyncio.create_task(follower.copy(self._answers, key))
 
         def stop() -> None:
@@ -161,7 +155,7 @@ class Once:
 
 
 class _Follower:
-    """Copies a record into a reply at the pace of its reader; what the answer took becomes the call's, to be told."""
+    """Copies a record into a reply at its reader's pace, and its usage into the call."""
 
     def __init__(self, call: Call, reply: Reply, stall_s: float) -> None:
         self._call, self._reply = call, reply
@@ -194,20 +188,19 @@ class _Follower:
 
 
 def record_key(who: Principal, idempotency_key: str) -> RecordKey:
-    """Return the name of the record: keys of tenants can't meet, and the caller's words don't reach the store."""
+    """Return the record's name: tenants' keys can't collide, and the caller's text stays out of the store."""
     name = hashlib.sha256(f"{who.tenant}\x1f{idempotency_key}".encode()).hexdigest()
     return RecordKey(who.tenant, name)
 
 
 def fingerprint(request: InferenceRequest) -> str:
-    """Return what must be the same in a repeated request: the API, and the body's meaning."""
+    """Return the digest of API and body that a repeated request must match."""
     if request.is_large:
         return request.digest
     return hashlib.sha256(request.api.encode() + b"\x1f" + _ENCODER.encode(request.body)).hexdigest()
 
 
 def _used(call: Call) -> bytes:
-    """Return a request's usage for its record; nothing if it is unknown."""
     used = call.attempts.used
     return encode(Report(used=used)) if used is not None and used.prompts else b""
 

@@ -1,10 +1,10 @@
-"""From bytes to a request: the one place that takes a client's field or drops it.
+"""Parses a body into a request: the one place that takes or drops a client's field.
 
-It checks the fields that the platform itself relies on and no more: sampling ranges, tools, schemas and the rest pass
-through untouched, so that every feature of the engine stays reachable. It knows nothing of tenants, models or sockets.
+It checks only fields that the platform relies on: sampling, tools and schemas pass untouched, so that every engine
+feature stays reachable. It knows no tenants, models or sockets.
 
-JSON with a repeated key keeps the last value, and the engine gets the decoded object written anew: there is no second
-parser that could read the same bytes in another way.
+A repeated key keeps its last value, and the engine gets the decoded object written anew: no second parser reads the
+bytes differently.
 """
 
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ ANY = BodyBounds()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """What a body says; ``cost`` is as much as can be told without a model."""
+    """A parsed body; ``cost`` is known as far as it needs no model."""
 
     body: Body
     model: str
@@ -90,7 +90,7 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
-    """Return what the body asks for, or raise ``MalformedBody`` or ``InvalidField`` naming the field."""
+    """Return the parsed body, or raise ``MalformedBody`` or ``InvalidField``."""
     body = decode(raw)
     unserved.check(api, body)
     bounds.check(body, within)
@@ -105,7 +105,7 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
 
 
 def check_bounded(api: Api, cost: Cost) -> None:
-    """Refuse a request for an answer of any length if the API wants a bound; one that only counts needs none."""
+    """Refuse an unbounded answer if the API wants a bound; counting needs none."""
     if api is Api.MESSAGES and cost.names_no_output:
         raise InvalidField("max_tokens is required", param="max_tokens")
 
@@ -127,12 +127,12 @@ def decode(raw: bytes) -> Body:
 
 
 def _where(error: Exception) -> str:
-    """Say what the decoder said, without any of the caller's text."""
+    """Return the decoder's message without the caller's text."""
     return "bytes that are no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
 
 
 def _input(api: Api, body: Body) -> int:
-    """Check the input that this API takes; return how many prompts it holds."""
+    """Check the API's input; return the number of prompts."""
     if api is Api.CHAT or api is Api.MESSAGES:
         fields.messages(body, "messages", most=MAX_MESSAGES)
         return 1
@@ -160,7 +160,6 @@ def _responses_input(body: Body) -> int:
 
 
 def _cost(api: Api, body: Body, size: int) -> Cost:
-    """Return what the request may cost, as far as its body says."""
     prompts = _input(api, body)
     sequences, each = prompts * _sequences(api, body), _per_sequence(api, body)
     images = _images(body) if api in _WITH_IMAGES else []
@@ -175,21 +174,21 @@ def _cost(api: Api, body: Body, size: int) -> Cost:
 
 
 def _images(body: Body) -> list[str]:
-    """Return the inputs that say they are images: what those cost stands in their heads, not in their length."""
+    """Return the images: their heads tell their cost, not their length."""
     given = body.get("input")
     inputs = given if type(given) is list else [given]
     return [one for one in inputs if type(one) is str and one.startswith(pictures.DATA_URL)]
 
 
 def _scores_prompt(api: Api, body: Body) -> bool:
-    """Tell whether the engine gives log probabilities for the prompt: as told, or as a part of what it echoes."""
+    """Tell whether the engine returns log probabilities for the prompt, echoed or not."""
     if body.get("prompt_logprobs") is not None:
         return True
     return bool(body.get("echo")) and (api is Api.CHAT or body.get("logprobs") is not None)
 
 
 def _sequences(api: Api, body: Body) -> int:
-    """Return how many answers each prompt gets; beams are as many as ``n``."""
+    """Return the number of answers per prompt; beams count as ``n``."""
     n = fields.whole(body, "n", low=1, high=MAX_SEQUENCES) or 1
     best_of = fields.whole(body, "best_of", low=1, high=MAX_SEQUENCES) or 1
     if best_of > 1 and best_of < n:
@@ -201,7 +200,7 @@ def _sequences(api: Api, body: Body) -> int:
 
 
 def _per_sequence(api: Api, body: Body) -> int | None:
-    """Return the most tokens that the body allows each sequence; None if it leaves that open."""
+    """Return the body's token limit per sequence; None if open."""
     given = [fields.whole(body, name, low=1, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
     first = next((value for value in given if value is not None), None)
     if first is not None:

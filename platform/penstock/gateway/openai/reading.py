@@ -1,10 +1,10 @@
-"""Bodies: a small one is read here, a large one in another process that keeps this one's streams going.
+"""Reads bodies: small ones here, large ones in another process, so that this one's streams go on.
 
-Of a large body the few small fields that the gateway looks at come back, and the others as JSON, written anew by the
-process that read them: the engine gets the decoded object either way.
+A large body's small fields come back as values, the others as JSON written anew: the engine gets the decoded object
+either way.
 
-Trade-off: a large body is decoded twice, once to be checked and once to be counted. That costs a tenth of its
-tokenising, and leaves nothing in another process that would have to be found again.
+Trade-off: a large body is decoded twice, to be checked and to be counted. That costs a tenth of its tokenising, and
+leaves no state in another process.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _SORTED = msgspec.json.Encoder(order="deterministic")
 
 
 class _ReadJob(msgspec.Struct):
-    """What stands before the raw body."""
+    """The frame's header, before the raw body."""
 
     api: Api
     context_tokens: int
 
 
 class _Field(msgspec.Struct):
-    """A field that comes back as JSON: its part of what follows, and what ``Sealed`` tells."""
+    """A field that comes back as JSON: its slice of the frame, and ``Sealed``'s facts."""
 
     name: str
     size: int
@@ -48,7 +48,7 @@ class _Field(msgspec.Struct):
 
 
 class _Read(msgspec.Struct):
-    """What stands before the sealed fields."""
+    """The frame's header, before the sealed fields."""
 
     parsed: Parsed
     sealed: list[_Field]
@@ -56,7 +56,7 @@ class _Read(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """What a body is for; everything else in it is passed over."""
+    """The body's model; every other field is skipped."""
 
     model: str = ""
 
@@ -67,12 +67,12 @@ _READ = msgspec.json.Decoder(_Read)
 
 
 def is_small(raw: bytes) -> bool:
-    """Tell whether a body may be read on the event loop: by its length, and by how many things it can hold."""
+    """Tell whether the event loop may read the body, by its length and its number of values."""
     return len(raw) <= INLINE_BYTES and raw.count(b"{") + raw.count(b"[") <= INLINE_BRACKETS
 
 
 def model_of(raw: bytes) -> str:
-    """Return the model that a body names; nothing if it is too large to be passed over here, or damaged."""
+    """Return the body's model; empty if the body is damaged, or too large to read here."""
     if len(raw) > SCANNED_BYTES:
         return ""
     try:
@@ -82,8 +82,6 @@ def model_of(raw: bytes) -> str:
 
 
 class BodyReader:
-    """Bytes → what they ask for."""
-
     def __init__(
         self,
         elsewhere: Offload | None = None,
@@ -96,7 +94,7 @@ class BodyReader:
         self._tensors_task, self._messages_task = tensors_task, messages_task
 
     async def read(self, who: str, api: Api, raw: bytes, bounds: BodyBounds) -> tuple[Parsed, str]:
-        """Return the request and, if it is large, its digest; or raise ``MalformedBody`` or ``InvalidField``."""
+        """Return the request, and a large one's digest, or raise ``MalformedBody`` or ``InvalidField``."""
         if self._elsewhere is None or is_small(raw):
             return parse(api, raw, bounds), ""
         asked = _ENCODER.encode(_ReadJob(api, bounds.context_tokens))
@@ -104,20 +102,20 @@ class BodyReader:
         return _opened(result(answer))
 
     async def tensors(self, who: str, head: memoryview) -> memoryview | None:
-        """Return what another process makes of the JSON of tensors; None if it may be, or must be, read here."""
+        """Parse tensors' JSON in another process; None if it may or must be read here."""
         if self._elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
             return None
         return result(await self._elsewhere.ask(who, (self._tensors_task, bytes(head))))
 
     async def message(self, who: str, head: bytes) -> memoryview | None:
-        """Return what another process makes of a large message of tensors; None if it must be read here."""
+        """Parse a large tensor message in another process; None if it must be read here."""
         if self._elsewhere is None:
             return None
         return result(await self._elsewhere.ask(who, (self._messages_task, head)))
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of the above; in the other process."""
+    """Answer a frame, in the other process."""
     head, _, raw = bytes(frame).partition(b"\n")
     asked = _ASKED.decode(head)
     parsed = parse(asked.api, raw, BodyBounds(context_tokens=asked.context_tokens))
@@ -129,7 +127,7 @@ def read(frame: memoryview) -> Sequence[bytes]:
 
 
 def _parted(body: Body) -> tuple[Body, list[tuple[str, bytes]]]:
-    """Return the smallest fields as they are, and the rest as JSON."""
+    """Return the small fields as values, the rest as JSON."""
     readable: Body = {}
     sealed: list[tuple[str, bytes]] = []
     left = READABLE_BYTES
@@ -161,12 +159,11 @@ def _opened(answer: memoryview) -> tuple[Parsed, str]:
 
 
 def _items(value: object) -> int:
-    """Return how many prompts or messages it holds: one if it is a text, or the ids of one."""
+    """Return the number of prompts or messages; a text, or one prompt's ids, count as one."""
     return len(value) if isinstance(value, list) and value and type(value[0]) is not int else 1
 
 
 def _is_text(value: object) -> bool:
-    """Tell whether it is text alone: no images, no sounds, no token ids."""
     if isinstance(value, str):
         return True
     return isinstance(value, list) and all(isinstance(one, str) or _is_spoken(one) for one in value)

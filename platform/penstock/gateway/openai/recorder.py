@@ -1,6 +1,6 @@
-"""Records a reply while it goes out: writes never wait for the store, a task of its own brings them there in order.
+"""Records a reply while it goes out: a task stores the pieces in order, so that writes never wait.
 
-It knows pieces and the store, not what they say or whether they are worth keeping.
+It knows pieces and the store, not their content.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class AnswerRecorder:
         self._task = asyncio.create_task(self._run())
 
     def head(self, status: int, headers: Headers, used: bytes) -> None:
-        """Note how the answer begins, and what its request took."""
+        """Note the answer's head and its request's usage."""
         told = dict(headers)
         content_type = told.get(b"content-type", b"").decode()
         version = told.get(b"x-penstock-version", b"").decode()
@@ -54,7 +54,7 @@ class AnswerRecorder:
             self._news.set()
 
     async def close(self, *, keeps: bool) -> None:
-        """Bring the rest into the store, or free the key."""
+        """Store the rest, or free the key."""
         if keeps:
             self._put(Piece(is_end=True))
         else:
@@ -93,8 +93,6 @@ class AnswerRecorder:
 
 
 class RecordedReply:
-    """The way back to the client, with a recorder beside it."""
-
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
         self._reply, self._recorder, self._used = reply, recorder, used
 
@@ -116,7 +114,7 @@ class RecordedReply:
             self._reply.write(data)
 
     def finish(self) -> None:
-        """End the body; the record ends when it is known how."""
+        """End the body; the record ends when its outcome is known."""
         self._reply.finish()
 
     def abort(self) -> None:
@@ -125,12 +123,11 @@ class RecordedReply:
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Be told of the client's going and of its pace."""
         self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Return the same answer in fewer pieces: a record's order is head, bytes, end."""
+    """Return the same answer in fewer pieces: head, bytes, end."""
     heads = [piece for piece in pieces if piece.status]
     data = b"".join(piece.data for piece in pieces)
     ends = [piece for piece in pieces if piece.is_end]

@@ -36,7 +36,6 @@ _MAX_DIGITS = 6
 
 
 def repeats(pattern: str) -> Iterator[int]:
-    """Yield how often each repeated thing may, or must, come."""
     if "{" not in pattern:
         return
     for match in _TOKEN.finditer(pattern):
@@ -61,7 +60,6 @@ MAX_OPTIONAL = 1_000
 """Properties of one object that may be left out: the compiler's work grows with their square. OpenAI takes none."""
 
 HOLDERS = frozenset({"schema", "json", "parameters", "input_schema"})
-"""Names under which requests hold a schema."""
 _GRAMMARS = frozenset({"regex", "grammar", "pattern"})
 _TAGS = "structural_tag"
 _WRAPPED = "json_schema"
@@ -81,19 +79,18 @@ Schema = dict[str, object]
 
 @dataclass(slots=True)
 class Counted:
-    """What all schemas of a request hold together so far."""
+    """The totals of all a request's schemas so far."""
 
     properties: int = 0
     repeats: int = 0
 
     def properties_of(self, more: int, at: str) -> None:
-        """Count properties, or refuse them."""
         self.properties += more
         if self.properties > MAX_PROPERTIES:
             raise InvalidField(f"schemas may have at most {MAX_PROPERTIES} properties", param=at)
 
     def pattern(self, text: object, at: str) -> None:
-        """Count what a pattern or grammar repeats, or refuse it."""
+        """Count a pattern's or grammar's repeats, or refuse them."""
         for times in repeats(text) if isinstance(text, str) else ():
             self.repeats += times
             if times > MAX_REPEATS:
@@ -103,7 +100,7 @@ class Counted:
 
 
 def check(given: object, name: str, at: str, counted: Counted | None = None) -> None:
-    """Check every schema, choice and grammar in the value at ``name``; what is ``counted`` already counts with it."""
+    """Check each schema, choice and grammar at ``name``, on top of ``counted``."""
     counted = Counted() if counted is None else counted
     waiting = [(name, given)]
     while waiting:
@@ -124,7 +121,7 @@ def _holds_schema(holder: str, value: object) -> bool:
 
 
 def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object]]:
-    """Return what stands in a value, and under which names; a structural tag may come as a text."""
+    """Return the nested values by name; a structural tag may be text."""
     if holder == _TAGS and isinstance(value, str):
         value = _schema(value, at)
     if isinstance(value, dict):
@@ -133,7 +130,6 @@ def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object]]
 
 
 def _schema(value: object, at: str) -> Schema | None:
-    """Return the schema, parsed if it comes as a text; None if it is none."""
     if isinstance(value, str):
         if is_too_deep_text(value):
             raise InvalidField("the schema is nested too deep", param=at)
@@ -156,7 +152,7 @@ def _check_chars(chars: int, at: str) -> None:
 
 
 def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
-    """Count what the grammar is made of, then look for references that lead nowhere."""
+    """Count the grammar's parts, then look for circular references."""
     values = chars = 0
     waiting: list[object] = [schema]
     while waiting:
@@ -178,7 +174,6 @@ def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
 
 
 def _check_node(node: Schema, at: str, counted: Counted) -> None:
-    """Count the properties and patterns of one node."""
     counted.pattern(node.get("pattern"), at)
     named = node.get("patternProperties")
     for pattern in named if isinstance(named, dict) else ():
@@ -194,7 +189,7 @@ def _check_node(node: Schema, at: str, counted: Counted) -> None:
 
 
 def _said(node: Schema) -> Iterator[object]:
-    """Yield what a node of a schema says; what is said for readers is left out."""
+    """Yield a node's keywords, except those for readers."""
     for name, child in node.items():
         if name in _NAMED and isinstance(child, dict):
             yield list(child)
@@ -207,7 +202,7 @@ def _said(node: Schema) -> Iterator[object]:
 
 
 def _leads_nowhere(root: Schema) -> bool:
-    """Tell whether a chain of references and alternatives comes back to its beginning."""
+    """Tell whether references and alternatives lead back to their start."""
     done: set[int] = set()
     for start in _referring(root):
         path: set[int] = set()
@@ -227,7 +222,6 @@ def _leads_nowhere(root: Schema) -> bool:
 
 
 def _referring(root: Schema) -> Iterator[Schema]:
-    """Yield each object that holds a reference."""
     waiting: list[object] = [root]
     while waiting:
         one = waiting.pop()
@@ -240,7 +234,7 @@ def _referring(root: Schema) -> Iterator[Schema]:
 
 
 def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
-    """Yield the schemas that describe the same value as this one: nothing of the value lies between them."""
+    """Yield the schemas that describe the same value."""
     if (target := _target(node.get("$ref"), root)) is not None:
         yield target
     for name in _ALTERNATIVES:
@@ -250,7 +244,7 @@ def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
 
 
 def _target(reference: object, root: Schema) -> Schema | None:
-    """Return what a reference inside the document names; None if it is elsewhere or nothing."""
+    """Return the reference's target; None outside the document, or without one."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     at: object = root
@@ -274,7 +268,7 @@ CONSTRAINTS: dict[str, tuple[type, ...]] = {
 
 
 def check_structured_outputs(given: object, at: str) -> None:
-    """Refuse what is no object with exactly one constraint of its own type."""
+    """Refuse anything but an object with exactly one constraint of its own type."""
     if not isinstance(given, dict):
         raise InvalidField(f"{at} must be an object with one of {', '.join(CONSTRAINTS)}", param=at)
     asked = [name for name in CONSTRAINTS if given.get(name) is not None]
@@ -286,7 +280,7 @@ def check_structured_outputs(given: object, at: str) -> None:
 
 
 def check_response_format(given: object, at: str) -> None:
-    """Refuse what is no object that says its type."""
+    """Refuse anything but an object with a type."""
     if not isinstance(given, dict):
         raise InvalidField(f"{at} must be an object", param=at)
     if not isinstance(given.get("type"), str):

@@ -1,4 +1,4 @@
-"""What exchanges and routes of all APIs share: the pipeline, identities, bounds, the table, the error observer."""
+"""Shared by all APIs' exchanges and routes: pipeline, identities, bounds, table, error observer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,20 +20,16 @@ from penstock.gateway.records import Early
 
 
 class ErrorObserver(Protocol):
-    """Told of every request that ends in an error response."""
-
     def refused(self, error: PenstockError, request_id: RequestId) -> None:
         """Count an error response by its code."""
         ...
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log a fault of our own: its kind, never its text, which may hold a prompt."""
+        """Log a fault's kind, never its text, which may hold a prompt."""
         ...
 
 
 class Identity(Protocol):
-    """Credential → principal."""
-
     def authenticate(self, credential: str) -> Principal:
         """Return the principal, or raise ``Unauthenticated``, or ``Forbidden`` if the key may not ask models."""
         ...
@@ -48,10 +44,8 @@ class Identity(Protocol):
 
 
 class Corridor(Protocol):
-    """What serves an identified, parsed request: the pipeline."""
-
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Answer it; raise a ``PenstockError`` only before the reply has started."""
+        """Raise a ``PenstockError`` only before the reply has started."""
         ...
 
 
@@ -78,8 +72,6 @@ def _no_table() -> RoutingTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Shared by the servers of one gateway, HTTP's and gRPC's."""
-
     corridor: Corridor
     identity: Identity
     clock: Clock
@@ -96,7 +88,6 @@ class Services:
     is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
     """Tells whether there may be an answer under a caller's idempotency key."""
     bounds: Callable[[Principal], BodyBounds] = _unbounded
-    """How much a caller's request may ask for now."""
     keep_early: Callable[[PenstockError, Early], None] = _unkept
     """Told of each request of a known caller that is refused before the corridor has seen it."""
     trace: Callable[[str], str] = str
@@ -112,8 +103,6 @@ async def _nothing_kept(_who: Principal, _request_id: str) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts for the routes: the table in use, what is missing before ready, whether requests are answered."""
-
     table: Callable[[], RoutingTable]
     missing: Callable[[], str]
     draining: Callable[[], bool] = lambda: False

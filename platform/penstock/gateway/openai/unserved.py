@@ -1,11 +1,10 @@
-"""Fields that the APIs document and that nothing here serves: each with what to do instead. Pure.
+"""Documented fields that nothing here serves, each with its alternative. Pure.
 
-An engine drops what it does not know without a word, and the caller takes the answer for what it asked for. So a field
-that would change the answer, or what can be done with it later, is a 400. What merely informs (``user``, ``metadata``,
-``service_tier``, ``prediction``, ``prompt_cache_key``, ``safety_identifier``) is taken, and so is a value that asks
-for what happens anyway. Names that no API documents pass: they may be the engine's own.
+An engine silently drops unknown fields. So a field that would change the answer, or its later use, is a 400.
+Informative ones (``user``, ``metadata``, ``service_tier``, ``prediction``, ``prompt_cache_key``, ``safety_identifier``)
+are taken, and so are values that change nothing. Names that no API documents pass: they may be the engine's own.
 
-``best_of`` is beside this table: whether it asks for something depends on ``n``.
+``best_of`` is not in this table: it depends on ``n``.
 Source: OpenAI's and Anthropic's API references of 2026; what vLLM 0.32 declares in its request classes.
 """
 
@@ -20,7 +19,7 @@ EVERYWHERE = frozenset(JSON_APIS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unserved:
-    """One field: the words of its refusal, the values that ask for nothing, the APIs that know it."""
+    """One field: its refusal's words, the values that ask for nothing, its APIs."""
 
     remedy: str
     harmless: tuple[object, ...] = ()
@@ -67,7 +66,7 @@ _NAMES = frozenset(UNSERVED)
 
 
 def check(api: Api, body: Body) -> None:
-    """Raise ``UnsupportedField`` if a field asks for something that is not served."""
+    """Raise ``UnsupportedField`` if a field asks for something unserved."""
     for name in body.keys() & _NAMES:
         field, value = UNSERVED[name], body[name]
         if value is not None and api in field.apis and value not in field.harmless:
@@ -75,7 +74,7 @@ def check(api: Api, body: Body) -> None:
 
 
 def check_best_of(n: int, best_of: int) -> None:
-    """Raise ``UnsupportedField`` if the best few of more answers are asked for: no engine scores them."""
+    """Raise ``UnsupportedField`` for the best of more answers: no engine scores them."""
     if best_of > n:
         raise UnsupportedField(
             "best_of is not supported beyond n: ask for n answers with log probabilities, and choose", param="best_of"

@@ -1,7 +1,6 @@
 """Access to records: a key sees its own requests, a tenant's admins and auditors the tenant's, operators all.
 
-A record that the caller may not see is answered as unknown. A look-up reads files: each key has one under way at a
-time.
+A hidden record is answered as unknown. A look-up reads files, so each key has one at a time.
 """
 
 import re
@@ -18,22 +17,18 @@ AGAIN_S = 1.0
 
 
 class KeptRecords(Protocol):
-    """Where records are."""
-
     async def find(self, request_id: str) -> RequestRecord | None:
-        """Return the record of a request that ended; None if there is none (any more)."""
+        """Return an ended request's record; None if there is none (any more)."""
         ...
 
 
 class RecordLookup:
-    """Answers callers."""
-
     def __init__(self, kept: KeptRecords) -> None:
         self._kept = kept
         self._under_way: set[KeyId] = set()
 
     async def find(self, who: Principal, request_id: str) -> RequestRecord:
-        """Return the record, or raise ``UnknownRequest``, or ``OverLimit`` if the key's last question still runs."""
+        """Return the record, or raise ``UnknownRequest``, or ``OverLimit`` during the key's last look-up."""
         named = _ID.fullmatch(request_id)
         if named is None:
             raise UnknownRequest
@@ -52,7 +47,6 @@ class RecordLookup:
 
 
 def may_see(who: Principal, record: RequestRecord) -> bool:
-    """Tell whether this record is the key's to see."""
     if who.role is Role.INFER:
         return record.key == who.key and record.tenant == who.tenant
     return who.tenant in {OPERATORS, record.tenant}

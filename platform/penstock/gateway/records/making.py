@@ -1,6 +1,6 @@
-"""Makes the record of a request: from its call and answer if the pipeline saw it, else from its refusal.
+"""Makes a request's record: from its call and answer if the pipeline saw it, else from its refusal.
 
-It runs on the event loop, once for each request. It must not know where records are kept, nor how they are told.
+It runs once per request, on the event loop. It knows neither the store nor the view of records.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from penstock.gateway.records.requests import RequestLedger
 
 
 class Promised(NamedTuple):
-    """A tier's: seconds to a first token, between two, to the end of a whole answer; the share of gaps over that."""
+    """A tier's seconds to a first token, between two, to a whole answer; the most late gaps' share."""
 
     within_s: tuple[float, float, float]
     most_late_ratio: float
@@ -35,7 +35,7 @@ _STANDINGS = {one: one.name.lower() for one in Standing}
 
 
 class Early(NamedTuple):
-    """A request that was refused before it came into the corridor, at monotonic second ``arrived_at``."""
+    """A request refused before the corridor; it arrived at monotonic ``arrived_at``."""
 
     id: RequestId
     who: Principal
@@ -45,15 +45,12 @@ class Early(NamedTuple):
 
 
 class Records:
-    """``keep`` takes each record that is made."""
-
     def __init__(self, keep: Callable[[RequestRecord], None], slos: Mapping[Tier, SloTier], clock: Clock) -> None:
         self._keep, self._clock = keep, clock
         self._promises: Promises = {tier: _promised(slo) for tier, slo in slos.items()}
         self._refusals = RefusalQuota()
 
     def ended(self, call: Call, answer: Answer) -> None:
-        """Keep the record of a request that the corridor saw, with what it was billed for."""
         now = self._clock.monotonic()
         has_run = answer.usage.total_tokens or (call.attempts.used is not None and call.attempts.used.sequences)
         if answer.outcome is not Outcome.OK and not has_run and not self._refusals.takes(call.principal.tenant, now):
@@ -62,7 +59,7 @@ class Records:
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
-        """Keep that a request repeated the answer of another one: its record leads there."""
+        """Keep a replay's record, which leads to the original request's."""
         now, who = self._clock.monotonic(), call.principal
         if not self._refusals.takes(who.tenant, now):
             return
@@ -83,7 +80,6 @@ class Records:
         )
 
     def refused(self, error: PenstockError, early: Early) -> None:
-        """Keep the record of a request that was refused before."""
         now, who = self._clock.monotonic(), early.who
         if not self._refusals.takes(who.tenant, now):
             return
@@ -160,7 +156,7 @@ def _promised(slo: SloTier) -> Promised:
 
 
 def _late(gaps_s: Sequence[float], longest_s: float | None, promised: Promised | None) -> int | None:
-    """Return how many gaps were longer than promised; most streams have none, and are not looked through."""
+    """Return the number of gaps longer than promised; most streams have none, and are not scanned."""
     if promised is None:
         return None
     itl_s = promised.within_s[1]
@@ -182,7 +178,7 @@ def _price(call: Call) -> tuple[int, int, int] | None:
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """Return the listener to a known caller's request refused before the pipeline: it is counted, and may be kept."""
+    """Return a listener that counts and records a known caller's early refusal."""
 
     def told(error: PenstockError, early: Early) -> None:
         ledger.refused_early(early.who.tenant, error.outcome)

@@ -1,6 +1,6 @@
-"""Counts finished and refused requests: metrics, one log line, a trace if sampled. Never a word of a prompt.
+"""Counts finished and refused requests: metrics, one log line, a sampled trace. Never a word of a prompt.
 
-It runs once per request on the event loop: label children are kept, and a stream's token gaps are observed in one step.
+It runs once per request on the event loop: label children are kept, and token gaps are observed in one step.
 """
 
 import traceback
@@ -33,7 +33,7 @@ Exemplar = dict[str, str] | None
 
 
 class RequestLedger:
-    """Implements the pipeline's ``Ledger`` and the edge's ``ErrorObserver``."""
+    """Implements the pipeline's ``Ledger`` and the edge's ``ErrorObserver``; ``clock`` is monotonic."""
 
     def __init__(
         self,
@@ -43,7 +43,6 @@ class RequestLedger:
         tenants: TenantLabels | None = None,
         keep: Trace | None = None,
     ) -> None:
-        """Take the process's metrics, monotonic time, the takers of traces and records, and how tenants are shown."""
         self._clock, self._metrics = clock, metrics
         self._trace, self._keep = trace, keep
         self._tenants = tenants or TenantLabels()
@@ -57,7 +56,6 @@ class RequestLedger:
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
 
     def record(self, call: Call, answer: Answer) -> None:
-        """Count a request that the corridor saw, once."""
         version = call.version
         model = _model(version) if version else UNKNOWN
         if call.copy is not None:
@@ -77,17 +75,14 @@ class RequestLedger:
             self._trace(call, answer)
 
     def _copied(self, call: Call, answer: Answer, model: str) -> None:
-        """Count a shadow copy: no SLO and no tenant counts it."""
+        """Count a shadow copy, outside SLOs and tenants."""
         self._copies.labels(outcome=answer.outcome.value).inc()
         _line(call, answer, model, self._clock() - call.request.arrived_at)
         if self._keep is not None:
             self._keep(call, answer)
 
     def expect(self, version: VersionEntry) -> None:
-        """Create a tier's series at zero before its first request.
-
-        A series that began at its first bad event would hide that event from every rate.
-        """
+        """Create a tier's series at zero: one that began at its first bad event would hide it from every rate."""
         if version.tier in self._expected:
             return
         self._expected.add(version.tier)
@@ -96,12 +91,11 @@ class RequestLedger:
                 self._children(_model(version), version.tier.value, OTHER, api.value)
 
     def refused(self, error: PenstockError, request_id: RequestId) -> None:
-        """Count an error response by code; requests refused before the pipeline get their log line here."""
+        """Count an error by code; requests refused before the pipeline are logged here."""
         self._refusals.labels(code=error.code).inc()
         self._log.info("request_refused", request_id=request_id, code=error.code, outcome=error.outcome)
 
     def refused_early(self, tenant: TenantId, outcome: Outcome) -> None:
-        """Count an authenticated request that was refused before the pipeline."""
         self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
@@ -109,13 +103,12 @@ class RequestLedger:
         self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
 
     def _dropped(self, tenant: str) -> None:
-        """Drop the series of a tenant that lost its label."""
         self._children.cache_clear()
         self._metrics.drop(Label.TENANT, tenant)
 
 
 class _Children:
-    """The label children of one combination of model, tier, tenant and API."""
+    """Label children of one model, tier, tenant and API."""
 
     def __init__(self, metrics: Metrics, model: str, tier: str, tenant: str, api: str) -> None:
         stage = metrics.histogram(names.STAGE_SECONDS)
@@ -171,11 +164,10 @@ class _Children:
             self.billed.inc(cost_of(call.version.price, usage) / MICRO_PER_USD)
 
     def _count_whole(self, outcome: Outcome) -> None:
-        """Count the SLO outcome of a request that had not begun to stream."""
+        """Count the SLO outcome of a request without a stream."""
         self._of_tier[outcome].inc()
 
     def _count_stream(self, outcome: Outcome) -> None:
-        """Count the SLO outcome of a stream."""
         self._of_tier[outcome].inc()
         self._streams_of_tier[outcome].inc()
 
@@ -206,7 +198,7 @@ def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
 
 
 def _exemplar(call: Call) -> Exemplar:
-    """Return the exemplar from a latency to its trace; None if the request is not sampled."""
+    """Return a latency's exemplar to its trace; None if unsampled."""
     trace = trace_of(call.request.traceparent)
     return {"trace_id": trace} if trace else None
 
@@ -220,6 +212,6 @@ def _model(version: VersionEntry) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return the innermost frames of our own code in the error's traceback, as ``file:line``."""
+    """Return the traceback's innermost frames of our own code, as ``file:line``."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     return " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))

@@ -1,8 +1,7 @@
 """OpenTelemetry traces of requests in W3C context (J5): spans are built from the timings after the request.
 
-The hot path carries a ``traceparent`` string only; a sampled request's spans are built at its end. The worker receives
-the request's own span id, so that the engine's spans hang below it. Without an endpoint nothing is imported. The
-caller's sampling decision is followed.
+The hot path carries a ``traceparent`` alone. The worker receives the request's span id, so that the engine's spans are
+its children. The caller's sampling decision is followed. Without an endpoint nothing is imported.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ _AT_THE_WORKER = frozenset({Stage.ADAPTER, Stage.QUEUE, Stage.PREPARE, Stage.COM
 
 
 class _Ids(RandomIdGenerator):
-    """Id generator that gives the next span the ids sent with the request."""
+    """Gives the next span the ids sent with the request."""
 
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
@@ -42,17 +41,14 @@ class _Ids(RandomIdGenerator):
 
 
 class _Times(NamedTuple):
-    """Arrival of a request in Unix seconds, and its age."""
+    """A request's arrival in Unix seconds, and its age."""
 
     arrived: float
     seconds: float
 
 
 class RequestTraces:
-    """Exports the traces of sampled requests."""
-
     def __init__(self, exporter: SpanExporter, now: Callable[[], float], monotonic: Callable[[], float]) -> None:
-        """Take the exporter, and both readings of time: timings are monotonic, spans are not."""
         self._ids = _Ids()
         resource = Resource.create({"service.name": "penstock-gateway"})
         self._provider = TracerProvider(resource=resource, id_generator=self._ids)
@@ -61,7 +57,7 @@ class RequestTraces:
         self._now, self._monotonic = now, monotonic
 
     def finished(self, call: Call, answer: Answer) -> None:
-        """Export the spans of a finished request if it is sampled."""
+        """Export the spans of a sampled request."""
         request = call.request
         if not is_sampled(request.traceparent):
             return
@@ -79,7 +75,6 @@ class RequestTraces:
         root.end(_ns(times.arrived + times.seconds))
 
     def close(self) -> None:
-        """Send what is left."""
         self._provider.shutdown()
 
     def _root(self, call: Call, answer: Answer, times: _Times) -> Span:
@@ -93,7 +88,7 @@ class RequestTraces:
         return root
 
     def _attempts(self, call: Call, root: Span, times: _Times) -> Span:
-        """Make a span per attempt at a worker; return the last, or the request's own without any."""
+        """Make a span per attempt; return the last, or the request's without any."""
         last = root
         ends = [*(one.sent_s for one in call.attempts.trail[1:]), times.seconds]
         for one, end_s in zip(call.attempts.trail, ends, strict=False):  # refused before it was sent: none at all
@@ -113,7 +108,7 @@ class RequestTraces:
 
 
 def otlp(endpoint: str) -> SpanExporter:
-    """Return the exporter to a collector at this address (OTLP over HTTP)."""
+    """Return the OTLP/HTTP exporter to this address."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  costs 0.2 s
 
     return OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")

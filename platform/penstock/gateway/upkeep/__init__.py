@@ -1,1 +1,1 @@
-"""The loops beside requests: they keep holds and the ledger, watch engines, report evidence, answer probes."""
+"""Background loops beside requests: holds, the ledger, engine health, evidence, probes."""

@@ -1,4 +1,4 @@
-"""The gateway's accounting: keeps holds, and delivers rows to the ledger, for as long as the process runs."""
+"""The gateway's accounting: keeps holds, and delivers rows to the ledger."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -27,12 +27,10 @@ ROUND_S = 1.0
 
 
 class RowSpool(Protocol):
-    def flush(self) -> None:
-        """Write the progress of running streams."""
-        ...
+    def flush(self) -> None: ...
 
     async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Deliver ended rows to the ledger, those of dead processes too; return their number."""
+        """Deliver ended rows, dead processes' too; return their number."""
         ...
 
 
@@ -42,8 +40,6 @@ class Ledger(LedgerSink, LedgerReader, ForgivenSink, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingParts:
-    """Limits and ledger; ``shared`` is there if gateways share their limits."""
-
     reservations: Reservations
     spool: RowSpool
     meters: SpentStore
@@ -57,8 +53,6 @@ class AccountingParts:
 
 @dataclass(slots=True, kw_only=True)
 class Accounting:
-    """Keeps holds and the ledger."""
-
     parts: AccountingParts
     live: LiveCounts | None = None
     """Tells how far whole answers are."""
@@ -68,11 +62,11 @@ class Accounting:
     _wants_count: bool = False
 
     def keys_changed(self, ring: KeyRing) -> None:
-        """Count the ledger's past in the next round: budgets, or this process, may be new."""
+        """Count the ledger's past in the next round: budgets or this process may be new."""
         self._ring, self._wants_count = ring, True
 
     async def run(self) -> None:
-        """Keep holds and deliver rows, each at its own pace: a slow database lets no hold lapse."""
+        """Keep holds and deliver rows at separate paces: a slow database lets no hold lapse."""
         async with self.parts.ledger() as ledger, asyncio.TaskGroup() as group:
             group.create_task(
                 _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
@@ -87,13 +81,12 @@ class Accounting:
         self.parts.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _top_up(self) -> None:
-        """Look at the progress of whole answers, and reserve more before they outgrow their reservation."""
+        """Reserve more for whole answers before they outgrow their reservation."""
         if self.live is not None:
             await self.live.look()
         await self.parts.reservations.top_up()
 
     async def _deliver(self, ledger: Ledger) -> None:
-        """Deliver rows; the next round tries an absent database again."""
         was_away, delivered_at = False, self.parts.metrics.gauge(names.LEDGER_DELIVERED_AT)
         delivered_at.set(self.parts.clock.now())
         try:
@@ -122,7 +115,7 @@ class Accounting:
         return True
 
     async def _forgive(self, ledger: Ledger) -> None:
-        """Report failures that error budgets leave out; refused reports are not repeated."""
+        """Report failures outside error budgets; refused reports are not repeated."""
         ends = self.parts.forgiven.take()
         try:
             await ledger.forgive(ends)
@@ -131,7 +124,7 @@ class Accounting:
             raise
 
     async def _count_the_past(self, ledger: Ledger) -> None:
-        """Raise budget counters to the ledger's sums after a start, a new budget, or the store's loss of memory."""
+        """Raise budget counters to the ledger's sums after a start, a new budget, or the store's data loss."""
         forgot = self.parts.shared is not None and self.parts.shared.wants_count
         if not (self._wants_count or forgot):
             return
@@ -148,7 +141,7 @@ class Accounting:
             self.parts.shared.counted()
 
     async def _last(self, ledger: Ledger) -> None:
-        """Deliver the last rows of the process; the next process delivers the rest on disk."""
+        """Deliver this process's last rows; the next process delivers the rest on disk."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
             await self.parts.reservations.flush()
             await self.parts.spool.deliver(ledger)
@@ -164,7 +157,7 @@ async def _half_over() -> None:
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step; an error in one must not end the keeping of holds."""
+    """Repeat a step; an error must not end the keeping of holds."""
     while True:
         try:
             await step()

@@ -1,7 +1,7 @@
-"""A process's background tasks: work that is done once, and loops that run as long as the process.
+"""A process's background tasks: single ones, and loops for its life.
 
-A failure would go unnoticed, so it is logged with the task's name and counted, and a loop starts again after a pause.
-The event loop holds tasks only weakly: they are held here until they end.
+A failure is logged with the task's name and counted, and a loop restarts after a pause. The event loop holds tasks only
+weakly: they are held here.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def _uncounted(_: str) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A process's background tasks; ``count`` gets the name of each that fails."""
+    """``count`` gets the name of each failed task."""
 
     count: Callable[[str], None] = _uncounted
     again_s: float = AGAIN_S
@@ -31,17 +31,15 @@ class Background:
     kept: set[asyncio.Task[None]] = field(default_factory=set)
 
     def spawn(self, work: Work) -> None:
-        """Run this once."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self._ended)
 
     def keep(self, name: str, work: Callable[[], Work]) -> None:
-        """Run this until it returns or the process ends; start it again after a failure."""
+        """Run until it returns or the process ends; restart it after a failure."""
         self.kept.add(asyncio.get_running_loop().create_task(self._run_on(name, work), name=name))
 
     async def end(self, within_s: float) -> None:
-        """Wait for the tasks that run once, and cancel those that take longer."""
         if not self.tasks:
             return
         _, late = await asyncio.wait(set(self.tasks), timeout=within_s)
@@ -51,7 +49,6 @@ class Background:
             await asyncio.wait(late, timeout=within_s)
 
     async def stop(self) -> None:
-        """Cancel the loops."""
         for task in self.kept:
             task.cancel()
         await asyncio.gather(*self.kept, return_exceptions=True)
@@ -76,7 +73,7 @@ class Background:
             self._failed(getattr(task.get_coro(), "__qualname__", task.get_name()), error)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        """Log the place of a failure without its message, which may hold a caller's text."""
+        """Log a failure's place without its message, which may hold a caller's text."""
         self.count(name)
         cause = _first(error)
         logs.logger().error("background_failed", task=name, error_type=type(cause).__name__, detail=_place(cause))

@@ -1,4 +1,4 @@
-"""Evidence of versions that share an alias: counted as requests end, reported to the controllers each second."""
+"""Evidence on versions that share an alias, reported to the controllers each second."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -12,8 +12,6 @@ from penstock.gateway.routing import CurrentTable
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The counts, and the way to the store that controllers read."""
-
     arms: Arms
     opened: Callable[[], AbstractAsyncContextManager[Store]]
 
@@ -23,7 +21,7 @@ class Evidence:
 
 
 def shared_by(table: CurrentTable, name: str) -> Shared | None:
-    """Return the alias that several versions share; None for a version's own name, or a single version."""
+    """Return the versions' shared alias; None for a version's own name, or a single version."""
     view = table.view
     route = view.routes.get(name)
     if route is None or len(route.shares) == 1:

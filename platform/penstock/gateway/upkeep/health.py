@@ -1,4 +1,4 @@
-"""The workers' health at a gateway: circuit breakers with their reports, stalled engines, versions under pressure."""
+"""The workers' health at a gateway: circuit breakers, stalled engines, versions under pressure."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ NOBODY = WorkerId("")
 
 
 def breakers(table: CurrentTable, chance: random.Random, metrics: Metrics) -> Breakers:
-    """Return breakers that follow the table; changes of a circuit are counted and logged."""
+    """Return breakers that follow the table, with changes counted and logged."""
     made = Breakers(chance, on_change=_reporter(metrics))
     table.on_change(lambda _, after: made.learn(after.table.versions, after.at))
     return made
@@ -61,7 +61,7 @@ def _progress(of: tuple[Lease, Admitted]) -> StreamProgress:
 
 @dataclass(slots=True, kw_only=True)
 class HealthWatch:
-    """Looks twice a second for stalled engines, by open leases, and for versions under pressure."""
+    """Looks twice a second for stalled engines (by open leases), and for pressure."""
 
     breakers: Breakers
     prober: Prober
@@ -78,7 +78,6 @@ class HealthWatch:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
-        """Look once, and log new suspects."""
         self.degrader.look(self.table.view.table.versions)
         now = self.clock.monotonic()
         suspects = self._stalls.look(map(_progress, self.running.items()), now)

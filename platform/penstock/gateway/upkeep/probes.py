@@ -16,7 +16,7 @@ Answer = tuple[int, str, bytes]
 
 
 def missing(table: CurrentTable, keys: Keyring) -> str:
-    """Return the missing precondition of serving, or nothing; a table without versions is one."""
+    """Return the missing precondition of serving; a table without versions is one."""
     if not table.number:
         return "no routing table yet"
     return "" if len(keys) else "no API keys yet"
@@ -24,8 +24,6 @@ def missing(table: CurrentTable, keys: Keyring) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """Live, ready, and whether anything in this region could answer."""
-
     table: CurrentTable
     keys: Keyring
     breakers: Breakers
@@ -40,7 +38,7 @@ class Probes:
         return missing(self.table, self.keys)
 
     def serves(self) -> bool:
-        """Tell whether a worker of any alias could answer: it serves, and its version's circuit is closed."""
+        """Tell whether any worker could answer: it serves, and its version's circuit is closed."""
         view, now = self.table.view, self.clock.monotonic()
         named = {share.version for route in view.table.routes for share in route.shares if share.weight}
         versions = {view.versions[one].base or one for one in named}

@@ -1,1 +1,1 @@
-"""What lives inside the engine's own process: the gate (``serve.py``) and its admission queue (``admission/``)."""
+"""Inside the engine's own process: the gate (``serve.py``) and its admission queue (``queueing/``)."""

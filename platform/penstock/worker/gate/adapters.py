@@ -1,7 +1,7 @@
-"""Orders of the agent about an engine's adapters: which one is wanted, load it, it is ready or refused.
+"""The agent's orders about an engine's adapters: the wanted one, load, ready or refused.
 
-The agent brings files and asks golden prompts; loading happens here, through vLLM's own API inside the engine's
-process, which no gateway reaches. It must not know the source of the files.
+The agent brings files and asks golden prompts; loading goes through vLLM's own API in this process, which no gateway
+reaches. It knows no file sources.
 """
 
 import asyncio
@@ -77,9 +77,9 @@ class AdapterPages:
         return (refused.why, refused.until - now) if refused is not None else ("", 0.0)
 
     async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Return the adapter to load, as soon as one is wanted; the answer is empty after a while.
+        """Return the adapter to load, as soon as there is one; empty after a while.
 
-        There is one agent: what it was told before and said nothing of, it has given up.
+        There is one agent: an earlier order without its answer is given up.
         """
         until = self._clock.monotonic() + min(MOST_WAIT_S, float(json.loads(body)["wait_s"]))
         if self._residents.loading is not None:
@@ -97,14 +97,13 @@ class AdapterPages:
         return OK, {}
 
     async def pin(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Hold these adapters for good, and want those that are not here; one slot always is for the others."""
+        """Keep these adapters, and want the missing ones; one slot always is for others."""
         named = tuple(VersionId(one) for one in json.loads(body)["adapters"])
         self._residents.pinned = frozenset(named[: self._slots.size - 1])
         self._news.set()
         return OK, {"pinned": sorted(self._residents.pinned)}
 
     async def load(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Put an adapter's weights into the engine's memory, in the place of others if need be."""
         raw, now = json.loads(body), self._clock.monotonic()
         adapter = VersionId(raw["adapter"])
         if self._residents.loading != adapter:  # one that its agent brings back unasked
@@ -118,7 +117,7 @@ class AdapterPages:
         return status, {"evicted": evicted, "full": False, **({} if status == OK else {"error": said})}
 
     async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Take the agent's word for how a load ended: it answers as it should, or why it is not served here."""
+        """Take the agent's result of a load: ready, or the reason against serving it here."""
         raw, now = json.loads(body), self._clock.monotonic()
         adapter, outcome = VersionId(raw["adapter"]), str(raw["outcome"])
         self._loads.labels(self._version, outcome).inc()
@@ -139,7 +138,6 @@ class AdapterPages:
         return not self._residents.is_full or self._residents.gives_way(self._slots.busy, now) is not None
 
     async def _make_room(self, scope: Scope, now: float) -> list[VersionId] | None:
-        """Return the adapters that left for a new one; None if none may."""
         evicted: list[VersionId] = []
         while self._residents.is_full:
             victim = self._residents.gives_way(self._slots.busy, now)
@@ -151,7 +149,7 @@ class AdapterPages:
         return evicted
 
     async def _drop(self, scope: Scope, adapter: VersionId) -> None:
-        """Forget an adapter, first of all at the queue; vLLM keeps its weights until another one takes their place."""
+        """Forget an adapter, first at the queue; vLLM keeps its weights until others need the slot."""
         if not self._residents.holds(adapter):
             return
         self._slots.drop(adapter)
@@ -159,7 +157,7 @@ class AdapterPages:
         await self._ask(scope, "unload", {"lora_name": adapter})
 
     async def _ask(self, scope: Scope, what: str, body: dict[str, str]) -> tuple[int, str]:
-        """Ask vLLM's own API for adapters, in this process; return its status and what it said."""
+        """Call vLLM's adapter API in this process; return status and text."""
         path = f"/v1/{what}_lora_adapter"
         own = {**scope, "path": path, "raw_path": path.encode(), "headers": [(b"content-type", b"application/json")]}
         return await call(self._app, own, json.dumps(body).encode())

@@ -1,4 +1,4 @@
-"""ASGI without a framework: its types, a request's header and body, a plain answer, and a call inside this process."""
+"""ASGI without a framework: types, header, body, plain answer, and a call inside this process."""
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
@@ -17,12 +17,11 @@ class BodyTooLarge(Exception):
 
 
 def header(scope: Scope, name: bytes) -> bytes:
-    """Return the first header of this name; empty without one."""
+    """Return the first header of this name, or empty."""
     return next((value for key, value in scope["headers"] if key == name), b"")
 
 
 async def body_of(receive: Receive, most_bytes: int) -> bytes:
-    """Return the whole body, or raise ``BodyTooLarge``."""
     message = await receive()
     body: bytes = message.get("body", b"")
     while message.get("more_body", False):
@@ -34,7 +33,6 @@ async def body_of(receive: Receive, most_bytes: int) -> bytes:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that begins with a body that was read already."""
     is_left = True
 
     async def replayed() -> Message:
@@ -56,7 +54,7 @@ async def answer(
 
 
 async def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> tuple[int, str]:
-    """Ask an app of this process; return its status (500 if it sends none) and the text of its answer."""
+    """Call an app of this process; return its status (500 without one) and text."""
     status, text, is_sent = 500, b"", False
 
     async def receive() -> Message:

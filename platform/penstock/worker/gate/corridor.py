@@ -1,9 +1,9 @@
 """The life of a request at its worker: ticket → adapter → wait → engine → settle.
 
-The gate stands inside the engine's own HTTP process (vLLM's ``--middleware``): a request makes no extra hop, and none
-gets round the checks. It must import neither vLLM nor torch, and know nothing of models.
+The gate is vLLM's ``--middleware``: no extra hop, and no way round the checks. It imports neither vLLM nor torch, and
+knows no models.
 
-Trade-off: it shares the engine's event loop, so its work per request and per chunk must be next to nothing.
+Trade-off: it shares the engine's event loop, so its work per request and chunk must be next to nothing.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from penstock.worker.share import Share
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A request that may enter the engine; ``report`` tells how it waited."""
+    """A request that may enter the engine; ``report`` describes its wait."""
 
     receive: Receive
     report: Report
@@ -88,7 +88,6 @@ class Gate:
                 await self._refusals.answer(refused, send)
 
     async def _serve(self, presented: Presented, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lead a request through: each step returns what the next one takes, or refuses."""
         ticket, receive = await self.entry.accept(presented, scope, receive)
         with self.meters.metered(ticket, self.clock) as meter:
             visit = Visit(ticket, RequestId(f"{ticket.request}/{next(self._numbers)}"), meter)
@@ -98,19 +97,18 @@ class Gate:
                 await self._engine(visit, admitted, scope, send)
 
     def _find_adapter(self, ticket: Ticket) -> None:
-        """Refuse a request for an adapter that is not served here."""
         why, for_s = self._without(ticket)
         if why:
             raise Refused(Refusal.ADAPTER, why, Rejection(None, for_s))
 
     def _without(self, ticket: Ticket) -> tuple[str, float]:
-        """Return why the ticket's adapter does not answer here, and for how many seconds; empty if it may."""
+        """Return the reason and seconds for which the ticket's adapter does not answer; empty if it may."""
         if not ticket.adapter:
             return "", 0.0
         return self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine takes no adapters", 0.0)
 
     async def _wait(self, visit: Visit, receive: Receive) -> Admitted | None:
-        """Return when the request may enter the engine; None if its client has left meanwhile."""
+        """Return when the request may enter the engine; None if its client has left."""
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return Admitted(receive, Report(waited=AT_ONCE))
@@ -131,7 +129,6 @@ class Gate:
         raise Refused(refusal, self._without(ticket)[0], rejection, wait.report)
 
     async def _engine(self, visit: Visit, admitted: Admitted, scope: Scope, send: Send) -> None:
-        """Have the engine answer, and settle what the request held, however it ends."""
         work = admitted.work
         if work is not None and work.part < 1.0:
             visit.meter.share = Share(work.sequences)

@@ -1,7 +1,7 @@
-"""What may come into the gate: requests with a ticket for exactly this, and orders of the platform itself.
+"""Entry to the gate: requests with a valid ticket, and the platform's own orders.
 
-While the worker rests or drains, tenants' new requests are refused. Requests that came before go on: no order ends a
-stream, and what waits keeps its place in the queue.
+A resting or draining worker refuses tenants' new requests. Earlier ones go on: no order ends a stream, and waiting
+requests keep their order.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Entry:
             self.inside -= 1
 
     def presented(self, scope: Scope) -> Presented:
-        """Return the ticket by its header alone: before the body is read."""
+        """Return the ticket by its header alone, before the body."""
         try:
             presented = self._tickets.presented(header(scope, _TICKET))
         except Unauthenticated as error:
@@ -51,14 +51,13 @@ class Entry:
         return presented
 
     async def accept(self, presented: Presented, scope: Scope, receive: Receive) -> tuple[Ticket, Receive]:
-        """Return the ticket of a request to the engine, used up, and a channel that begins with its body."""
+        """Return a request's ticket, used up, and a channel that begins with its body."""
         if scope["path"] not in _SERVED or scope["method"] != "POST":
             raise Refused(Refusal.PATH)
         body = await self._body(presented, scope, receive)
         return presented.ticket, replay(body, receive)
 
     async def order(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body of an order of the platform itself."""
         try:
             presented = self.presented(scope)
         except Refused as refused:

@@ -1,10 +1,10 @@
-"""One request on its way through the gate: what it holds, when its first token came, whether its client is still there.
+"""One request in the gate: its resources, first token, and client.
 
-Speaks ASGI messages and no framework. ``send`` runs once per token in the engine's own process: it is a plain
-function that returns the server's awaitable, so that a chunk costs no coroutine of ours.
+``send`` runs once per token in the engine's process: a plain function that returns the server's awaitable, so that a
+chunk costs no coroutine.
 
-Tokens after a disconnect are counted as events that the engine's server still sent: a lower bound of what the engine
-computed in vain, since it batches steps ahead of the server.
+Tokens after a disconnect are counted by the server's further events: a lower bound, since the engine batches steps
+ahead.
 """
 
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ _REPORT_EVERY = 16
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request at this worker; ``request`` is its name here: a gateway's name may come twice."""
+    """One request at this worker; ``request`` is its local name, since a gateway's may come twice."""
 
     ticket: Ticket
     request: RequestId
@@ -44,7 +44,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """What a request is connected to: its path, the server's channels, a clock in seconds, what each head carries."""
+    """A request's path, the server's channels, a clock in seconds, the report for each head."""
 
     path: str
     receive: Receive
@@ -54,7 +54,7 @@ class RequestChannels:
 
 
 class InFlight:
-    """One request inside the engine. The platform's own probes are no load, but for those of adapters."""
+    """One request inside the engine. The platform's probes are no load, except adapters'."""
 
     __slots__ = (
         "_connection",
@@ -95,7 +95,6 @@ class InFlight:
             tally.book.probes += 1
 
     async def receive(self) -> Message:
-        """Pass a message from the client on; note when it says that the client is gone."""
         message = await self._connection.receive()
         if message["type"] == "http.disconnect" and not self._is_complete:
             self._is_gone = True
@@ -135,9 +134,9 @@ class InFlight:
             tally.late_tokens.inc(self._late_tokens)
 
     def _report(self, head: Message) -> Report:
-        """Return the report of the wait, with the batch, and with the counts if all are known: not in a stream's head.
+        """Return the report of wait and batch, with complete counts, but not in a stream's head.
 
-        Beside an engine without meters there are no counts: unknown is not 0.
+        An engine without meters gives no counts: unknown is not 0.
         """
         meter = self._meter
         is_stream = any(
@@ -147,12 +146,12 @@ class InFlight:
         return replace(self._connection.report, batched=meter.batched, used=used)
 
     def _tell_at_the_end(self, message: Message) -> None:
-        """Put what the request took in front of its stream's last event, in the same event: they come together."""
+        """Put the request's usage before the stream's last event, in the same chunk."""
         if self._is_metered:
             message["body"] = b"%b%b\n%b" % (COMMENT, encode(Report(used=self._meter.used)), message["body"])
 
     def _progressed(self, tokens: int) -> None:
-        """Report to the queue what the engine has made since the last report; with the first one the prompt is in."""
+        """Report new tokens to the queue; the first report means that the prompt is in."""
         now, queue = self._connection.clock(), self._tally.queue
         if not self._has_first:
             self._has_first, self._first_at = True, now

@@ -1,8 +1,7 @@
-"""Counts of requests in the engine, from which ``Load`` is read.
+"""Counts of requests in the engine, the source of ``Load``.
 
-It must not know HTTP or the engine. Trade-off: running and waiting inside the engine are estimated from its batch size,
-corrected by its own count if that is worse (it lacks KV blocks); asking the engine per request would be exact and cost
-more than the rest of the gate.
+It knows neither HTTP nor the engine. Trade-off: running and waiting are estimated from the batch size, or by the
+engine's count if that is worse (it lacks KV blocks); asking per request would cost more than the rest of the gate.
 """
 
 from dataclasses import dataclass
@@ -12,8 +11,6 @@ from penstock.domain.serving.load import Load
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the engine said about itself lately."""
-
     waiting: int = 0
     kv_used_ratio: float = 0.0
     kv_blocks: int = 0
@@ -23,7 +20,7 @@ class Observed:
 
 
 class LoadBook:
-    """Counts of one engine. The owner says what enters, what got its first token, what leaves."""
+    """One engine's counts; its owner reports entries, first tokens and ends."""
 
     __slots__ = (
         "_had_work",
@@ -47,9 +44,9 @@ class LoadBook:
         self._had_work = self._is_still = False
 
     def observe(self, observed: Observed, now: float) -> None:
-        """Take in a reading of the engine at monotonic second ``now``.
+        """Take a reading of the engine at monotonic second ``now``.
 
-        An engine is still if it did nothing between two looks that both found work before it.
+        An engine is still if it did nothing between two readings with work.
         """
         has_work = self.in_flight + self.probes > 0
         if self._well_at is None or not observed.is_still:
@@ -59,7 +56,7 @@ class LoadBook:
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
-        """Return for how long an engine with work has done nothing, 0 if it works; None before the first look."""
+        """Return the seconds that an engine with work has done nothing, 0 if it works; None before a reading."""
         if self._well_at is None:
             return None
         return now - self._well_at if self._is_still else 0.0

@@ -1,8 +1,8 @@
-"""Meters of a gate's requests by name: running ones, and for a minute those that ended.
+"""Meters of a gate's requests by name: running ones, and for a minute ended ones.
 
-So a gateway that lost its answer can still ask for the usage. A request that comes again under its name takes it over.
+A gateway that lost its answer can ask for the usage. A repeated request takes its name over.
 
-Trade-off: bounded in number too, so a flood of short requests forgets earlier: gateways ask within milliseconds.
+Trade-off: a flood of short requests forgets earlier ones, but gateways ask within milliseconds.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Meters:
 
     @contextmanager
     def metered(self, ticket: Ticket, clock: Clock) -> Iterator[Meter]:
-        """Yield a request's meter; the tasks started meanwhile find it as ``current``."""
+        """Yield a request's meter; tasks started meanwhile find it as ``current``."""
         meter = self.open(ticket.request, in_engine(ticket.standing, ticket.weight))
         putting = current.set(meter)
         try:
@@ -55,7 +55,6 @@ class Meters:
         return meter
 
     def close(self, request: RequestId, meter: Meter, now: float) -> None:
-        """End the request's meter and wake the queries that wait for it."""
         meter.close()
         self._ended.append((now, request, meter))
         while self._ended[0][0] < now - MINUTE_S or len(self._ended) > MOST_ENDED:
@@ -65,7 +64,7 @@ class Meters:
         _resolve(self._awaited.pop(meter, None))
 
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
-        """Return the usage so far, final for those that end within ``wait_s``; unknown requests are left out."""
+        """Return the usage so far, final for ends within ``wait_s``, without unknown requests."""
         if wait_s > 0.0:
             await self._until_here([name for name in requests if name not in self._meters], min(wait_s, COMING_S))
         known = {name: meter for name in requests if (meter := self._meters.get(name)) is not None}
@@ -77,7 +76,7 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """Wait briefly for requests whose callers left before the request came."""
+        """Wait briefly for requests that come after their caller has left."""
         if not unknown:
             return
         loop = asyncio.get_running_loop()
@@ -99,14 +98,14 @@ def _resolve(waiting: asyncio.Future[None] | None) -> None:
 
 
 class UsageQuery(msgspec.Struct):
-    """The requests; for running ones the answer waits up to ``wait_s`` for their end."""
+    """The requests; the answer waits up to ``wait_s`` for running ones."""
 
     requests: list[str]
     wait_s: float = 0.0
 
 
 async def usage(meters: Meters, body: bytes) -> bytes:
-    """Return the counts by request as JSON, unknown ones left out; ``msgspec.MsgspecError`` for another body."""
+    """Return known counts by request as JSON; raise ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

@@ -1,7 +1,7 @@
-"""The gate's own pages: load and metrics, and the orders and questions of the platform.
+"""The gate's own pages: load, metrics, the platform's orders and queries.
 
-Orders (drain, rest, sleep, usage, adapters …) need a ticket of the platform itself; metrics are for this machine only.
-The engine's own endpoints for sleep are called inside its process: through the gate they can't be reached.
+Orders (drain, rest, sleep, usage, adapters …) need the platform's ticket; metrics are for this machine only. Sleep is
+called inside the engine's process: the gate lets nothing through to it.
 """
 
 import json
@@ -64,8 +64,6 @@ class Pages:
         }
 
     def _ordered(self, order: Order) -> ASGIApp:
-        """Return the page of an order, which only the platform may give."""
-
         async def page(scope: Scope, receive: Receive, send: Send) -> None:
             try:
                 status, said = await order(scope, await self.entry.order(scope, receive))
@@ -77,8 +75,6 @@ class Pages:
         return page
 
     def _local(self, app: ASGIApp) -> ASGIApp:
-        """Return a page that only the worker's own machine may read."""
-
         async def page(scope: Scope, receive: Receive, send: Send) -> None:
             if (scope.get("client") or ("", 0))[0] in _LOOPBACK:
                 await app(scope, receive, send)
@@ -105,7 +101,7 @@ class Pages:
         return self._state()
 
     async def _sleep_or_wake(self, scope: Scope, _: bytes) -> Answer:
-        """Have the engine sleep or wake, which only a gate may that takes no new work."""
+        """Put the engine to sleep or wake it, if the gate takes no new work."""
         if not self.entry.is_resting:
             return self._state(409)
         path, query = _OF_ENGINE[scope["path"]]
@@ -135,7 +131,6 @@ class Pages:
             return 400, b"{}"
 
     def _state(self, status: int = OK) -> Answer:
-        """Return the gate's state, the answer to most orders."""
         state = {
             "load": self._load_fields(),
             "in_flight": self.tally.book.in_flight,

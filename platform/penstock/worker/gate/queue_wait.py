@@ -1,9 +1,7 @@
-"""A request's wait in the queue: until it may enter, is rejected, its client leaves, or its time is over.
+"""A request's wait: until it may enter, is rejected, its client leaves, or its time is over.
 
-Its time is its tier's queue timeout, or its deadline. The queue timeout stands still while its adapter loads.
-
-Entering at once costs one call and no task. A waiting request's body is read meanwhile, so that a leaving client is
-noticed, and handed to the engine afterwards.
+Its time is its deadline, or its tier's queue timeout, which stops while its adapter loads. Entering at once costs one
+call and no task. A waiting request's body is read, to notice a disconnect.
 """
 
 import asyncio
@@ -27,7 +25,7 @@ WORD_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The request does not enter: why (None if its client left), and how long it would have waited."""
+    """The request does not enter: the reason (None if its client left), and the expected wait."""
 
     why: Shed | None
     wait_s: float = 0.0
@@ -36,7 +34,7 @@ class Rejection:
 
     @property
     def fields(self) -> dict[str, object]:
-        """What the gateway is told of it (docs/reference/wire.md)."""
+        """Return the fields for the gateway (docs/reference/wire.md)."""
         return {"retry_after_s": round(self.wait_s, 3), "reason": self.reason}
 
 
@@ -45,9 +43,9 @@ FOR_GOOD = Rejection(None)
 
 
 class AdapterWait:
-    """How long a request waits for its adapter: for a load, or for a slot; the rest of its wait is a queue.
+    """The wait for an adapter's load or slot; the rest is a queue's.
 
-    It is judged when the request comes: if its adapter is in memory and needs no swap, it waits for nothing of it.
+    It is decided on arrival: an adapter in memory that needs no swap is not waited for.
     """
 
     __slots__ = ("_adapter", "_came_at", "_met", "_slots")
@@ -60,7 +58,7 @@ class AdapterWait:
             self._met = Met.QUEUED if slots.wait_s(work.adapter, now, 1.0) else Met.HIT
 
     def ended(self, now: float) -> Adapted:
-        """Return the adapter's part of the wait until now."""
+        """Return the adapter's part of the wait so far."""
         if self._met is Met.LOADED:
             waited_s = self._slots.residents.held_s(self._adapter, self._came_at, now)
         elif self._met is Met.QUEUED:
@@ -101,13 +99,12 @@ class QueueWait:
 
     @property
     def report(self) -> Report:
-        """The report of its wait, once it may enter or has to go."""
         adapter = self._adapter
         met = adapter.ended(self._came_at + self.waited.waited_s) if adapter is not None else None
         return Report(waited=self.waited, adapted=met)
 
     async def until_admitted(self) -> Rejection | None:
-        """Return None when the request may enter: then it must ``leave`` the queue in the end."""
+        """Return None when the request may enter: then it must ``leave`` the queue."""
         self._queue.arrive(self._work, self._came_at, lambda: self._settle(None), self._reject)
         if self._outcome.done():
             return self._outcome.result()
@@ -123,7 +120,6 @@ class QueueWait:
             listening.cancel()
 
     async def _until_over(self, listening: asyncio.Task[None]) -> None:
-        """Return when its wait has an outcome, its client has left, or its time is over."""
         until = -math.inf
         while (later := min(self._last, self._start_by)) > until and not (self._outcome.done() or listening.done()):
             until = later
@@ -134,7 +130,6 @@ class QueueWait:
             )
 
     def _over(self, *, has_left: bool) -> Rejection:
-        """Give up, and return the rejection."""
         self.waited = self._fared()
         reason, is_queued = self._reason(), self._start_by <= self._last
         wait_s = self._queue.give_up(self._work.request, self._clock())
@@ -150,7 +145,7 @@ class QueueWait:
 
     @property
     def _start_by(self) -> float:
-        """The second until which it may wait in a queue, as far as is known now."""
+        """The second until which it may wait in a queue, as known now."""
         work, now = self._work, self._clock()
         if not work.start_by:
             return math.inf
@@ -158,17 +153,15 @@ class QueueWait:
         return max(by, now + LOOK_S) if self._queue.forecast.waits_for_load(work) else by
 
     def _reason(self) -> str | None:
-        """Return the reason of a wait that is no lack of capacity, if there is one."""
+        """Return the wait's reason besides capacity, if any."""
         if self._queue.forecast.waits_for_load(self._work):
             return ADAPTER_LOADING
         return TENANT_QUEUE if self._queue.forecast.waits_for_own(self._work) else None
 
     async def receive(self) -> Message:
-        """Return what came while waiting, then what comes."""
         return self._kept.popleft() if self._kept else await self._receive()
 
     async def _listen(self) -> None:
-        """Keep what comes; end when the client has left."""
         while True:
             message = await self._receive()
             self._kept.append(message)

@@ -1,4 +1,4 @@
-"""Why the gate sends a request back, and the answer that says so."""
+"""The gate's refusals, and their answers."""
 
 import json
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class Refused(Exception):
 
 
 class Refusals:
-    """Answers and counts refusals; ``headers`` are those of each answer of this gate."""
+    """Answers and counts refusals; ``headers`` are every answer's."""
 
     def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[Report], Headers]) -> None:
         counter = metrics.counter(names.GATE_REFUSALS)

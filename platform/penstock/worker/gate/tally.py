@@ -1,4 +1,4 @@
-"""What all requests of one gate add up to: its metrics and its load."""
+"""The sums over one gate's requests: metrics and load."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,12 +51,11 @@ class Tally:
         """Further pages of metrics of this process."""
 
     def shed(self, standing: str, reason: str) -> None:
-        """Count a request that the queue sent away."""
         self._shed.labels(self._version, standing, reason).inc()
 
     @property
     def load(self) -> Load:
-        """What is in the engine and what waits for it; waiting work is counted in tokens of service."""
+        """The engine's and the queue's load; waiting work in tokens of service."""
         inside, queue = self.book.load, self.queue
         return replace(
             inside,
@@ -66,7 +65,6 @@ class Tally:
         )
 
     def headers(self, report: Report) -> Headers:
-        """Return the headers of an answer: the worker, and the report with the load of now."""
         return ((HEADER, encode(replace(report, load=self.load))), (b"x-penstock-worker", self._worker))
 
     def exposition(self) -> bytes:

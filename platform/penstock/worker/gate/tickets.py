@@ -1,7 +1,7 @@
-"""Which tickets the gate takes: signed for this worker, for this request, in time, and used for the first time.
+"""Valid tickets: signed for this worker and request, in time, and unused.
 
-What was used is remembered for as long as it would still be taken: two spans of clock skew at most. A gate that is
-started anew remembers nothing, so for that long after a start an observed ticket works once more.
+Used ones are remembered while they would be valid: two clock skews at most. A restarted gate remembers none: for that
+long an observed ticket works once more.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from penstock.domain.serving.ticket import Presented, Ticket, binding_of, unseal
 
 
 class UsedTickets:
-    """Nonces of tickets that were used; each is forgotten when its ticket is too old to be taken."""
+    """Used tickets' nonces, each until its ticket expires."""
 
     def __init__(self) -> None:
         self._nonces: set[bytes] = set()
@@ -33,21 +33,19 @@ class UsedTickets:
 
 
 class TicketCheck:
-    """What stands between a header and a request that may be served."""
-
     def __init__(self, key: bytes, clock: Clock) -> None:
         self._key, self._clock = key, clock
         self._used = UsedTickets()
 
     def presented(self, header: bytes) -> Presented:
-        """Return a ticket that is signed and not too old, or raise ``Unauthenticated``. Cheap: before the body."""
+        """Return a signed, recent ticket, or raise ``Unauthenticated``. Cheap: before the body."""
         try:
             return unseal(header.decode("ascii"), self._key, self._clock.now())
         except UnicodeDecodeError as error:
             raise Unauthenticated("the internal ticket is damaged") from error
 
     def accept(self, presented: Presented, path: str, body: bytes) -> Ticket:
-        """Return the ticket for its one use with this request, or raise ``Unauthenticated``."""
+        """Return the ticket for its one use, or raise ``Unauthenticated``."""
         if presented.binding != binding_of(path, body):
             raise Unauthenticated("the internal ticket is for another request")
         if not self._used.use(presented, self._clock.now()):

@@ -1,7 +1,7 @@
-"""A ticket as work for the queue, and whether one request may have that much of this engine at all. Pure.
+"""A ticket as work for the queue, and one request's limit at this engine. Pure.
 
-A second check: a gateway with an old table may not know the engine's batch size, and no gateway knows its KV blocks. A
-request that the engine can't hold would only stand in the engine's own queue.
+A second check: a gateway with an old table may not know the batch size, and none knows the KV blocks. Without it too
+large a request would wait in the engine's queue.
 """
 
 from penstock.domain.ids import RequestId
@@ -16,9 +16,9 @@ comes next waits for a few prompts and not for a list."""
 
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
-    """Return what the queue works with; ``clocks_apart``: the queue's seconds less those of the ticket.
+    """Return the ticket's work; ``clocks_apart``: the queue's seconds less the ticket's.
 
-    The prompts of a list are in the engine a few at a time, and hold slots and blocks for those alone.
+    A list's prompts are in the engine a few at a time, and book slots and blocks for those alone.
     """
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))
@@ -42,7 +42,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
 
 
 def excess(ticket: Ticket, work: Work, size: EngineSize) -> str:
-    """Return the need beyond the limit of one request, in words for its caller; empty if it may run."""
+    """Return the need beyond one request's limit, for its caller; empty if it may run."""
     if not work.expected_output_tokens:
         return ""
     most = most_sequences(size.max_seqs)

@@ -1,1 +1,1 @@
-"""When a request may enter the engine: the fair queue, the KV budget, the expected wait. Pure policies."""
+"""Admission to the engine: fair queue, KV budget, expected wait. Pure policies."""

@@ -1,14 +1,13 @@
-"""Adapters that may be in the engine's batch: it has room for those of a few versions at once, its slots. Pure.
+"""The adapters in the engine's batch: it has slots for a few at once. Pure.
 
-If all slots have running requests, vLLM lets no other adapter in, but goes on taking requests of those that have one: a
-third adapter beside two busy ones would wait for ever. Here an adapter keeps its slot, and its requests go before those
-that need a swap, until another has waited ``BOUND_S``; then a slot is closed, takes no request, and changes hands once
-its running requests have ended. Waiting adapters are asked in fair order.
+If all slots run requests, vLLM admits no other adapter: a third beside two busy ones would wait for ever. Here an
+adapter keeps its slot, and its requests go first, until another has waited ``BOUND_S``; then a slot closes, and changes
+hands after its running requests. Waiting adapters go in fair order.
 
-The bound: with ``n`` adapters waiting for ``s`` slots, each has its turn after ``n / s`` turns of ``BOUND_S`` plus the
-longest answer that runs in a slot when it closes.
+The bound: of ``n`` adapters for ``s`` slots, each is served after ``n / s`` times ``BOUND_S`` plus the longest answer
+in a closing slot.
 
-Trade-off: a longer bound swaps less and leaves fewer closed slots empty; waiting adapters wait longer.
+Trade-off: a longer bound swaps less and leaves fewer closed slots empty; adapters wait longer.
 """
 
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ class _Slot:
 
 
 class AdapterSlots:
-    """Slots of one engine; the queue asks again and again. Times are the queue's seconds."""
+    """One engine's slots, polled by the queue. Times are the queue's seconds."""
 
     def __init__(self, size: int, residents: Residents) -> None:
         self.size, self.residents = size, residents
@@ -42,14 +41,13 @@ class AdapterSlots:
 
     @property
     def busy(self) -> frozenset[VersionId]:
-        """Those of which anything runs."""
         return frozenset(name for name, slot in self._slots.items() if slot.running)
 
     def holds(self, adapter: VersionId) -> bool:
         return adapter in self._slots
 
     def since(self, adapter: VersionId, now: float) -> float:
-        """Return since when an adapter has its slot; ``now`` without one, or if it is closed."""
+        """Return the adapter's first second in its slot; ``now`` without an open one."""
         slot = self._slots.get(adapter)
         return slot.since if slot is not None and not slot.goes_to else now
 
@@ -58,17 +56,16 @@ class AdapterSlots:
         return slot.running if slot is not None else 0
 
     def is_open(self, adapter: VersionId) -> bool:
-        """Tell whether it takes its own requests in without a swap; requests without an adapter always are."""
+        """Tell whether it takes requests without a swap; true without an adapter."""
         if not adapter:
             return True
         slot = self._slots.get(adapter)
         return slot is not None and not slot.goes_to and self.residents.has(adapter)
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
-        """Tell whether a request of this adapter may enter now; an adapter that has waited its bound has a slot
-        closed.
+        """Tell whether an adapter's request may enter; one that has waited its bound gets a slot closed.
 
-        ``checks``: the request is a check of the adapter, which may enter before the adapter was found right.
+        ``checks``: the request checks the adapter, and may enter before it is ready.
         """
         if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
             return False
@@ -80,7 +77,6 @@ class AdapterSlots:
         return adapter not in self._promised and self._promise(adapter, now)
 
     def enter(self, adapter: VersionId, now: float) -> None:
-        """Count a request that ``ask`` allowed; give its adapter a slot if it has none."""
         slot = self._slots.get(adapter)
         if slot is None:
             gives_way = self._replaceable(adapter, now) if len(self._slots) >= self.size else None
@@ -93,26 +89,25 @@ class AdapterSlots:
         self.residents.uses.use(adapter, now)
 
     def leave(self, adapter: VersionId) -> None:
-        """One of its requests has left the engine; a check that was given up may end after its adapter was dropped."""
+        """Count a request's end; an abandoned check may end after its adapter was dropped."""
         slot = self._slots.get(adapter)
         if slot is not None and slot.running:
             slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Cancel its promise: no request of it waits any more."""
+        """Cancel its promise: none of its requests waits any more."""
         promised = self._promised.pop(adapter, None)
         if promised is not None:
             self._slots[promised].goes_to = NO_VERSION
 
     def drop(self, adapter: VersionId) -> None:
-        """Free the slot of an adapter that left memory; nothing of it runs."""
         slot = self._slots.pop(adapter, None)
         if slot is not None and slot.goes_to:
             del self._promised[slot.goes_to]
         self.gave_up(adapter)
 
     def wait_s(self, adapter: VersionId, now: float, stay_s: float) -> float:
-        """Return how long a request will wait for its adapter alone, if answers take ``stay_s``."""
+        """Return a request's wait for its adapter alone, if answers take ``stay_s``."""
         if not adapter or self.is_open(adapter):
             return 0.0
         if not self.residents.has(adapter):
@@ -122,7 +117,7 @@ class AdapterSlots:
         return max(0.0, self._due_at(adapter, now) - now) + stay_s
 
     def _replaceable(self, adapter: VersionId, now: float) -> VersionId | None:
-        """Return the adapter whose slot this one may have now: nothing runs in it, and it is promised to no other."""
+        """Return an adapter with an idle slot that is promised to no other."""
         promised = self._promised.get(adapter)
         if promised is not None:
             return promised if not self._slots[promised].running else None

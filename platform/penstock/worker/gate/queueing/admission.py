@@ -1,8 +1,7 @@
-"""The queue before one engine: which request enters now, which waits, which is refused.
+"""The queue before one engine: each request enters, waits or is refused.
 
-Requests wait here, in fair order and within bounds, so the engine's own queue stays shallow: the fair queue gives the
-next request, the rules say if it may enter, the forecast if waiting makes sense. It never blocks; callers are called
-back. Time is an argument.
+The fair queue gives the next request, the rules tell if it may enter, the forecast if waiting makes sense; so the
+engine's own queue stays shallow. It never blocks; callers are called back. Time is an argument.
 """
 
 import math
@@ -27,7 +26,7 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 class Shed(StrEnum):
-    """Why a request is rejected; it never started, so another worker may be tried."""
+    """The reason of a rejection; the request never started, so another worker may be tried."""
 
     FULL = "full"
     LATE = "late"
@@ -49,11 +48,10 @@ class _Entry:
     prompt_left: int
     output_tokens: int = 0
     entered_at: float | None = None
-    """None while it waits."""
 
 
 class AdmissionQueue:
-    """Single-threaded: every call runs to its end before the next."""
+    """Single-threaded: calls never overlap. ``pace`` is the first guess in tokens of service per second."""
 
     def __init__(
         self,
@@ -63,7 +61,6 @@ class AdmissionQueue:
         pace: float = FIRST_PACE,
         adapters: AdapterSlots | None = None,
     ) -> None:
-        """``pace`` is the first guess in tokens of service per second; ``adapters`` are the engine's, if it has any."""
         self.slots, self.adapters = Slots(size), adapters
         self.fair, self.rules = FairQueue(bounds), MayEnter(self.slots)
         self.forecast = Forecast(self.fair, self.rules, ServiceRate(initial=pace), adapters)
@@ -83,21 +80,18 @@ class AdmissionQueue:
         return self.fair.waiting_cost
 
     def share_of(self, work: Work) -> float | None:
-        """Return its tenant's part of the engine, by weight among the active ones."""
         return self.rules.active.share_of(work)
 
     def expected_wait_s(self, work: Work, now: float) -> float:
-        """Return how long a request would wait that came now."""
         return self.forecast.wait_s(work, now)
 
     def is_own(self, work: Work, now: float) -> bool:
-        """Tell whether a request is refused for its own tenant's waiting requests alone."""
         return self.forecast.is_own(work, now)
 
     # -- coming and leaving ------------------------------------------------------------------
 
     def arrive(self, work: Work, now: float, admit: Admit, reject: Reject) -> None:
-        """Take a request: exactly one of the callbacks is called, now or later, unless it leaves before."""
+        """Take a request: exactly one callback is called, now or later, unless it leaves before."""
         self._see(work, now)
         forecast = self.forecast
         wait_s = self.expected_wait_s(work, now)
@@ -118,13 +112,13 @@ class AdmissionQueue:
         self._open(now)
 
     def give_up(self, request: RequestId, now: float) -> float:
-        """The request has waited as long as it may; return after how many seconds it should come back."""
+        """End a request's wait; return the seconds until it should come back."""
         again_s = self.forecast.again_s(self._entries[request].work, now)
         self.leave(request, now)
         return again_s
 
     def leave(self, request: RequestId, now: float) -> None:
-        """The request ended, however; what it had booked and not used is given back. Twice is harmless."""
+        """End a request; unused bookings are given back. Twice is harmless."""
         entry = self._entries.pop(request, None)
         if entry is None:
             return
@@ -144,13 +138,12 @@ class AdmissionQueue:
         self._open(now)
 
     def close(self) -> None:
-        """Reject all that wait: this worker is going, another one may serve them."""
         for entry in [entry for entry in self._entries.values() if entry.entered_at is None]:
             self._take_out(entry.work.request)
             self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
     def turn_away(self, adapter: VersionId, now: float, for_s: float = 0.0) -> None:
-        """Reject all that wait for an adapter that isn't served here for some seconds."""
+        """Reject all that wait for an adapter not served here for some seconds."""
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self._take_out(work.request)
@@ -160,7 +153,7 @@ class AdmissionQueue:
     # -- what the engine has done ------------------------------------------------------------
 
     def progressed(self, request: RequestId, tokens: int, now: float) -> None:
-        """Some output tokens came (the first ones also mean that the prompt is done)."""
+        """Count output tokens; the first ones also mean that the prompt is done."""
         entry = self._entries[request]
         done = PROMPT_WEIGHT * entry.prompt_left + OUTPUT_WEIGHT * tokens
         entry.output_tokens += tokens
@@ -175,7 +168,7 @@ class AdmissionQueue:
             self._open(now)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:
-        """The engine has read the prompt: an estimate that was too high is given back, charge and blocks."""
+        """Correct the prompt by the engine's count: excess charge and blocks are given back."""
         entry = self._entries.get(request)
         if entry is None or entry.entered_at is None or prompt_tokens >= entry.work.prompt_tokens:
             return
@@ -185,7 +178,6 @@ class AdmissionQueue:
         self.slots.recount(entry.work, entry.output_tokens)
 
     def look(self, now: float) -> None:
-        """Ask again which request may enter, though nothing has happened."""
         self._timer_at = math.inf
         self._open(now)
 
@@ -209,7 +201,6 @@ class AdmissionQueue:
             self.look_later(max(LEAST_LOOK_S, self.look_at - now))
 
     def _next(self, now: float) -> Work | None:
-        """Take the request that may enter at second ``now`` and is next in fair order."""
         work = self._choose(now)
         if self.look_at is None:
             self._anticipation.rest(now)
@@ -229,7 +220,7 @@ class AdmissionQueue:
         return self.slots.is_full and not (size.displaces or size.takes_turns)
 
     def _choose(self, now: float) -> Work | None:
-        """Take a request on capacity that its tenant has reserved, else the next in fair order that fits."""
+        """Take a request on its tenant's reserved capacity, else the next in fair order that fits."""
         self.look_at = None
         if not len(self.fair) or self._is_full:
             return None
@@ -248,7 +239,7 @@ class AdmissionQueue:
         return self.fair.pop(lambda work: self._fits(work, now), pick)
 
     def _fits(self, work: Work, now: float) -> Fit:
-        """Tell whether a request may enter now: its adapter's slot, then the rules, then anticipation."""
+        """Tell whether a request may enter: adapter slot, then rules, then anticipation."""
         if not self._may_join(work.adapter, work.tenant, now):
             return Fit.NO_SLOT
         fit = self.rules.fits(work, is_owed=self.fair.is_owed(work))
@@ -260,31 +251,29 @@ class AdmissionQueue:
         return fit if until is None else Fit.AFTER_YOU
 
     def _may_join(self, adapter: VersionId, tenant: TenantId, now: float) -> bool:
-        """Tell whether an adapter may be in the engine's batch now; only the platform asks those not yet checked."""
+        """Tell whether an adapter may join the batch; unchecked ones only for the platform."""
         return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
 
     def _share_anew(self) -> None:
-        """Give tenants inside that wait for more their new shares, if the active tenants have changed."""
+        """Give running tenants with waiting requests new shares, if the active tenants have changed."""
         if self._shared_at != self.rules.active.changes:
             self._shared_at = self.rules.active.changes
             for tenant, _ in self.slots.holders():
                 self.fair.share(tenant, self._slots_of)
 
     def _slots_of(self, work: Work) -> float:
-        """Return its tenant's share of the slots that there are for requests of this size."""
         return self.rules.active.share_of(work) * self.slots.places_for(work)
 
     # -- books -------------------------------------------------------------------------------
 
     def _see(self, work: Work, now: float) -> None:
-        """Note that a request has come, whatever becomes of it."""
         if self.adapters is not None and work.adapter:
             self.adapters.residents.wish(work.adapter, work.tenant, now)
         self.rules.seen(work, now)
         self._anticipation.came(work.tenant, now)
 
     def _push(self, work: Work, now: float) -> Sequence[Work] | None:
-        """Let it wait, and return the requests that it evicts; None, and nothing changes, if it finds no room."""
+        """Queue it, and return the evicted requests; None, and no change, without room."""
         evicted = self.fair.make_room(work)
         if evicted is None:
             return None

@@ -1,10 +1,10 @@
 """Anticipatory scheduling (Iyer and Druschel, SOSP'01): a flood's prompt stands back for a tenant about to return.
 
-A prompt that has begun can't be taken back, and a request that comes meanwhile waits for its step. So if a tenant that
-would go first usually returns soon, the flood's next prompt waits for it a moment. Pauses are measured.
+A begun prompt can't be taken back, and later requests wait for its step. So the flood's next prompt briefly waits for a
+tenant that would go first and usually returns soon, as measured.
 
-Trade-off: free slots stay empty meanwhile. So it lasts a part of an answer's time at most, half of all time, and only
-for tenants that usually return within it.
+Trade-off: slots stay empty meanwhile. So it lasts for part of an answer's time, half of all time at most, and only for
+tenants that usually return within it.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,7 @@ class _Habit:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A tenant with nothing at the queue: what it was served as, when it left, how long it usually pauses."""
+    """A tenant without requests here: its last standing, when it left, its usual pause."""
 
     tenant: TenantId
     standing: Standing
@@ -41,7 +41,7 @@ class Absent:
 
 
 class Expected:
-    """The tenants that have nothing here now and usually pause briefly. Every operation is O(1)."""
+    """The absent tenants with short usual pauses. Every operation is O(1)."""
 
     def __init__(self) -> None:
         self._habits: OrderedDict[TenantId, _Habit] = OrderedDict()
@@ -59,7 +59,6 @@ class Expected:
                 self._away.popitem(last=False)
 
     def came(self, tenant: TenantId, now: float) -> None:
-        """A request of the tenant is at the queue; if it is the first one, its pause is known."""
         self._away.pop(tenant, None)
         habit = self._habits.get(tenant)
         if habit is None or habit.left_at is None:
@@ -69,20 +68,20 @@ class Expected:
         habit.pause_s = usual_s + LEARNING * (pause_s - usual_s)
 
     def soon(self, most_s: float, now: float) -> Iterator[Absent]:
-        """Yield the tenants worth waiting for, if a wait lasts until ``most_s`` after they left."""
+        """Yield the tenants worth a wait that lasts until ``most_s`` after they left."""
         for one in self._away.values():
             if now < one.left_at + most_s and one.pause_s <= ANTICIPATION_PART * most_s:
                 yield one
 
 
 class Patience:
-    """Bounds standing back: for one wait, and to half of all time."""
+    """Bounds standing back: each wait, and half of all time."""
 
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 
     def lasts_until(self, most_s: float, now: float) -> float | None:
-        """Go on waiting, and return until when; None if the time is used up."""
+        """Go on waiting, and return the end; None if the time is used up."""
         self._pass(now)
         self._waits = self._spent_s < most_s
         return now + most_s - self._spent_s if self._waits else None
@@ -110,7 +109,7 @@ class Anticipation:
         self._patience.rest(now)
 
     def until(self, head: Work, fair: FairQueue, stay_s: float, now: float) -> float | None:
-        """Return when to ask again for a flood's prompt that stands back; None if it may go."""
+        """Return when to ask again for a flood's prompt; None if it may go."""
         if not fair.is_flood(head):
             return None
         most_s = min(MOST_ANTICIPATION_S, ANTICIPATION_PART * stay_s)

@@ -1,7 +1,7 @@
-"""The orders that ``PENSTOCK_DOOR_ORDER`` offers: the fair one, and two to compare it with on the same platform.
+"""The orders of ``PENSTOCK_DOOR_ORDER``: the fair one, and two for comparison.
 
-``fifo`` has the same slots, and one flow for all: first come, first served. ``open`` lets everything straight into the
-engine's own queue and refuses nothing. Neither protects a tenant from another: they are for load tests.
+``fifo`` has the same slots, first come, first served. ``open`` lets everything into the engine's own queue. Neither
+isolates tenants: they are for load tests.
 """
 
 from dataclasses import replace
@@ -23,16 +23,12 @@ _ALL = TenantId("all")
 
 
 class FirstComeQueue(AdmissionQueue):
-    """Every request counts as one tenant's."""
-
-    def share_of(self, _: Work) -> None:
-        """No tenant has a share."""
+    def share_of(self, _: Work) -> None: ...
 
     def is_own(self, _: Work, __: float) -> bool:
         return False
 
     def expected_wait_s(self, work: Work, now: float) -> float:
-        """Return how long it would wait behind all others."""
         return super().expected_wait_s(_as_of_all(work), now)
 
     def arrive(self, work: Work, now: float, admit: Admit, reject: Reject) -> None:
@@ -40,16 +36,13 @@ class FirstComeQueue(AdmissionQueue):
 
 
 class OpenQueue(AdmissionQueue):
-    """Every request enters at once."""
-
-    def share_of(self, _: Work) -> None:
-        """No tenant has a share."""
+    def share_of(self, _: Work) -> None: ...
 
     def is_own(self, _: Work, __: float) -> bool:
         return False
 
     def expected_wait_s(self, _: Work, __: float) -> float:
-        """Return 0: what the engine's own queue costs is not asked."""
+        """Return 0: the engine's own queue is not counted."""
         return 0.0
 
     @property

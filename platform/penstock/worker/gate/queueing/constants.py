@@ -1,4 +1,4 @@
-"""The numbers of the worker's queue: each with its unit, and what breaks without it (ADR 0095)."""
+"""The worker's queue's numbers, each with its unit, and the damage without it (ADR 0095)."""
 
 from penstock.domain.tenancy.standing import Standing
 

@@ -1,6 +1,6 @@
 """Requests that entered the engine while another waited: by standing, its own tenant's and all others'. Pure.
 
-Trade-off: counters by standing and present tenant only; two snapshots tell what went between them, in O(1).
+Trade-off: counters by standing and present tenant only; two snapshots give the difference in O(1).
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _NOBODY = (0,) * len(Standing)
 
 
 class Mark(NamedTuple):
-    """Counts at a request's arrival: all that entered, its own tenant's, and the other tenants present."""
+    """Counts at an arrival: all that entered, its own tenant's, the other present tenants."""
 
     everybody: tuple[int, ...]
     own: tuple[int, ...]
@@ -34,7 +34,6 @@ class Entered:
         self._tenants: dict[TenantId, _Tenant] = {}
 
     def mark(self, tenant: TenantId) -> Mark:
-        """Return the present counts, for a request of this tenant that is about to come."""
         own = self._tenants.get(tenant)
         return Mark(
             tuple(self._everybody),
@@ -50,14 +49,14 @@ class Entered:
         self._tenants[work.tenant].entered[work.standing] += 1
 
     def gone(self, work: Work) -> None:
-        """It is here no more, whether it entered or not; with its tenant's last one the tenant is forgotten."""
+        """End a request; with its last one, the tenant is forgotten."""
         tenant = self._tenants[work.tenant]
         tenant.here -= 1
         if not tenant.here:
             del self._tenants[work.tenant]
 
     def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
-        """Return the requests that entered since then, best standing first."""
+        """Return the requests entered since the mark, best standing first."""
         own = self._tenants.get(tenant)
         ours = own.entered if own is not None else mark.own
         return tuple(

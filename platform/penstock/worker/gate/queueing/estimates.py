@@ -1,6 +1,6 @@
-"""Measured, never configured: the engine's pace, and how long it keeps a request.
+"""Measured, never configured: the engine's pace, and a request's stay.
 
-Only time with requests waiting tells what the engine can do; other times can show it faster than believed, not slower.
+Only time with waiting requests tells the capacity; other times can raise the estimate, not lower it.
 """
 
 import math
@@ -9,7 +9,7 @@ from penstock.worker.gate.queueing.constants import FOLD_S, REMEMBERED
 
 
 class ServiceRate:
-    """Tokens of service per second of a full engine, as an average that forgets with a half-life."""
+    """A full engine's tokens of service per second, averaged with a half-life."""
 
     def __init__(self, *, initial: float, half_life_s: float = 10.0) -> None:
         self._rate = initial
@@ -20,7 +20,6 @@ class ServiceRate:
 
     @property
     def per_s(self) -> float:
-        """The present estimate; never zero."""
         return max(self._rate, 1.0)
 
     def busy(self, now: float) -> None:
@@ -28,12 +27,12 @@ class ServiceRate:
             self._since, self._done, self._is_full = now, 0.0, True
 
     def idle(self, now: float) -> None:
-        """The engine has nothing left: idle time must not count as slowness."""
+        """Note an empty engine: idle time must not count as slowness."""
         self._fold(now)
         self._since = None
 
     def did(self, cost: float, now: float, *, full: bool) -> None:
-        """Count tokens of service that the engine did; ``full`` while more work waits for it."""
+        """Count the engine's tokens of service; ``full`` while more work waits."""
         self._done += cost
         self._is_full = self._is_full and full
         if self._since is not None and now - self._since >= FOLD_S:
@@ -50,16 +49,14 @@ class ServiceRate:
 
 
 class Stay:
-    """Seconds that a request spends in the engine, by its expected cost; 0 until one has been seen."""
+    """A request's seconds in the engine, by expected cost; 0 until one was seen."""
 
     def __init__(self) -> None:
         self._seconds = self._cost = 0.0
 
     def learn(self, seconds: float, cost: float) -> None:
-        """Note a request's time in the engine, by its expected cost."""
         self._seconds = REMEMBERED * self._seconds + seconds
         self._cost = REMEMBERED * self._cost + cost
 
     def of(self, cost: float) -> float:
-        """Return how long a request of this expected cost will probably be in the engine."""
         return cost * self._seconds / self._cost if self._cost else 0.0

@@ -1,13 +1,13 @@
-"""The order: hierarchical weighted fair queueing in tokens of service, in front of one engine.
+"""Hierarchical weighted fair queueing in tokens of service, in front of one engine.
 
-Priority levels (one for each standing) share the engine by level weight, tenants inside a level by tenant weight; both
-are start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A
-request is charged its expected cost at dispatch and corrected as its tokens come. An idle tenant resumes at the present
-virtual time. The lowest weighted level keeps its share: that is the starvation bound. Spare levels have no weight, and
-run while nothing else waits. If the queue is full, lower standings give way.
+Priority levels (one per standing) share the engine by weight, tenants in a level likewise; both by start-time fair
+queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged its
+expected cost at dispatch, corrected as its tokens come. An idle tenant resumes at the present virtual time. The lowest
+weighted level keeps its share: the starvation bound. Spare levels run while nothing else waits. In a full queue lower
+standings give way.
 
-Trade-off: strict priority would give interactive work lower latency under overload, but starve batch work. It must not
-know HTTP, the engine or the clock.
+Trade-off: strict priority would lower interactive latency under overload, but starve batch work. It knows neither HTTP,
+the engine nor the clock.
 """
 
 import sys
@@ -25,18 +25,17 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 def in_engine(standing: Standing, weight: float) -> float:
-    """Return a tenant's weight inside the engine: its level's times its own; spare work has half of the least."""
+    """Return a tenant's weight in the engine: its level's times its own; spare work has half of the least."""
     return LEVEL_WEIGHT.get(standing, 0.5) * weight
 
 
 def oldest(flow: Flow) -> Work:
-    """Return a tenant's oldest request: the one that it starts if any of them may."""
     return flow.head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much may wait: per tenant and standing, and in all, in requests and in tokens of service."""
+    """The bounds of waiting: per tenant and standing, and in all, in requests and tokens of service."""
 
     tenant_requests: int = 256
     tenant_cost: float = 400_000.0
@@ -49,7 +48,7 @@ class Bounds:
 
 
 class FairQueue:
-    """The queue of one worker. Every operation is O(log tenants); nothing here waits."""
+    """One worker's queue. Every operation is O(log tenants); nothing waits."""
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
@@ -76,9 +75,9 @@ class FairQueue:
     # -- coming and going ----------------------------------------------------------------
 
     def make_room(self, work: Work) -> list[Work] | None:
-        """Take out the requests that this one evicts, none if there is room; None if evicting would not help.
+        """Take out the requests that this one evicts; None if evicting would not help.
 
-        Lowest standing first, there the newest of the tenant with most waiting. A tenant at its own bound evicts none.
+        Lowest standing first, there the newest of the longest tenant. A tenant at its own bound evicts none.
         """
         flow = self._levels[work.standing].flows.get(work.tenant)
         if flow is not None and not self._has_room_of_its_own(flow, work):
@@ -95,7 +94,7 @@ class FairQueue:
         return evicted
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Let a request wait; ``share`` is its tenant's of the slots. The caller has asked ``make_room``."""
+        """Queue a request after ``make_room``; ``share`` is its tenant's of the slots."""
         level = self._levels[work.standing]
         if not level.waiting:
             self._times.resume(work.standing)
@@ -104,14 +103,12 @@ class FairQueue:
         self._cost += work.cost
 
     def share(self, tenant: TenantId, share_of: Callable[[Work], float]) -> None:
-        """Give a tenant's waiting flows the shares of the slots that are theirs now; spare work has none."""
         for level in self._shared:
             flow = level.flows.get(tenant)
             if flow is not None and flow.queue:
                 level.share(flow, share_of(flow.head))
 
     def remove(self, request: RequestId) -> Work | None:
-        """Take a request out that left, expired or is evicted; None if it does not wait."""
         work = self._waiting.get(request)
         if work is not None:
             level = self._levels[work.standing]
@@ -128,9 +125,9 @@ class FairQueue:
     # -- who is next -----------------------------------------------------------------------
 
     def pop(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Take the next request that ``fits`` the engine and charge it; None if none may start now.
+        """Take and charge the next request that ``fits``; None if none may start.
 
-        ``pick`` gives the request that a tenant would start.
+        ``pick`` gives a tenant's request.
         """
         shared = [one for one in self._levels if self._levels[one].waiting and not one.is_spare]
         spare = [one for one in self._levels if self._levels[one].waiting and one.is_spare]
@@ -150,44 +147,42 @@ class FairQueue:
         return None
 
     def head_of(self, tenant: TenantId, pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Return the request that a tenant would start next in its best level, spare ones left out; None if none
-        waits.
-        """
+        """Return a tenant's next request in its best level, spare ones left out; None without one."""
         flows = (level.flows.get(tenant) for level in self._shared if level.waiting)
         return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
 
     def pop_apart(self, work: Work) -> Work:
-        """Start a tenant's head on capacity of its own: its level is not charged, its neighbours lose nothing."""
+        """Start a tenant's head on its own capacity: its level is not charged, its neighbours lose nothing."""
         level = self._levels[work.standing]
         self._apart.add(work.request)
         return self._dispatch(level, work)
 
     def is_flood(self, head: Work) -> bool:
-        """Tell whether as much of the head's tenant waits here as runs."""
+        """Tell whether as much of the head's tenant waits as runs."""
         flow = self._levels[head.standing].flows[head.tenant]
         return len(flow.queue) >= flow.running > 0
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether a request's tenant was served no more than others of its standing, what is inside left out."""
+        """Tell whether its tenant was served no more than others of its standing, running requests left out."""
         return self._levels[work.standing].is_owed(work)
 
     def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
-        """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""
+        """Tell whether an absent tenant would go before a waiting head if it came now."""
         if standing is not head.standing:
             return standing > head.standing
         return self._levels[standing].would_go_first(tenant, head)
 
     def correct(self, work: Work, delta_cost: float) -> None:
-        """Charge (or give back, if negative) what a dispatched request really cost beyond its expectation."""
+        """Charge (or give back, if negative) a dispatched request's cost beyond its expectation."""
         level = self._levels[work.standing]
         if work.request not in self._apart:
             self._times.charge(work.standing, delta_cost / level.weight)
         level.correct(work, delta_cost)
 
     def ahead_of(self, work: Work) -> float:
-        """Return the tokens of service that will probably be done before the request is next; an estimate in O(1).
+        """Return the tokens of service probably done before the request; an estimate in O(1).
 
-        While its level does the work ahead in it, other levels get their share; spare work waits for all better ones.
+        Other levels get their share meanwhile; spare work waits for all better ones.
         """
         level = self._levels[work.standing]
         ahead = level.ahead_of(work)
@@ -198,12 +193,11 @@ class FairQueue:
         return ahead + sum(min(one.cost, ahead * one.weight / level.weight) for one in others)
 
     def waiting_of(self, work: Work) -> float:
-        """Return the waiting cost of the request's own tenant and standing."""
         flow = self._levels[work.standing].flows.get(work.tenant)
         return flow.cost if flow is not None else 0.0
 
     def waiting_without(self, work: Work) -> float | None:
-        """Return the cost that would wait without the request's tenant; None if even so it would find no room.
+        """Return the waiting cost without its tenant; None if it would find no room even so.
 
         A tenant beyond its own bounds is only in its own way.
         """
@@ -216,7 +210,7 @@ class FairQueue:
         return others if self._has_room_in_all(work, requests, others) else None
 
     def until_room(self, work: Work) -> float:
-        """Return the tokens of service that will probably be done before a request that found no room finds some."""
+        """Return the tokens of service probably done before a request without room finds some."""
         flow, bounds = self._levels[work.standing].flows.get(work.tenant), self.bounds
         if flow is not None and not self._has_room_of_its_own(flow, work):
             over = max(flow.cost / len(flow.queue), flow.cost + work.cost - bounds.tenant_cost)
@@ -244,7 +238,6 @@ class FairQueue:
         self._cost = self._cost - work.cost if self._waiting else 0.0
 
     def _end_busy_period(self, level: PriorityLevel) -> None:
-        """Start from zero when a level, or the whole worker, has nothing left."""
         if level.waiting or level.running:
             return
         level.clear()

@@ -1,7 +1,6 @@
 """One tenant's queue inside a level, and the level's longest queues.
 
-The order by length is lazy: a flow is noted when it grows, and corrected when it is looked at. So coming and going and
-finding a victim cost O(log n).
+The order by length is lazy: a flow is noted when it grows, corrected when looked at, in O(log n).
 """
 
 import heapq
@@ -18,11 +17,11 @@ Place = tuple[float, int, int, TenantId]
 
 @dataclass(slots=True)
 class Flow:
-    """One tenant: its queue and its virtual time.
+    """One tenant's queue and virtual time.
 
-    ``last`` is what its last request added to the virtual time, ``inside`` what those in the engine did; ``fresh`` its
-    first request's cost until it is served again, ``noted`` its load as the level's crowd knows it. ``share`` is its
-    share of the slots, of as many as there are for requests like its own.
+    ``last`` is its last request's part of the virtual time, ``inside`` that of running ones; ``fresh`` its first
+    request's cost until it is served again, ``noted`` its load as last noted. ``share`` is its share of the slots for
+    requests like its own.
     """
 
     tenant: TenantId
@@ -46,12 +45,10 @@ class Flow:
 
     @property
     def rank(self) -> float:
-        """The flow's virtual time in the order, least first; it may be ahead by what is inside, up to its share of
-        the slots.
+        """The flow's virtual time in the order, least first; less its running part, up to its share of slots.
 
-        So a share is a minimum: a handful of requests at once need not queue behind a flood one by one. A flow with
-        nothing inside may be ahead by its last request: it waited for a whole answer before it asked again. Both are
-        bounded, so in the long run service follows weights.
+        So a few concurrent requests need not queue behind a flood one by one. A flow with nothing running is ahead by
+        its last request, since it waited for that answer. Both are bounded: in the long run service follows weights.
         """
         if not self.running:
             return self.virtual - self.last
@@ -59,7 +56,7 @@ class Flow:
 
     @property
     def place(self) -> Place:
-        """Its entry in its level's order; another one is outdated. Of equals the flow with less inside is first."""
+        """Its entry in its level's order; any other is outdated. Of equals the one with less inside is first."""
         return round(self.rank, 6), self.slots, self.arrival, self.tenant
 
     def push(self, work: Work) -> None:
@@ -80,7 +77,7 @@ class Flow:
             del self.lines[work.adapter]
 
     def oldest(self, may: Callable[[VersionId], bool]) -> Work:
-        """Return the oldest request whose adapter may be in the batch now; the oldest of all if none may."""
+        """Return the oldest request with an adapter that may be in the batch; the oldest of all without one."""
         if len(self.lines) == 1:
             return self.head
         heads = [next(iter(line.items())) for adapter, line in self.lines.items() if may(adapter)]
@@ -117,7 +114,6 @@ class LongestFlows:
         self._heap: list[tuple[float, int, TenantId]] = []
 
     def note(self, flow: Flow, flows: Mapping[TenantId, Flow], busy: int) -> None:
-        """Note that a flow has grown; ``busy`` flows wait."""
         flow.noted = -flow.cost / flow.weight
         if len(self._heap) > 2 * busy + MOST_KNOWN:
             self._heap = [(f.noted, -f.arrival, f.tenant) for f in flows.values() if f.queue]
@@ -126,7 +122,7 @@ class LongestFlows:
             heapq.heappush(self._heap, (flow.noted, -flow.arrival, flow.tenant))
 
     def longest(self, flows: Mapping[TenantId, Flow]) -> Flow:
-        """Return the longest flow, of equally long ones the newest; one at least must wait."""
+        """Return the longest flow, of equals the newest; at least one must wait."""
         while True:
             noted, arrival, tenant = self._heap[0]
             flow = flows.get(tenant)

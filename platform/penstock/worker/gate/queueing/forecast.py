@@ -1,10 +1,9 @@
-"""How long a request would wait, whether that is too long, and when a refused caller is to come back.
+"""A request's expected wait, whether it is too long, and when a refused caller is to come back. Pure.
 
-Expected wait = work before it ÷ measured pace, or the time until its adapter is there. Pure; times are the queue's
-seconds, work is in tokens of service.
+Expected wait = work before it ÷ measured pace, or the time until its adapter is there; in the queue's seconds and
+tokens of service.
 
-Trade-off: an estimate in O(1) for each arrival, with headroom for what comes later and goes first, in place of a
-simulation of the queue.
+Trade-off: an O(1) estimate with headroom for later requests that go first, instead of a simulation.
 """
 
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
@@ -25,20 +24,18 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 class Forecast:
-    """Of one queue, with what was measured of its engine."""
-
     def __init__(self, fair: FairQueue, rules: MayEnter, pace: ServiceRate, adapters: AdapterSlots | None) -> None:
         self._fair, self._rules, self._slots, self._adapters = fair, rules, rules.slots, adapters
         self.pace, self.stay, self.retries = pace, Stay(), Retries()
 
     def wait_s(self, work: Work, now: float) -> float:
-        """Return how long the request would wait: for the work before it, or for its adapter."""
+        """Return the request's wait: for the work before it, or for its adapter."""
         return max(self._ahead_of(work) / self.pace.per_s, self._adapter_s(work, now))
 
     def _ahead_of(self, work: Work) -> float:
-        """Return the work before it, and until a slot comes free; 0 if it could enter at once.
+        """Return the work before it, and until a slot comes free; 0 if it could enter.
 
-        If its tenant has reserved the slot, only its own work is before it.
+        On its tenant's reserved slot only its own work is before it.
         """
         rules, fair = self._rules, self._fair
         if rules.takes_its_turn(work) or (not len(fair) and rules.fits(work) is Fit.YES):
@@ -55,14 +52,14 @@ class Forecast:
     # -- too long ----------------------------------------------------------------------------
 
     def retries_s(self, work: Work, now: float) -> float:
-        """Return how long the retries take that its tenant was told to make before."""
+        """Return the time of the retries that its tenant was told to make before."""
         return self.retries.before(work, self._rules.active.share_of(work) or 1.0, now) / self.pace.per_s
 
     def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float:
-        """Return by how much the request would miss its deadline; 0 if it may try.
+        """Return the seconds past its deadline; 0 if it may try.
 
-        A request that can enter at once may always try. One that has to wait needs the time to run as well: else it
-        takes the place of another one that could still be in time.
+        A request that can enter at once may always try. A waiting one needs the time to run, too: else it displaces one
+        that could be in time.
         """
         if not work.deadline_at:
             return 0.0
@@ -71,13 +68,13 @@ class Forecast:
         return _over_s(work.deadline_at - now - run_s, wait_s, retries_s)
 
     def timed_out_s(self, work: Work, now: float, wait_s: float, retries_s: float) -> float:
-        """Return by how much its wait would exceed its queue timeout, which stands still while its adapter loads."""
+        """Return the wait beyond its queue timeout, which stops while its adapter loads."""
         if not work.start_by:
             return 0.0
         return _over_s(work.start_by - now, max(0.0, wait_s - self._load_s(work, now)), retries_s)
 
     def is_hopeless(self, work: Work, now: float) -> bool:
-        """Tell whether a request has waited too long to be done in time, while others could be."""
+        """Tell whether a request has waited too long to be in time, while others could be."""
         if not work.deadline_at or not len(self._fair):
             return False
         return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
@@ -93,22 +90,20 @@ class Forecast:
         return not self.late_s(work, now, wait_s, retries_s) and not self.timed_out_s(work, now, wait_s, retries_s)
 
     def waits_for_own(self, work: Work) -> bool:
-        """Tell whether a waiting request waits for its own tenant: if tenants take turns inside, it would be in."""
+        """Tell whether it waits for its own tenant: with turns taken inside, it would be in."""
         slots = self._slots
         return (
             slots.size.takes_turns and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
         )
 
     def waits_for_load(self, work: Work) -> bool:
-        """Tell whether its adapter has yet to be loaded, or checked."""
         return self._adapters is not None and bool(work.adapter) and not self._adapters.residents.has(work.adapter)
 
     def is_for_load(self, work: Work, now: float) -> bool:
-        """Tell whether its adapter's load takes longer than the work before it."""
         return self.waits_for_load(work) and self._ahead_of(work) / self.pace.per_s <= self._load_s(work, now)
 
     def held_s(self, work: Work, since: float, now: float) -> float:
-        """Return how much of the time since then it waited for its adapter's load, which is no part of a queue."""
+        """Return the part of that time spent on its adapter's load, not in a queue."""
         if self._adapters is None or not work.adapter:
             return 0.0
         return self._adapters.residents.held_s(work.adapter, since, now)
@@ -121,15 +116,13 @@ class Forecast:
     # -- when to come back -------------------------------------------------------------------
 
     def room_s(self, work: Work) -> float:
-        """Return how long it takes until a request that found no room would find some."""
         return self._fair.until_room(work) / self.pace.per_s
 
     def again_s(self, work: Work, now: float) -> float:
-        """Return when to come back, for a request that waited or was about to."""
         return self.retry_s(work, self.wait_s(work, now) + self.retries_s(work, now), now)
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
-        """Return when to come back if what is in the way takes this long, and expect the request then."""
+        """Return when to come back after this obstacle, and expect the request then."""
         retry_s = max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s)
         if retry_s <= MINUTE_S:
             self.retries.expect(work, now + retry_s, now)
@@ -137,10 +130,10 @@ class Forecast:
 
 
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:
-    """Return in how many seconds a request would no longer wait longer than it may; 0 if it may wait now.
+    """Return the seconds until a request would wait no longer than it may; 0 if it may wait now.
 
-    While retries are expected, a new request may wait for a part of its time alone: there is room for them, and the
-    engine has work even if none comes.
+    While retries are expected, a new request may wait for only part of its time: that leaves them room, and the engine
+    work if none comes.
     """
     may_wait_s = may_s / WAIT_HEADROOM
     if not wait_s or wait_s <= (NEW_PART if retries_s else 1.0) * may_wait_s:

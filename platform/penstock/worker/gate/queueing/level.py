@@ -1,8 +1,8 @@
-"""One priority level of the fair queue: its tenants, served by start-time fair queueing.
+"""One priority level of the fair queue: its tenants, by start-time fair queueing.
 
 The flow with the least virtual time is next; one with nothing inside may be ahead by a request. Of equals the one with
-less inside is first, then the older, so a thousand tenants with one request each are served as they came. Every
-operation is O(log tenants), amortised. It must not know other levels.
+less inside is first, then the older: many tenants with one request each are served as they came. Operations are O(log
+tenants), amortised.
 """
 
 import heapq
@@ -29,9 +29,9 @@ class PriorityLevel:
         self._crowded: list[Flow] = []
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Let a request wait; ``share`` is its tenant's of the slots.
+        """Queue a request; ``share`` is its tenant's of the slots.
 
-        A flow that was idle resumes at the present: idling earns nothing.
+        An idle flow resumes at the present: idling earns nothing.
         """
         flow = self.flows.get(work.tenant)
         if flow is None:
@@ -51,13 +51,12 @@ class PriorityLevel:
         self._crowd.note(flow, self.flows, self._busy)
 
     def share(self, flow: Flow, share: float) -> None:
-        """Give a flow another share of the slots, and its place by that."""
         before, flow.share = flow.place, share
         if flow.place != before:
             self._queue_up(flow)
 
     def take_out(self, work: Work) -> Flow:
-        """Take a waiting request out of its queue and of the sums; exact zeros stop float drift."""
+        """Take a waiting request out of queue and sums; exact zeros stop float drift."""
         flow = self.flows[work.tenant]
         flow.take_out(work)
         self.waiting -= 1
@@ -69,10 +68,10 @@ class PriorityLevel:
         return flow
 
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
-        """Return the least served flow's head that fits, and move the level's virtual time there.
+        """Return the least served flow's fitting head, and move the level's virtual time there.
 
         ``pick`` gives a flow's head. Heads without room are overtaken a bounded number of times, heads beyond their
-        share freely, and a head that fits in a step or two never: small prompts in a row would keep out a large one.
+        share freely, heads that fit in a step or two never: small prompts would keep out a large one.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -103,7 +102,7 @@ class PriorityLevel:
         return chosen
 
     def overtaken(self) -> None:
-        """Count one more request that goes before the heads for which the last choice found no room."""
+        """Count a request that overtakes the last choice's heads without room."""
         for flow in self._crowded:
             flow.bypassed += 1
 
@@ -117,7 +116,6 @@ class PriorityLevel:
         return work
 
     def correct(self, work: Work, delta_cost: float) -> None:
-        """Charge (or give back) what a running request cost beyond its expectation."""
         flow = self.flows[work.tenant]
         flow.virtual += delta_cost / flow.weight
         self._queue_up(flow)
@@ -129,26 +127,23 @@ class PriorityLevel:
         self._queue_up(flow)
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether a request's tenant is ahead of others by one request at most, what is inside left out."""
+        """Tell whether its tenant is ahead of others by one request at most, running ones left out."""
         flow = self.flows.get(work.tenant)
         if flow is None:
             return True
         return flow.virtual - (flow.inside if flow.running else flow.last) <= self._now + work.cost / work.weight
 
     def would_go_first(self, tenant: TenantId, work: Work) -> bool:
-        """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""
         flow = self.flows.get(tenant)
         return flow is None or max(flow.virtual, self._now) - flow.last <= self.flows[work.tenant].rank
 
     def newest_of_the_longest(self) -> Work:
-        """Return the newest request of the tenant with the most waiting by weight; something must wait."""
         return self._crowd.longest(self.flows).newest
 
     def ahead_of(self, work: Work) -> float:
-        """Return the tokens of service that this level will probably do before the request is next.
+        """Return the level's tokens of service probably done before the request.
 
-        That is its tenant's own queue, the others' by weight meanwhile, and the first requests of tenants not yet
-        served.
+        That is its tenant's own queue, the others' by weight meanwhile, and new tenants' first requests.
         """
         flow = self.flows.get(work.tenant)
         own = flow.cost if flow is not None else 0.0
@@ -172,7 +167,7 @@ class PriorityLevel:
         heapq.heappush(self._next, flow.place)
 
     def _present(self) -> float:
-        """Return the virtual time at which a new flow begins: that of the least served waiting one, ahead or not."""
+        """Return a new flow's virtual time: that of the least served waiting one, ahead or not."""
         while self._next:
             place = self._next[0]
             flow = self.flows.get(place[-1])
@@ -182,14 +177,14 @@ class PriorityLevel:
         return self._now
 
     def _age(self, flow: Flow) -> None:
-        """The flow's first request since it was idle is gone, one way or the other."""
+        """Forget the fresh cost: the flow's first request since idling is gone."""
         self._fresh -= flow.fresh
         flow.fresh = 0.0
         if not self.waiting:
             self._fresh = 0.0
 
     def _queue_up(self, flow: Flow) -> None:
-        """Put a waiting flow to its place; the old entry is known to be outdated by its rank."""
+        """Put a waiting flow in order; the old entry's rank tells that it is outdated."""
         if not flow.queue:
             return
         if len(self._next) > 2 * self._busy + MOST_KNOWN:
@@ -198,7 +193,6 @@ class PriorityLevel:
         heapq.heappush(self._next, flow.place)
 
     def _least_served_first(self) -> Iterator[Flow]:
-        """Take waiting flows off the heap, each once; entries that corrections have outdated are dropped."""
         last: Flow | None = None
         while self._next:
             place = heapq.heappop(self._next)
@@ -209,7 +203,6 @@ class PriorityLevel:
             yield flow
 
     def _sweep(self) -> None:
-        """Forget idle tenants that owe nothing, now and then, so that memory follows the busy ones."""
         if len(self.flows) < MOST_KNOWN or len(self.flows) & (MOST_KNOWN - 1):
             return
         for flow in [f for f in self.flows.values() if not f.queue and not f.running and f.virtual <= self._now]:

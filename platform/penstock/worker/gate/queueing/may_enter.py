@@ -1,12 +1,10 @@
-"""Whether a request may enter the engine now: reservations, each standing's part, the part kept for returning
-tenants.
+"""Whether a request may enter the engine now: reservations, each standing's part, the part for returning tenants.
 
-Shares of service are the queue's rule. Slots are all used while a request waits that fits, but for stated reserves: an
-eighth for tenants below their share, so that they need not wait for others' answers to end, and the slots that a flood
-leaves free while it stands back.
+Shares of service are the queue's rule. All slots are used while a fitting request waits, but for an eighth for tenants
+below their share, and the slots left free by a flood that stands back.
 
-Trade-off: free slots are throughput given up for isolation; a tenant that returns with more requests than the reserve
-has slots gets the next ones that come free.
+Trade-off: free slots cost throughput for isolation; a tenant that returns with more requests than reserved slots gets
+the next free ones.
 """
 
 import math
@@ -51,12 +49,11 @@ class MayEnter:
         self.reserved.seen(work, now)
 
     def forget(self, now: float) -> None:
-        """Drop the shares and reservations of tenants that have been away."""
         self.active.forget(now)
         self.reserved.forget(now)
 
     def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
-        """Tell whether the request may enter now; ``is_owed``: its tenant was served no more than others."""
+        """Tell whether the request may enter; ``is_owed``: its tenant was served no more than others."""
         if self.takes_its_turn(work):
             return Fit.YES
         fit = self._fit(work, is_owed=is_owed)
@@ -65,7 +62,7 @@ class MayEnter:
         return Fit.YES if fit in _FULL and is_owed and self._displaces(work) else fit
 
     def takes_its_turn(self, work: Work) -> bool:
-        """Tell whether it enters although others have all slots: if tenants take turns inside, up to its share."""
+        """Tell whether it enters past full slots, up to its share, if tenants take turns inside."""
         slots = self.slots
         if not slots.size.takes_turns or work.standing.is_spare:
             return False
@@ -88,12 +85,12 @@ class MayEnter:
 
     @property
     def may_leave_free(self) -> bool:
-        """True while no more than the reserve is free: a flood may stand back and let slots be."""
+        """True while no more than the reserve is free, so that a flood may stand back."""
         whole = self.slots.whole
         return whole.slots - self.slots.held.slots <= RESERVE_PART * whole.slots
 
     def _displaces(self, work: Work) -> bool:
-        """Tell whether the engine takes slots back for it: it is its tenant's only one, beside one with too many."""
+        """Tell whether the engine preempts for it: its tenant's only one, beside a tenant with too many."""
         slots, need = self.slots, self.slots.need(work)
         if not slots.size.displaces or work.standing.is_spare or slots.held_by(work.tenant).slots:
             return False
@@ -103,11 +100,11 @@ class MayEnter:
         return any(self._is_over(one, held) for one, held in slots.holders())
 
     def _is_over(self, tenant: TenantId, held: Room) -> bool:
-        """Tell whether a tenant holds more than its part of the slots in use: such a one stands still in the engine."""
+        """Tell whether a tenant exceeds its part of the used slots, and so stands still in the engine."""
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> int:
-        """Return how many slots are kept from this request: for tenants below their share that stand no lower."""
+        """Return the slots kept from this request: for tenants below their share that stand no lower."""
         active, whole = self.active, self.slots.whole
         if active.many(work.standing) <= 1:
             return 0
@@ -124,7 +121,7 @@ class MayEnter:
         return PREFILL_PART if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
     def _left(self, standing: Standing) -> Room:
-        """Return the room that a standing may still take: of all that isn't kept, and of each part that it is in."""
+        """Return a standing's remaining room: of all that isn't kept, and of each part that it is in."""
         holds, whole, kept = self.slots, self.slots.whole, self.reserved.kept
         slots = whole.slots - holds.held.slots - kept.slots
         blocks = whole.blocks - holds.held.blocks - kept.blocks

@@ -1,11 +1,11 @@
-"""Adapters in an engine's memory, those that are wanted, and the one that gives way. Pure.
+"""An engine's adapters in memory, the wanted ones, and the next to leave. Pure.
 
-One is loaded at a time, a bounded number in a minute; adapters of tenants for which least was loaded lately come first,
-so a tenant with a thousand adapters delays others by one load at most. The time of a load is measured, and part of the
-wait that a request is told. A refused pin goes behind waiting adapters, and is tried less and less.
+One is loaded at a time, a bounded number per minute, tenants with the fewest recent loads first: a tenant with a
+thousand adapters delays others by one load. Load times are measured, and part of the forecast. A refused pin is retried
+less and less, behind waiting adapters.
 
-Trade-off: with more adapters in use than memory holds, most requests wait for the next minute's loads and are refused;
-without a bound the engine would do nothing but load.
+Trade-off: with more adapters in use than fit, most requests are refused until the next minute's loads; without a bound
+the engine would only load.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -27,8 +27,6 @@ from penstock.worker.gate.queueing.constants import (
 
 
 class Uses:
-    """How often adapters were used lately: the least used one gives way."""
-
     def __init__(self) -> None:
         self._uses: OrderedDict[VersionId, Fading] = OrderedDict()
 
@@ -39,7 +37,6 @@ class Uses:
             self._uses.popitem(last=False)
 
     def least(self, adapters: Iterable[VersionId], now: float) -> VersionId | None:
-        """Return the one that was used least; None of none."""
         return min(adapters, key=lambda one: self._uses.get(one, Fading()).now(now, MINUTE_S), default=None)
 
 
@@ -57,14 +54,14 @@ class AdapterRefusal:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """For how long a pin that was refused isn't wanted of itself."""
+    """The time during which a refused pin isn't wanted of itself."""
 
     of_s: float
     until: float
 
 
 class Residents:
-    """What one engine holds. Times are the queue's seconds."""
+    """One engine's adapters. Times are the queue's seconds."""
 
     def __init__(self, most: int, uses: Uses | None = None) -> None:
         self.most, self.uses = most, uses or Uses()
@@ -88,30 +85,26 @@ class Residents:
 
     @property
     def names(self) -> tuple[VersionId, ...]:
-        """Those that are checked and ready, the oldest first."""
         return tuple(one for one in self._at if one in self._checked)
 
     @property
     def waiting(self) -> int:
-        """How many adapters requests wait for."""
         return len(self._waiting)
 
     def load_took_s(self, now: float) -> float:
-        """Return how long ago the load began that is under way."""
         return now - self._began
 
     def has(self, adapter: VersionId) -> bool:
-        """Tell whether its requests may come in: it is there, and was found right."""
+        """Tell whether it is in memory and checked."""
         return adapter in self._checked
 
     def holds(self, adapter: VersionId) -> bool:
-        """Tell whether its weights are in memory, right or not."""
+        """Tell whether its weights are in memory, checked or not."""
         return adapter in self._at
 
     # -- who waits ---------------------------------------------------------------------------
 
     def wish(self, adapter: VersionId, tenant: TenantId, now: float) -> None:
-        """A request for it has come to the queue, whether it can wait or not."""
         if adapter not in self._at and (adapter in self._wishes or len(self._wishes) < MOST_KNOWN):
             self._wishes[adapter] = tenant, now
 
@@ -122,7 +115,7 @@ class Residents:
         waiting.tenants[tenant] += 1
 
     def gone(self, adapter: VersionId, tenant: TenantId) -> bool:
-        """One waits no more, however it went; tell whether it was the last."""
+        """End one request's wait; tell whether it was the last."""
         waiting = self._waiting[adapter]
         waiting.tenants[tenant] -= 1
         if not waiting.tenants[tenant]:
@@ -136,12 +129,11 @@ class Residents:
         return adapter in self._waiting
 
     def waits_since(self, adapter: VersionId) -> float | None:
-        """Return since when requests wait for it; None if none does."""
         waiting = self._waiting.get(adapter)
         return waiting.since if waiting is not None else None
 
     def waits_from(self, adapter: VersionId, now: float) -> None:
-        """It has had its turn: what waits of it, waits for its next one from now on."""
+        """Note that it was served: the rest waits from now on."""
         waiting = self._waiting.get(adapter)
         if waiting is not None:
             waiting.since = now
@@ -149,7 +141,6 @@ class Residents:
     # -- what is loaded ----------------------------------------------------------------------
 
     def wanted(self, now: float) -> VersionId | None:
-        """Return the adapter to load now; None if none is wanted, or not yet."""
         self._forget(now)
         if self.loading is not None or len(self._loads) >= LOADS_PER_MINUTE:
             return None
@@ -160,7 +151,7 @@ class Residents:
         return min(coming, key=lambda one: self._turn(one, had, now), default=None)
 
     def look_at(self, now: float) -> float | None:
-        """Return when ``wanted`` may say something else though nothing has happened."""
+        """Return when ``wanted`` may change without an event."""
         self._forget(now)
         if len(self._loads) >= LOADS_PER_MINUTE:
             return self._loads[0][0] + MINUTE_S
@@ -174,8 +165,7 @@ class Residents:
         self._loads.append((now, frozenset(tenants)))
 
     def gives_way(self, busy: frozenset[VersionId], now: float) -> VersionId | None:
-        """Return the adapter that leaves for the next one: the least used, first of those that no request waits
-        for.
+        """Return the adapter to drop for the next one: the least used, first without waiting requests.
 
         ``busy`` are in the batch. None if there is room, or if none may leave now (``is_full``).
         """
@@ -188,11 +178,9 @@ class Residents:
 
     @property
     def is_full(self) -> bool:
-        """True if one has to leave before another one comes."""
         return len(self._at) >= self.most
 
     def loaded(self, adapter: VersionId, now: float) -> None:
-        """Its weights are in memory; whether they are right is not known yet."""
         self._at[adapter] = now
 
     def ready(self, adapter: VersionId, now: float) -> None:
@@ -208,7 +196,7 @@ class Residents:
             self.loading = None
 
     def refuse(self, adapter: VersionId, why: str, now: float, for_s: float) -> None:
-        """Do not serve it here for ``for_s``; a pin is wanted again after a longer pause each time."""
+        """Refuse it for ``for_s``; a pin is wanted again after growing pauses."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
         self._refused[adapter] = AdapterRefusal(why, now + for_s)
@@ -219,7 +207,7 @@ class Residents:
         self.loading = None if self.loading == adapter else self.loading
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Its load ended without fault of its own; it may be wanted again at once."""
+        """End its load without fault; it may be wanted again at once."""
         self.loading = None if self.loading == adapter else self.loading
 
     def dropped(self, adapter: VersionId) -> None:
@@ -235,11 +223,11 @@ class Residents:
         return refused
 
     def held_s(self, adapter: VersionId, since: float, now: float) -> float:
-        """Return how long of the time since then a request has waited for it to be here: no queue was in its way."""
+        """Return the seconds since then that a request has waited for it alone, not in a queue."""
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:
-        """Return how long it will take until it is here, with those that were wanted before it."""
+        """Return the seconds until it is here, after earlier wanted ones."""
         since = self.waits_since(adapter)
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()

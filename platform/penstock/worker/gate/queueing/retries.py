@@ -1,12 +1,11 @@
-"""Places for refused requests that come back when they were told to.
+"""Places for refused requests that come back on time. Pure.
 
-Beside its queue each tenant has a line of refused requests. A retry at its time may wait as long as any request; a new
-request finds the line before it. So in a lasting overload capacity goes to callers that honour ``Retry-After``, which
-grows with the line. Pure.
+Each tenant has a line of refused requests beside its queue. A retry on time may wait as any request; a new one finds
+the line before it. So in lasting overload capacity goes to callers that honour ``Retry-After``, which grows with the
+line.
 
-Trade-off: a retry is known by its tenant and the length of its prompt alone, which tells most apart and costs nothing.
-The part that comes back is learned; places lapse soon after they were due. Another worker knows nothing of them;
-routing by prefix mostly leads back to the same.
+Trade-off: a retry is known by tenant and prompt length alone, which tells most apart. The returning part is learned;
+places lapse soon after their time. Other workers know nothing of them; routing by prefix mostly leads back.
 """
 
 from bisect import insort
@@ -26,8 +25,6 @@ class _Place(NamedTuple):
 
 
 class _Line:
-    """The places of one tenant and standing, the earliest first."""
-
     __slots__ = ("cost", "places")
 
     def __init__(self) -> None:
@@ -48,7 +45,7 @@ class Retries:
         return len(self._lines)
 
     def takes(self, work: Work, now: float) -> bool:
-        """Take the request's place if it is due; False without one."""
+        """Take the request's due place; False without one."""
         line = self._living(work, now)
         for at, place in enumerate(line.places if line is not None else ()):
             if place.due_at > now:
@@ -59,7 +56,7 @@ class Retries:
         return False
 
     def before(self, work: Work, share: float, now: float) -> float:
-        """Return the work before the end of the request's line, for a tenant with this share."""
+        """Return the work before the end of its line, for a tenant with this share."""
         line = self._living(work, now)
         if line is None:
             return 0.0
@@ -67,7 +64,7 @@ class Retries:
         return self._kept_ratio * really * min(line.cost / share, self._cost)
 
     def expect(self, work: Work, due_at: float, now: float) -> None:
-        """Keep a place for a request that is to come back then, if its line has room."""
+        """Keep a place for a retry then, if its line has room."""
         self._forget(now)
         line = self._lines.setdefault((work.standing, work.tenant), _Line())
         self._lines.move_to_end((work.standing, work.tenant))
@@ -77,13 +74,12 @@ class Retries:
             self._cost += work.cost
 
     def learn(self, work: Work, output_tokens: int) -> None:
-        """Note the real cost of a request that has left the engine; one without output tells nothing."""
+        """Note an ended request's real cost; one without output tells nothing."""
         if output_tokens:
             self._expected = REMEMBERED * self._expected + work.cost
             self._real = REMEMBERED * self._real + cost(work.prompt_tokens + work.work_tokens, output_tokens)
 
     def _living(self, work: Work, now: float) -> _Line | None:
-        """Return the request's line without the places that have lapsed."""
         while (line := self._lines.get((work.standing, work.tenant))) and line.places[0].due_at + LAPSE_S < now:
             self._remove(work, 0, came=False)
         return line
@@ -100,7 +96,6 @@ class Retries:
             self._cost = 0.0
 
     def _forget(self, now: float) -> None:
-        """Drop the lines that have lapsed, and the stalest one if there are too many."""
         while self._lines:
             key, line = next(iter(self._lines.items()))
             if line.places[-1].due_at + LAPSE_S >= now and len(self._lines) < MOST_KNOWN:

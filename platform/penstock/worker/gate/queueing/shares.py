@@ -1,15 +1,14 @@
-"""Which part of the engine is each tenant's: its share by weight among the active tenants, and its reservation.
+"""Each tenant's part of the engine: its share by weight among active tenants, and its reservation.
 
-A tenant is active from its first request with a share on, while a request of it waits or runs, and for half a minute
-after it was last seen: one that only pauses between two requests finds a slot.
+A tenant is active from its first request with a share, while one waits or runs, and half a minute longer: after a short
+pause it finds a slot.
 
-Of reserved and unused capacity a quarter stays free, at least one slot; the rest is lent, and freed slots go to the
-reserving tenants first. An engine learns of a reservation with the tenant's first request, and keeps it for an hour
-after the last. If more than four fifths of the engine are promised, all promises shrink in proportion; less than half a
-slot reserves nothing here.
+Of reserved, unused capacity a quarter stays free, at least one slot; the rest is lent, and freed slots go to reserving
+tenants first. An engine learns of a reservation by the first request, and keeps it for an hour after the last. Above
+four fifths of the engine all reservations shrink in proportion; less than half a slot reserves nothing.
 
-Trade-off: a decode can't be preempted, so lent slots come back only when answers end. Keeping all of them free would
-waste the engine while the tenant sleeps; lending all would let a flood of long answers hold everything.
+Trade-off: decodes can't be preempted, so lent slots come back only as answers end. Lending none would waste the engine;
+lending all would let long answers hold everything.
 """
 
 import math
@@ -32,7 +31,7 @@ class _Tenant(NamedTuple):
 
 
 class Active:
-    """The active tenants, least recently seen first. Spare work makes no tenant active."""
+    """Active tenants, least recently seen first; spare work makes none active."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -45,13 +44,13 @@ class Active:
         self._in_engine = 0.0
 
     def many(self, standing: Standing) -> int:
-        """Return how many tenants of at least this standing are active."""
+        """Return the number of active tenants of at least this standing."""
         return sum(self._many[standing:])
 
     def share_of(self, work: Work) -> float:
-        """Return the part (0..1] of the engine that is this request's tenant's; none is spare work's.
+        """Return its tenant's part (0..1] of the engine; spare work has none.
 
-        By its weight among all that are about, or in its level and the level's among theirs, whichever is more.
+        By weight among all, or in its level and the level's among levels: the larger.
         """
         level = LEVEL_WEIGHT.get(work.standing)
         if level is None:
@@ -61,12 +60,12 @@ class Active:
         return max(work.weight / max(self._weight, work.weight), level / (level + levels) * work.weight / beside)
 
     def part_of(self, tenant: TenantId) -> float:
-        """Return a tenant's part of the engine's steps, by its weight there among all about; 0 for strangers."""
+        """Return a tenant's part of the engine's steps, by its weight there; 0 for strangers."""
         known = self._tenants.get(tenant)
         return in_engine(known.standing, known.weight) / self._in_engine if known is not None else 0.0
 
     def seen(self, work: Work, now: float) -> None:
-        """A tenant has sent a request; it stands as its latest one with a share."""
+        """Note a tenant's request; its latest with a share gives the standing."""
         known = before = self._drop(work.tenant)
         if not work.standing.is_spare:
             known = _Tenant(now, work.standing, work.weight)
@@ -86,16 +85,15 @@ class Active:
         return tenant in self._requests
 
     def has_company(self, tenant: TenantId) -> bool:
-        """Tell whether another tenant's request waits or runs, of whatever standing."""
+        """Tell whether another tenant's request waits or runs, of any standing."""
         return len(self._requests) > (tenant in self._requests)
 
     @property
     def is_alone(self) -> bool:
-        """True if at most one tenant is active."""
         return len(self._tenants) <= 1
 
     def forget(self, now: float) -> None:
-        """Drop silent tenants; one that still has requests here counts as seen now."""
+        """Drop silent tenants; one with requests here counts as seen now."""
         while self._tenants:
             name, tenant = next(iter(self._tenants.items()))
             if tenant.seen >= now - ACTIVE_S:
@@ -132,7 +130,6 @@ class Reserved:
         self._sized = slots.size
 
     def seen(self, work: Work, now: float) -> None:
-        """A request came, with what its tenant's plan reserves today."""
         known = self._promised.pop(work.tenant, (0.0, 0.0))[0]
         if work.reserved:
             self._promised[work.tenant] = (work.reserved, now)
@@ -148,9 +145,7 @@ class Reserved:
             self._divide()
 
     def owed(self) -> Sequence[TenantId]:
-        """Return the tenants that hold fewer slots than they reserved, the one with the smallest part of its own
-        first.
-        """
+        """Return tenants with fewer slots than reserved, the smallest part first."""
         if not self._parts:
             return ()
         self._resize()
@@ -165,7 +160,6 @@ class Reserved:
 
     @property
     def kept(self) -> Room:
-        """Room kept free now for reserving tenants."""
         if self._parts and self._seen != self._slots.changes:
             self._resize()
             self._kept, self._seen = self._unused(), self._slots.changes
@@ -179,12 +173,10 @@ class Reserved:
         return Room(math.ceil(KEPT_FREE * unused.slots), KEPT_FREE * unused.blocks if unused.slots else 0.0)
 
     def _resize(self) -> None:
-        """Divide anew if the engine has said meanwhile how much it has."""
         if self._sized is not self._slots.size:
             self._divide()
 
     def _divide(self) -> None:
-        """Turn promises into slots and blocks of this engine."""
         self._sized, self._seen, self._kept = self._slots.size, -1, NOTHING
         whole, promised = self._slots.whole, sum(part for part, _ in self._promised.values())
         scale = min(1.0, MOST_PROMISED / promised) if promised else 0.0

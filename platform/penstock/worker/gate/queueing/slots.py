@@ -1,12 +1,12 @@
-"""The engine's batch slots and KV blocks, and how many of them each tenant and standing holds.
+"""The engine's batch slots and KV blocks, by tenant and standing.
 
 A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue; it
 preempts only if a tenant below its share displaces another (``may_enter``) or many answers run long at once. A longer
 answer's blocks are counted as its tokens come. A request holds a slot for each of its sequences; those of one prompt
 share its full blocks. Entitlement is not asked here.
 
-Trade-off: booking the worst case (``max_tokens``) would never preempt but leave most of the KV cache empty; booking the
-expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
+Trade-off: booking ``max_tokens`` would never preempt but leave most of the KV cache empty; booking the expectation may
+preempt if many answers run long. Preemptions are counted.
 """
 
 import math
@@ -21,8 +21,6 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSize:
-    """The engine's size: sequences per batch, KV blocks, tokens per block."""
-
     max_seqs: int
     kv_blocks: int
     block_size: int
@@ -40,15 +38,14 @@ class EngineSize:
     """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
 
     def in_a_step(self, prompt_tokens: int) -> int:
-        """Return how much of a step a prompt takes while it is in prefill."""
+        """Return a prefilling prompt's part of a step."""
         return min(prompt_tokens, self.long_prefill_tokens) if self.long_prefill_tokens else prompt_tokens
 
     def blocks(self, tokens: int) -> int:
-        """Return the number of blocks that hold these tokens."""
         return -(-tokens // self.block_size)
 
     def blocks_of(self, work: Work, output_tokens: int) -> int:
-        """Return the number of blocks that a request holds with these output tokens in all: prompts count once."""
+        """Return a request's blocks with these output tokens in all: prompts count once."""
         if work.part < 1.0:
             output_tokens = math.ceil(output_tokens * work.part)
         if work.sequences == 1:
@@ -58,12 +55,11 @@ class EngineSize:
 
     @property
     def usable(self) -> float:
-        """The blocks that may be booked."""
         return self.kv_blocks * (1 - self.watermark)
 
 
 class Room(NamedTuple):
-    """Some of an engine: slots, and KV blocks. A tuple, because several are made for each request that is looked at."""
+    """Slots and KV blocks. A tuple, since several are made per request."""
 
     slots: float = 0
     blocks: float = 0
@@ -75,7 +71,7 @@ class Room(NamedTuple):
         return Room(self.slots * part, self.blocks * part)
 
     def takes_one_more(self, held: "Room", need: "Room") -> bool:
-        """Tell whether there is room for ``need`` beside ``held``; of the last slot a part will do."""
+        """Tell whether ``need`` fits beside ``held``; part of the last slot will do."""
         return held.slots + need.slots - 1 < self.slots and held.blocks + need.blocks <= self.blocks
 
 
@@ -90,7 +86,7 @@ class _Seat:
 
 
 class Slots:
-    """Of one engine; ``changes`` moves with every change."""
+    """One engine's bookings; ``changes`` counts every change."""
 
     def __init__(self, size: EngineSize) -> None:
         self._size = size
@@ -110,7 +106,6 @@ class Slots:
 
     @property
     def size(self) -> EngineSize:
-        """What the engine has."""
         return self._size
 
     @size.setter
@@ -120,26 +115,24 @@ class Slots:
 
     @property
     def saturation(self) -> float:
-        """How full the engine is, by the scarcer of slots and blocks; 1.0 means full."""
+        """The scarcer of slots and blocks, as a ratio; 1.0 means full."""
         return max(self.held.slots / self.size.max_seqs, self.held.blocks / self.size.usable)
 
     @property
     def is_full(self) -> bool:
-        """True if nothing at all may enter now."""
         no_prefill = bool(self._prefilling) and self._prefill_tokens >= self.size.prefill_tokens
         return bool(self._slots) and (self.saturation >= 1.0 or no_prefill)
 
     @property
     def mean_cost(self) -> float:
-        """Mean expected tokens of service of the requests inside: about once in that much work a slot comes free."""
+        """Mean expected tokens of service of running requests: about that much work frees a slot."""
         return self._cost / len(self._slots) if self._slots else 0.0
 
     def need(self, work: Work) -> Room:
-        """Return what the request will probably hold."""
         return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
     def places_for(self, work: Work) -> float:
-        """Return how many slots there are for requests like this one: KV blocks may be scarcer."""
+        """Return the slots for requests like this: KV blocks may be scarcer."""
         need = self.need(work)
         return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
 
@@ -153,11 +146,10 @@ class Slots:
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
-        """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
+        """Tell whether slots, blocks and a step's part for prefill leave room for the request.
 
-        A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: it would
-        miss the next step. A request larger than every bound still fits into an empty engine: the context check made
-        sure it can run.
+        A tenant with nothing inside waits for earlier prompts only: to fit behind them it would miss the next step. A
+        request above every bound still fits an empty engine.
         """
         if not self._slots:
             return Fit.YES
@@ -168,7 +160,7 @@ class Slots:
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
-        """Book the request's slots and blocks; its prompt is in prefill until ``prefilled``."""
+        """Book the request's slots and blocks; its prompt prefills until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
         self._prefilling[work.request] = tokens
         self._prefill_tokens += tokens
@@ -181,14 +173,13 @@ class Slots:
         self._prefill_tokens -= self._prefilling.pop(request, 0)
 
     def grow(self, work: Work, output_tokens: int) -> None:
-        """Count what a seated request really holds once it has more output tokens than it booked."""
         slot, blocks = self._slots[work.request], self.size.blocks_of(work, output_tokens)
         if blocks > slot.blocks:
             self._count(work, Room(0, blocks - slot.blocks))
             slot.blocks = blocks
 
     def recount(self, work: Work, output_tokens: int) -> None:
-        """Let a seated request hold what its counted prompt needs, and its expected output or the longer real one."""
+        """Correct a running request by its counted prompt, and its expected output or the longer real one."""
         slot = self._slots[work.request]
         blocks = self.size.blocks_of(work, max(work.expected_output_tokens, output_tokens))
         self._count(work, Room(0, blocks - slot.blocks))
@@ -196,7 +187,7 @@ class Slots:
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
-        """Free the request's slot; twice is harmless."""
+        """Free the request's slots; twice is harmless."""
         self.prefilled(request)
         slot = self._slots.pop(request, None)
         if slot is not None:

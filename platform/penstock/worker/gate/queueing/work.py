@@ -17,8 +17,8 @@ def cost(prompt_tokens: int, output_tokens: int) -> float:
 class Work:
     """A request as the queue sees it; ``deadline_at`` and ``start_by`` in the queue owner's seconds, 0 for none.
 
-    Tokens are those of all its prompts and of all its sequences together; ``prompts`` and ``sequences`` are those that
-    are in the engine at once, and ``part`` is what part of all they are.
+    Tokens are of all prompts and sequences; ``prompts`` and ``sequences`` are those in the engine at once, and ``part``
+    their part of all.
     """
 
     request: RequestId
@@ -43,7 +43,7 @@ class Work:
 
     @property
     def prompt_at_once(self) -> int:
-        """Tokens of the prompts in the engine at once, by the mean of all."""
+        """Mean tokens of the prompts in the engine at once."""
         return self.prompt_tokens if self.part == 1.0 else math.ceil(self.prompt_tokens * self.part)
 
     @property
@@ -53,8 +53,6 @@ class Work:
 
 
 class Fit(StrEnum):
-    """Whether a request may enter the engine now."""
-
     YES = "yes"
     OVER_SHARE = "over_share"
     """There is room, but not for this tenant or so large a request: others may pass it freely."""
