@@ -3,13 +3,17 @@
 Reports tolerate unknown fields: workers may be newer than their controller during an upgrade.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Self
 
+import msgspec
 from fastapi import APIRouter, Request
-from pydantic import BeforeValidator, ConfigDict, RootModel
+from pydantic import BeforeValidator, ConfigDict, RootModel, model_validator
 
 from penstock.control.api.deps import Controlled, Reporting
+from penstock.control.api.plans import MOST
 from penstock.control.api.wire import JsonRoute, Sent
 from penstock.domain.errors import Forbidden
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
@@ -17,14 +21,30 @@ from penstock.domain.ids import VersionId
 from penstock.domain.models.model import ModelVersion
 
 router = APIRouter(prefix="/internal", tags=["internal"], route_class=JsonRoute)
-_NUL = b"\\u0000"
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 """The engine's last words may hold one, and the database holds none."""
 
 
 class Report(RootModel[WorkerReport]):
-    """A worker's report."""
+    """A worker's report. Its numbers stand in the routing table, which every gateway decodes and computes with."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        if not all(-MOST <= number <= MOST for number in _numbers(msgspec.to_builtins(self.root))):
+            raise ValueError(f"a number of a report is finite and at most {MOST}")
+        return self
+
+
+def _numbers(value: object) -> Iterator[float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _numbers(one)
+    elif isinstance(value, int | float):
+        yield value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +58,7 @@ class Desired:
 
 
 def _without_nul(raw: object) -> object:
-    return raw.replace(_NUL, b" ") if isinstance(raw, bytes) else raw
+    return _NUL.sub(rb"\1 ", raw) if isinstance(raw, bytes) else raw
 
 
 @router.get("/versions/{version}")

@@ -1,6 +1,5 @@
 """API keys, for operators and tenants of their own. A secret leaves this process once, in the answer that made it."""
 
-import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import ApiKey, Plan, Role, ScopeId, ScopeKind
 
+MOST_S = 100 * 365 * 86_400
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=JsonRoute)
 
 
@@ -112,6 +112,7 @@ async def rotate(control: Controlled, caller: Manager, key: KeyId, body: Sent[Ro
     old = await control.tenancy.key(key)
     if old is None or not old.valid_at(act.at):
         raise InvalidField("there is no such key that still works", param="key")
+    caller.check_models(old.models)
     secret, made = mint(
         old.tenant,
         pepper=control.secrets.pepper,
@@ -138,5 +139,5 @@ def _shown(key: ApiKey) -> dict[str, Any]:
 
 
 def _check_seconds(value: float, param: str) -> None:
-    if not math.isfinite(value) or value < 0:
-        raise InvalidField("seconds are zero or more", param=param)
+    if not 0 <= value <= MOST_S:
+        raise InvalidField(f"seconds are from 0 to {MOST_S} (a hundred years)", param=param)

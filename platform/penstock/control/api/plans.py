@@ -1,6 +1,5 @@
 """Plans from bodies: which bounds are valid, and changes of them."""
 
-import math
 from dataclasses import replace
 
 from penstock.control.api.bodies import Changes
@@ -42,7 +41,7 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
         raise InvalidField("a weight is at least 1", param=f"{param}weight")
     for name in _BOUNDS:
         value = getattr(plan, name)
-        if not (math.isfinite(value) and 0 <= value <= MOST):
+        if not 0 <= value <= MOST:
             raise InvalidField("a bound is zero (none) or more", param=param + name)
     if not 0 <= plan.reserved <= MOST_RESERVED:
         raise InvalidField(f"at most {MOST_RESERVED} of an engine can be reserved", param=f"{param}reserved")

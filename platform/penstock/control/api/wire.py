@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError
 
@@ -23,14 +23,24 @@ _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 T = TypeVar("T")
 
 
+def _only_json(raw: object) -> object:
+    """Refuse what JSON has no word for: pydantic's parser takes ``NaN``, ``Infinity`` and ``1e999``."""
+    if isinstance(raw, bytes):
+        try:
+            msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise PydanticKnownError("json_invalid", {"error": str(error)}) from error
+    return raw
+
+
 class _FromJson:
     """Parses bytes of JSON; the OpenAPI document shows the type itself."""
 
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.json_schema(handler(source))
+        return core_schema.no_info_before_validator_function(_only_json, core_schema.json_schema(handler(source)))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return handler(schema["schema"])
+        return handler(schema["schema"]["schema"])
 
 
 Sent = Annotated[T, Body(), _FromJson()]

@@ -252,3 +252,31 @@ async def test_an_unknown_address_has_our_error_shape(clock: ManualClock) -> Non
         missing, wrong = await client.get("/nothing"), await client.put("/healthz")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "route_not_found")
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+
+
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400)
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+async def test_a_report_that_no_gateway_could_read_is_refused(clock: ManualClock, value: str) -> None:
+    """Every number of a heartbeat: it would stand in the routing table, which all gateways would refuse."""
+    room = Room(clock)
+    whole = msgspec.json.encode(things.report(WORKER, things.TINY)).decode()
+    numbers = list(re.finditer(r'(?<=":)-?\d[\d.e+-]*', whole))
+    assert len(numbers) > 5
+    async with room.client(bearer_of(WORKER), worker=WORKER) as client:
+        for found in numbers:
+            body = whole[: found.start()] + value + whole[found.end() :]
+            assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == 400
+    assert not await room.heartbeats.seen()
+
+
+async def test_last_words_keep_what_only_looks_like_a_nul(clock: ManualClock) -> None:
+    """A backslash before ``u0000`` is text; a real NUL becomes a space, which the database can hold."""
+    room = Room(clock)
+    async with room.client(bearer_of(WORKER), worker=WORKER) as client:
+        for sent, kept in ((r"a\\u0000b", r"a\u0000b"), (r"a\u0000b", "a b"), (r"a\\\u0000b", "a\\ b")):
+            body = msgspec.json.encode(replace(things.report(WORKER, things.TINY), detail="DETAIL")).decode()
+            answer = await client.post("/internal/workers/heartbeat", content=body.replace("DETAIL", sent))
+            assert answer.status_code == 200
+            assert [seen.report.detail for seen in await room.heartbeats.seen()] == [kept]
