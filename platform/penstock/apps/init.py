@@ -32,8 +32,6 @@ CONNECTIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The changes of one run."""
-
     migrations: int
     key_made: bool
 

@@ -24,10 +24,8 @@ class RegistryReader(Protocol):
 
 
 class Rollouts(Protocol):
-    """Rollouts in progress and their shares."""
-
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
-        """Advance each rollout; return the decisions, which may have changed the catalogue."""
+        """Return the decisions, which may have changed the catalogue."""
         ...
 
     def moving(self) -> frozenset[VersionId]:
@@ -41,13 +39,11 @@ class Rollouts(Protocol):
 
 class WorkerLeases(Protocol):
     async def seen(self) -> Sequence[Seen]:
-        """Return all leases that have not expired."""
+        """Return the leases that have not expired."""
         ...
 
 
 class HeldRequests(Protocol):
-    """Versions with held requests."""
-
     def wanted(self) -> tuple[Wanted, ...]: ...
 
 
@@ -70,16 +66,14 @@ class TablePublisher(Protocol):
 
 
 class DecisionLog(Protocol):
-    """Decisions and their reasons, kept for people."""
-
     def take(self, decisions: Sequence[Decision], now: float) -> None:
-        """Record a tick's decisions, without those that repeat the last tick's."""
+        """Record a tick's decisions, without repeats of the last tick's."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """The result of a tick: the table in force, deployments with workers of their own, the plan."""
+    """The table in force, deployments with workers of their own, and the plan."""
 
     table: RoutingTable
     deployments: tuple[Deployment, ...]
@@ -91,7 +85,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """A controller's tick; ``plan``, ``pool`` and ``build`` are the pure stages."""
+    """``plan``, ``pool`` and ``build`` are the pure stages of a tick."""
 
     clock: Clock
     registry: RegistryReader
@@ -107,7 +101,6 @@ class Loop:
     changes: Callable[[RoutingTable, RoutingTable], Sequence[Decision]]
 
     async def tick(self) -> Tick:
-        """Run one tick and return what is in force after it."""
         catalogue = await self.registry.catalogue()
         seen = await self.leases.seen()
         view = await self.fleet.view()

@@ -95,7 +95,7 @@ def _gateway(recording: Recording) -> GatewayFigures:
 
 
 def _of_time(seconds: float, recording: Recording) -> float:
-    """Return the share of the time, at most 1: pages are read a moment before or after the window's ends."""
+    """Return a share of at most 1: pages are read a moment off the window's ends."""
     return min(1.0, seconds / recording.seconds)
 
 
@@ -134,7 +134,7 @@ def _over_limit(recording: Recording) -> list[Sample]:
 
 
 def _service(recording: Recording) -> Mapping[str, float]:
-    """Return each tenant's tokens of service, output weighted by its cost to an engine."""
+    """Return each tenant's tokens, output weighted by its cost to an engine."""
     served: dict[str, float] = {}
     for metric, weight in ((names.PROMPT_TOKENS, PROMPT_WEIGHT), (names.OUTPUT_TOKENS, OUTPUT_WEIGHT)):
         for name, found in by(Label.TENANT, recording.of(metric)).items():

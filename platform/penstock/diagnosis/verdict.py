@@ -17,7 +17,6 @@ class Word(StrEnum):
     HEALTHY = "healthy"
     """Every promise that could be measured is kept."""
     BOTTLENECK = "bottleneck"
-    """A cause is found."""
     UNEXPLAINED = "unexplained"
     """A promise is broken, and no case holds."""
     UNKNOWN = "unknown"
@@ -26,7 +25,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A case that was found, the promises that it breaks, and the found case that it is only an effect of."""
+    """A found case, the promises that it breaks, and the found case behind it."""
 
     judgement: Judgement
     at_stake: tuple[KeptPromise, ...]
@@ -35,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The outcome of a diagnosis; the first finding is the bottleneck, if ``word`` says that there is one."""
+    """The first finding is the bottleneck, if ``word`` says that there is one."""
 
     word: Word
     findings: tuple[Finding, ...]
@@ -85,6 +84,6 @@ def _word(findings: tuple[Finding, ...], missed: tuple[KeptPromise, ...], snapsh
 
 
 def _is_timely(finding: Finding, known: list[KeptPromise]) -> bool:
-    """Tell whether callers are known to be served in time despite it; too few events are no such sign."""
+    """Tell whether callers are known to be served in time despite it."""
     harmed = finding.judgement.harms
     return any(one.indicator.is_timed for one in known if one.indicator in harmed)

@@ -26,7 +26,7 @@ Work = Callable[[Phase], Awaitable[None]]
 
 
 class Start:
-    """One start: fills ``parts`` and completes ``settings`` on the way (port, database, engines' parent)."""
+    """Fills ``parts`` and completes ``settings`` (port, database, engines' parent)."""
 
     def __init__(self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None]) -> None:
         self.settings = settings
@@ -134,7 +134,7 @@ class Start:
         phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))
 
     def _as(self, role: str) -> Settings:
-        """Return the settings of a process with a database role of its own; a role that is set already stays."""
+        """Return a process's settings with its own database role, unless one is set."""
         if not self._parts.database.server or self.settings.database_user:
             return self.settings
         return self.settings.model_copy(update={"database_user": role})

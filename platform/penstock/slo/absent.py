@@ -16,7 +16,7 @@ PATIENCE = "15m"
 
 
 def of(promise: Promise) -> Alert:
-    """Return the alert of a promise that had data within a day and has none."""
+    """Return the alert of a promise with data within a day and none now."""
     series = promise.series(recorded.BAD_EVENTS)
     return Alert(
         name="PromiseWithoutData",

@@ -33,7 +33,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """All events, and the bad ones: either themselves or all that are not ``good``."""
+    """All events, and the bad ones: themselves or all that are not ``good``."""
 
     events: Selection
     bad: Selection | None = None
@@ -48,7 +48,7 @@ class Measure:
         return _rate(self.bad or self.events, window)
 
     def bad_count(self, count: Callable[[Selection], float | None], events: float | None) -> float | None:
-        """Return the number of bad events, by a function that counts a selection; None if unknown."""
+        """Return the bad events by a count of selections; None if unknown."""
         if self.good is None:
             return count(self.bad or self.events)
         good = count(self.good)

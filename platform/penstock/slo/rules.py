@@ -29,7 +29,7 @@ class RuleFile:
 
 
 def files(tiers: Mapping[Tier, SloTier], windows: Windows) -> list[RuleFile]:
-    """Return the rules of all promises, a file for each tier, or raise ``Unmeasurable``."""
+    """Return a file of rules for each tier, or raise ``Unmeasurable``."""
     of_tiers = [
         RuleFile(name=f"slo-{tier.tier}.yaml", groups=groups(promises(tier), windows)) for tier in tiers.values()
     ]

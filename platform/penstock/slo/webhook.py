@@ -34,7 +34,7 @@ class Notice:
 
 
 def notices(message: object) -> tuple[Notice, ...]:
-    """Return a message's notices of promises, other alerts left out; raise ``NotUnderstood``."""
+    """Leave other alerts out; raise ``NotUnderstood``."""
     if not isinstance(message, Mapping) or message.get("version") != VERSION:
         raise NotUnderstood(f"a message of Alertmanager's format {VERSION} is expected")
     alerts = message.get("alerts")

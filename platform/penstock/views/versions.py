@@ -37,7 +37,7 @@ def running(versions: Sequence[Record]) -> Listing:
 
 
 def owners(version: Record) -> str:
-    """Return the tenants that alone may use a version; empty if all may."""
+    """Return a version's only tenants; empty if all may use it."""
     tenants = version.get("tenants")
     if tenants is None:
         return ""
@@ -45,7 +45,7 @@ def owners(version: Record) -> str:
 
 
 def adapter(version: Record) -> str:
-    """Return an adapter's base, the workers that hold it and those that refuse it; empty for any other version."""
+    """Return an adapter's base, its workers and those that refuse it; empty otherwise."""
     if not version.get("base"):
         return ""
     held = ", ".join(version["resident"])
@@ -54,7 +54,7 @@ def adapter(version: Record) -> str:
 
 
 def workers(version: Record) -> str:
-    """Return the wanted number of workers, and those that sleep or wake; of an adapter, whether it is on."""
+    """Return the wanted, sleeping and waking workers; of an adapter, whether it is on."""
     if version.get("base"):
         return _switched(version)
     states = version.get("states", {})
@@ -82,7 +82,7 @@ def _pinned(version: Record) -> str:
 
 
 def pool(found: Record | None) -> list[str]:
-    """Return the memory that engines hold, the versions that wait for some, and those that never fit."""
+    """Return the engines' memory, the waiting versions, and those that never fit."""
     if found is None:
         return []
     held, limit = (found[name] / 1e6 for name in ("held_bytes", "limit_bytes"))

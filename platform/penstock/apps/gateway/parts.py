@@ -78,8 +78,6 @@ whom, and a refusal here would hit everybody alike."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The parts of the process."""
-
     front: Front
     table: CurrentTable
     keys: Keyring
@@ -107,7 +105,7 @@ class Gateway:
         return self.front.server
 
     async def exchange(self, found: Keys) -> None:
-        """Put other keys of the platform into force."""
+        """Put other platform keys into force."""
         self.keys.exchange(peppers=found.peppers, salt_key=derive(found.platform[0], Purpose.CACHE_SALT))
         self.ticket_keys.exchange(found.platform)
         _learn_marks(self.ticket_keys, self.table.view.table)
@@ -207,7 +205,7 @@ def _degrader(crowd: Crowd, shared: Shared) -> PressureDegrader:
 
 
 def _counted() -> tuple[Metrics, Background]:
-    """Return the metrics, and the background tasks with their count of failures."""
+    """Return the metrics, and the background tasks with their failures."""
     metrics = Metrics()
     metrics.tell_start()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
@@ -227,7 +225,7 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
 
 
 def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
-    """Return the client of workers, with this gateway's certificate if it has one."""
+    """Return the workers' client, with this gateway's certificate, if any."""
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
         expiry.show(mutual.now, metrics)
@@ -327,7 +325,7 @@ def _admission(shared: Shared) -> AdmissionController:
 
 
 def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
-    """Learn the key that each worker was given, if there are several keys."""
+    """Learn each worker's key, if there are several."""
     if ticket_keys.is_changing:
         ticket_keys.learn(
             {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}

@@ -25,7 +25,7 @@ PACE = WriteIntervals()
 
 
 class KubernetesFleet:
-    """Observes pods and workloads under our label, and writes the objects of fresh plans."""
+    """Observes labelled pods and workloads, and writes the objects of fresh plans."""
 
     def __init__(
         self, api: NamespaceApi, pools: Pools, clock: Clock, pace: WriteIntervals = PACE, first_wait_s: float = 1.0
@@ -47,7 +47,6 @@ class KubernetesFleet:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Follow the cluster while the context is open."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in (self._pods.follow(), self._workloads.follow(), self._write())]
             try:

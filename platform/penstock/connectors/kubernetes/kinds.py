@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectKind:
-    """One kind of object in one API version."""
-
     group: str
     version: str
     name: str

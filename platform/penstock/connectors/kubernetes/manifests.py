@@ -22,8 +22,6 @@ ROLLOUT_SLACK_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """One rendered object."""
-
     kind: ObjectKind
     name: str
     body: Mapping[str, object]

@@ -32,7 +32,6 @@ class Mirror:
         self.is_known = False
 
     async def follow(self) -> None:
-        """Follow the server until cancelled."""
         while True:
             try:
                 await self._once()
@@ -57,7 +56,7 @@ class Mirror:
         self._backoff.worked()
 
     def _lost(self, refusal: ApiRefused) -> None:
-        """List again if the server has dropped our resource version; else continue from it."""
+        """List again if the server has dropped our version; else continue from it."""
         if refusal.status == GONE:
             self._since = ""
             return

@@ -16,7 +16,7 @@ USABLE_RATIO = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A version in a pool: worker size, minimum and maximum, and the capacity of the pools before it."""
+    """A version in a pool: worker size, minimum, maximum, and the capacity before it."""
 
     served: Served
     pool: Pool
@@ -49,7 +49,7 @@ def _fits(served: Served, pool: Pool, size: Size) -> bool:
 
 
 def _filled(served: Served, fitting: list[tuple[Pool, Size]]) -> Iterator[Placed]:
-    """Spread the minimum over uninterruptible pools, or over spot pools if there are no others."""
+    """Spread the minimum over uninterruptible pools, or over spot pools without others."""
     steady = any(not pool.is_spot for pool, _ in fitting)
     missing, carried = served.least, 0
     for pool, size in fitting:

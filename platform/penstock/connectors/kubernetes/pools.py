@@ -18,7 +18,7 @@ Json = Mapping[str, object]
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A worker's resources for a number of GPUs, and the pool's maximum of such workers."""
+    """A worker's resources for a number of GPUs, and the maximum of such workers."""
 
     gpus: int
     most: int
@@ -26,7 +26,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One pool. ``device_bytes`` is the memory of a GPU or slice, ``start_s`` a worker's longest start."""
+    """``device_bytes`` is the memory of a GPU or slice, ``start_s`` a worker's longest start."""
 
     name: str
     device: str
@@ -38,7 +38,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All pools in filling order; the scaler's Prometheus, and the namespace of all objects."""
+    """All pools in filling order; the scaler's Prometheus, and the objects' namespace."""
 
     edition: int
     namespace: str

@@ -31,7 +31,7 @@ _REMEDY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIntervals:
-    """Seconds: validity of a plan, rewrite interval of applied objects, retry of refused ones."""
+    """Seconds: a plan's validity, the rewrite interval of applied objects, the retry of refused ones."""
 
     fresh_s: float = 3.0
     resync_s: float = 60.0
@@ -72,7 +72,6 @@ class Writer:
                 await self._do(step)
 
     def held_names(self, kind: ObjectKind) -> frozenset[str]:
-        """Return the names of this kind's objects that could not be written."""
         return frozenset(key.partition(" ")[2] for key in self.held if key.startswith(f"{kind.name} "))
 
     async def _do(self, step: Step) -> None:
@@ -120,7 +119,7 @@ class Writer:
         return max(before.generation, int(seen.get("metadata", {}).get("generation", 0)))
 
     def _is_due(self, step: Step) -> bool:
-        """Return whether the object needs a write: it changed, was changed, or its last write is old."""
+        """Tell whether the object or plan changed, or its last write is old."""
         key, now = _key(step), self.clock.monotonic()
         if now < self._held_until.get(key, 0.0):
             return False
@@ -150,7 +149,7 @@ class Writer:
         self.held[key] = said
 
     def _forget(self, asked: set[str]) -> None:
-        """Drop held objects that are no longer in the plan."""
+        """Drop held objects that left the plan."""
         for key in self.held.keys() - asked - {SERVER}:
             del self.held[key]
             self._held_until.pop(key, None)

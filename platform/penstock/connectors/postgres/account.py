@@ -25,7 +25,7 @@ class AsUser(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """An account of the machine; ``is_other`` if it is not ours."""
+    """``is_other`` if it is not this process's account."""
 
     uid: int
     gid: int
@@ -60,7 +60,7 @@ def _create() -> pwd.struct_passwd:
 
 
 def give(path: Path, owner: Account) -> None:
-    """Change the owner of a file, or of a folder and its content."""
+    """Change the owner of a file, or of a folder with its content."""
     if not owner.is_other:
         return
     os.chown(path, owner.uid, owner.gid)

@@ -24,7 +24,7 @@ class PostgresLeadership:
         self._holds = False
 
     async def is_mine(self) -> bool:
-        """Take or confirm the lock; ``StoreUnavailable`` if the database is away (then there is no leader)."""
+        """Raise ``StoreUnavailable`` if the database is away: then there is no leader."""
         try:
             with translated():
                 async with asyncio.timeout(CONNECT_WITHIN_S):

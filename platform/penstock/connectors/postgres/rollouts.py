@@ -36,7 +36,6 @@ class PostgresRollouts:
         return tuple(_CHANGE.decode(row["body"]) for row in await self._database.rows(_SQL["history"], rollout))
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a new rollout with its first change."""
         rollout = step.rollout
         async with self._database.transaction() as session:
             body = msgspec.json.encode(rollout).decode()

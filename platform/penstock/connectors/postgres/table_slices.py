@@ -18,14 +18,10 @@ SLICE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RawVersion(VersionEntry):
-    """A version with undecoded workers."""
-
     workers: tuple[msgspec.Raw, ...] = ()  # type: ignore[assignment]
 
 
 class _RawTable(msgspec.Struct):
-    """A table with undecoded versions."""
-
     number: int
     made_at: float
     routes: tuple[Route, ...] = ()

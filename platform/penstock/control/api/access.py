@@ -25,14 +25,14 @@ class AdminCaller:
 
     @property
     def reach(self) -> TenantId | None:
-        """The one tenant that the key may see; None for all."""
+        """Return the key's one tenant; None for all."""
         return None if self.is_operator else self.key.tenant
 
     def sees(self, tenant: TenantId) -> bool:
         return self.is_operator or tenant == self.key.tenant
 
     def visible(self, ring: KeyRing) -> KeyRing:
-        """Return the part of the ring that the key may see, without organisations for other than operators."""
+        """Return the keys it may see; organisations for operators only."""
         if self.is_operator:
             return ring
         return KeyRing(
@@ -53,7 +53,7 @@ class AdminCaller:
             raise Forbidden("this key is of another tenant")
 
     def check_models(self, models: tuple[Alias, ...]) -> None:
-        """Raise ``Forbidden`` if a new key would reach models that this one doesn't."""
+        """Raise ``Forbidden`` if a new key would reach more models than this one."""
         mine = set(self.key.models)
         if mine and not (models and mine.issuperset(models)):
             raise Forbidden(f"this key gives keys for some of {', '.join(sorted(mine))} only")

@@ -55,8 +55,6 @@ class _Bounded(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route with a bounded body, as all of the controller's are."""
-
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
 
@@ -70,7 +68,7 @@ class JsonRoute(APIRoute):
 
 
 def refusal_of(error: RequestValidationError) -> PenstockError:
-    """Return the error that names the field at fault, an unknown field first."""
+    """Name the field at fault, an unknown field first."""
     found: Sequence[dict[str, Any]] = error.errors()
     first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
     place, *path = first["loc"]

@@ -40,7 +40,7 @@ class ThresholdLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWatch:
-    """A controller's watch; ``shared`` is the limits store that all gateways share, if there is one."""
+    """``shared`` is the limits store of all gateways, if there is one."""
 
     clock: Clock
     ledger: LedgerReader

@@ -63,7 +63,6 @@ class AACheck:
                 sums[1] += sum(counts.values())
 
     def is_rejected(self, log_odds: float) -> bool:
-        """Tell whether the evidence against any worker reaches these odds."""
         return any(one.reaches(log_odds) for one in self._alarms.values())
 
     def _measured(self) -> float:

@@ -40,7 +40,6 @@ class EProcess:
             self.add(total_gains(counts, lambda score: _gains(score, mean, fractions)), min(1.0, cap / many))
 
     def add(self, gains: Sequence[float], weight: float) -> None:
-        """Add a slot's log gains with a weight."""
         if self._forgets:
             self._logs = [
                 log + weight * gain if log > 0.0 else weight * gain for log, gain in zip(self._logs, gains, strict=True)
@@ -60,7 +59,7 @@ class EProcess:
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:
-        """Tell whether the wealth reaches these odds. The best bet bounds the mean, so it is checked first."""
+        """The best bet bounds the mean, so it is checked first."""
         return max(self._logs) >= log_odds and self.log_wealth >= log_odds
 
     @property
@@ -81,7 +80,7 @@ class GainTable:
         self._rows: dict[float, Sequence[float]] = {}
 
     def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
-        """Return each e-process's log gains for these counts, of which there is at least one."""
+        """Return each e-process's log gains; ``counts`` is not empty."""
         row, width = total_gains(counts, self._row), len(FRACTIONS)
         return [row[at : at + width] for at in range(0, len(row), width)]
 
@@ -110,16 +109,16 @@ def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[flo
 
 
 def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
-    """Return the scores mirrored, to prove that a mean is below a tolerated one."""
+    """Return the mirrored scores, to prove a mean below a tolerated one."""
     return {1.0 - score: count for score, count in counts.items()}
 
 
 def expected_s(
     per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
 ) -> float:
-    """Return the expected seconds until an e-process reaches these odds; infinite if never.
+    """Return the expected seconds until these odds, infinite if never; chance may double or halve them.
 
-    ``per_s`` are requests a second by score. For plans: chance may double it or halve it.
+    ``per_s`` are requests a second by score.
     """
     many = sum(per_s.values())
     if many <= 0.0:

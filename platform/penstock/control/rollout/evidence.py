@@ -35,8 +35,6 @@ class EvidenceStore(Protocol):
 
 @dataclass(slots=True)
 class EvidenceReader:
-    """The reader's position, and the number of seconds left out."""
-
     store: EvidenceStore
     take: Callable[[ArmSecond, float], bool]
     """Takes a second and the Unix second of its report; False if it did not count."""

@@ -76,8 +76,6 @@ class PerSecond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """All tolerances of a judge."""
-
     ranked: Mapping[Metric, RankGate]
     scored: Mapping[Metric, ScoreGate]
     shares: Mapping[Metric, ShareGate]

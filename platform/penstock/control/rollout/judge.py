@@ -71,7 +71,7 @@ class Judge:
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
         """Add a gateway's second; False if it was counted before, is too late, or lies ahead.
 
-        Within a gateway's life numbers grow. ``arms`` are those of this alias, if the caller knows them.
+        ``arms`` are those of this alias, if known.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
@@ -161,7 +161,7 @@ class Judge:
 
 
 def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
-    """Return the worst finding's verdict; promotion needs a proof in each, and one compared with the incumbent."""
+    """Return the worst finding's verdict; promotion needs a proof in each, one compared with the incumbent."""
     worst = next((one.verdict for one in found if one.verdict in _HARM), None)
     if worst is not None:
         return worst
@@ -170,7 +170,6 @@ def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
 
 
 def _weight(finding: MetricFinding) -> tuple[int, float]:
-    """Sort key of findings: severity, then strength."""
     return _ORDER[finding.verdict], finding.strength or 0.0
 
 
@@ -199,7 +198,7 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Return events by tenant; unnamed ones count as one tenant's."""
+    """Count unnamed tenants as one."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

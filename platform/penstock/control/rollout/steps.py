@@ -27,7 +27,7 @@ CONTROLLER = "controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInputs:
-    """The input of a step: ``ready`` are the candidate's serving workers, ``needed`` those of its next share.
+    """``ready`` are the candidate's serving workers, ``needed`` those of its next share.
 
     ``budget_spent`` is the error budget's verdict; without data its policy decides.
     """
@@ -56,10 +56,7 @@ def check(rollout: Rollout) -> None:
 
 
 def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
-    """Return the next step at ``now`` (Unix seconds); None if nothing follows.
-
-    ``number`` is that of the change, one above the history's last.
-    """
+    """Return the next step at ``now`` (Unix seconds), if any; ``number`` is its change's."""
     if rollout.state.is_over:
         return None
     act = _Act(rollout, now, number, CONTROLLER)
@@ -82,7 +79,7 @@ def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
 
 
 def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Keep it at its share; raises ``Conflict`` if it is held already, or is over."""
+    """Keep its share; raises ``Conflict`` if it is held already, or is over."""
     act = _Act(rollout, now, number, who)
     act.refuse(State.HELD, "it is held already")
     return act.to(State.HELD, why)
@@ -95,7 +92,7 @@ def resume(rollout: Rollout, now: float, number: int, who: str, why: str) -> Ste
 
 
 def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Go to the next stage whatever the evidence says, by a person's decision. Raises ``Conflict`` if it is over."""
+    """Go to the next stage whatever the evidence says; raises ``Conflict`` if it is over."""
     act = _Act(rollout, now, number, who)
     act.refuse()
     if _is_last(rollout):
@@ -135,7 +132,7 @@ class _Act:
             raise Conflict(f"{says}: nothing was changed")
 
     def to(self, state: State, says: str, judgement: Judgement | None = None) -> Step:
-        """Change its state; its time at the stage starts anew."""
+        """Start its time at the stage anew."""
         after = replace(self.rollout, state=state, since=self.now)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -152,7 +149,7 @@ class _Act:
         return Step(rollout=after, change=self._change(after, says, judgement))
 
     def propose(self, verdict: Verdict, says: str, judgement: Judgement | None) -> Step:
-        """Record in the history what automation would do, and change nothing else."""
+        """Record what automation would do, and change nothing else."""
         after = replace(self.rollout, proposed=True, proposes=verdict)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -170,7 +167,7 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold; after a person's promotion propose it instead, once, and once more if it gets worse."""
+    """Abort or hold; after a person's promotion propose it, and again only if it gets worse."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
@@ -199,7 +196,7 @@ def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
 
 
 def _fresh(judgement: Judgement | None, now: float) -> Verdict:
-    """Return the verdict; an old proof is none, evidence of harm does not age."""
+    """An old proof is none, evidence of harm does not age."""
     if judgement is None:
         return Verdict.WAIT
     is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S
@@ -240,7 +237,7 @@ def _why(judgement: Judgement | None) -> str:
 
 
 def _last(judgement: Judgement | None) -> str:
-    """Return the finding with the weakest proof, for which the others waited."""
+    """Return the finding with the weakest proof."""
     findings = judgement.findings if judgement is not None else ()
     told = [(one.strength, one.says) for one in findings if one.strength is not None]
     return min(told, default=(0.0, "what no finding is told of"))[1]

@@ -33,7 +33,7 @@ class Room(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Items to compute, items that will be late in any case, and the number of all that are in time on this course."""
+    """Items to compute, hopelessly late ones, and the number of all in time on this course."""
 
     taken: Sequence[Waiting]
     late: Sequence[Waiting]
@@ -43,7 +43,7 @@ class Chosen(NamedTuple):
 def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[float]) -> list[Waiting]:
     """Return items by latest start; ``windows`` are the classes' longest waits.
 
-    An urgent item behind one of its own tenant and class pulls that one forward, without passing it.
+    An urgent item behind one of its own tenant and class pulls that forward, without passing it.
     """
     behind: dict[tuple[TenantId, bool], float] = {}
     due: dict[Waiting, float] = {}
@@ -58,9 +58,9 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 def in_fair_turn(
     turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
 ) -> Sequence[Waiting]:
-    """Return these, alternating between tenants by virtual time, which grows by these seconds per item.
+    """Alternate between tenants by virtual time, which grows by ``each_s`` per item.
 
-    A tenant's own order is kept. Spare items fill what others leave.
+    A tenant's own order is kept. Spare items fill the rest.
     """
     next_at: dict[TenantId, float] = {}
     places: dict[Waiting, float] = {}
@@ -73,7 +73,7 @@ def in_fair_turn(
 
 
 def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> Chosen:
-    """Select items of this order to compute now.
+    """Select items in this order to compute now.
 
     If none can be in time a full batch is taken: the estimate may be wrong, and only a batch can tell.
     """
@@ -92,7 +92,7 @@ def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) ->
 
 
 def count_in_time(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> int:
-    """Return how many of these meet their deadline in full batches from a second on, in order."""
+    """Count the items that meet their deadline in full batches from ``now`` on, in order."""
     found = 0
     for _ in range(_AHEAD):
         turn = [one for one in turn if one.deadline_at >= now + seconds(1)]

@@ -27,8 +27,6 @@ _TAIL = 0.99
 
 
 class Computes:
-    """Predictions for one device."""
-
     def __init__(self, prior: Prior, most_items: int) -> None:
         self._prior, self._most = prior, most_items
         self._curves: OrderedDict[Key, Curve] = OrderedDict()

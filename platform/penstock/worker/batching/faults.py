@@ -41,7 +41,7 @@ class _Suspect:
 
 
 class Quarantine:
-    """Inputs that fail alone repeatedly; of more than a thousand suspects the one seen longest ago is dropped."""
+    """Inputs that fail alone repeatedly; of a thousand suspects the longest unseen is dropped."""
 
     def __init__(self) -> None:
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
@@ -79,7 +79,7 @@ class Quarantine:
 
 
 class MemoryCap:
-    """Largest batch that fits the device's memory, as far as known."""
+    """The largest batch that fits the device's memory, as far as known."""
 
     def __init__(self, whole: int) -> None:
         self._whole = whole

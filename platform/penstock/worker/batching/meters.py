@@ -21,7 +21,7 @@ CATALOGUE = (
 
 
 class BatchMeters:
-    """Callbacks of a batcher: ``Batcher(..., meters.fired, meters.left)``; ``exposition`` is the page."""
+    """Callbacks of a batcher: ``Batcher(..., meters.fired, meters.left)``."""
 
     def __init__(self, version: VersionId) -> None:
         metrics = self.metrics = Metrics(CATALOGUE)

@@ -15,7 +15,7 @@ from penstock.worker.share import Share
 
 
 class Sharing:
-    """Of one engine and its event loop."""
+    """One engine's and event loop's."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -32,21 +32,20 @@ _CHUNK = struct.Struct(">I4s")
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """An image for the decoder, and its EXIF, empty without one."""
+    """An image for the decoder, and its EXIF, if any."""
 
     data: bytes
     exif: bytes = b""
 
 
 def stripped(data: bytes, param: str) -> Stripped:
-    """Return the image without metadata; raises ``InvalidField``."""
+    """Remove the metadata; raises ``InvalidField``."""
     if data.startswith(JPEG):
         return _jpeg(data, param)
     return _png(data, param) if data.startswith(PNG) else Stripped(data)
 
 
 def damaged(param: str) -> InvalidField:
-    """Return the refusal of an unreadable image."""
     return InvalidField(f"{param} is cut off or damaged and can't be decoded", param=param)
 
 
@@ -74,7 +73,7 @@ def _check_tables(needed: bytearray, param: str) -> None:
 
 
 def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
-    """Return the next segment's start, kind and end; other bytes are skipped."""
+    """Return the next segment's start, kind and end."""
     at = data.find(b"\xff", begin)
     if at < 0 or at + 4 > len(data):
         raise damaged(param)
@@ -85,7 +84,7 @@ def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
 
 
 def _scans(data: bytes, begin: int, param: str) -> bytes:
-    """Return all scans of the first picture; a second one (depth, brightness) may follow."""
+    """Return the first picture's scans; a second one (depth, brightness) may follow."""
     end = data.find(_END, begin)
     end = len(data) if end < 0 else end + 2
     if data.count(_SCAN, begin, end) > MAX_SCANS:
@@ -111,7 +110,6 @@ def _png(data: bytes, param: str) -> Stripped:
 
 
 def _chunks(data: bytes, param: str) -> dict[bytes, list[memoryview | bytes]]:
-    """Return the chunks' data by kind."""
     view, found, at = memoryview(data), dict[bytes, list[memoryview | bytes]](), len(PNG)
     most = LEAST_CHUNKS + len(data) // CHUNK_BYTES
     for _ in range(most):

@@ -20,7 +20,7 @@ _POSITIONS, _TYPES = "max_position_embeddings", "type_vocab_size"
 
 
 class _Embeddings(nn.Module):
-    """Sum of word, position and segment embedding; the segment is always the first."""
+    """The segment is always the first."""
 
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
@@ -38,8 +38,6 @@ class _Embeddings(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Self-attention, then a feed-forward network, both with residuals."""
-
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
         width, wide = sizes["hidden_size"], sizes["intermediate_size"]
@@ -63,7 +61,7 @@ class _Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT without its pooler: token ids and attention mask in, token vectors out."""
+    """BERT without its pooler."""
 
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
@@ -79,7 +77,7 @@ class Encoder(nn.Module):
 
 
 def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
-    """Return the encoder of the version's settings with these weights; other weights are ignored."""
+    """Load the encoder; other weights are ignored."""
     found = numbers(model.folder / "config.json")
     missing = [name for name in (*_SIZES, _POSITIONS, _TYPES) if name not in found]
     if missing:
