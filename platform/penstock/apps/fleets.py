@@ -24,8 +24,6 @@ _BEYOND_GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """A host, its planner, and its pool of memory."""
-
     host: Host
     plan: Callable[..., FleetPlan]
     pool: PoolPolicy

@@ -30,7 +30,6 @@ class Keys:
     peppers: tuple[bytes, ...]
 
     def after(self, before: "Keys") -> "Keys":
-        """Return these keys, then the former ones."""
         return Keys(platform=self.platform + before.platform, peppers=self.peppers + before.peppers)
 
     def __repr__(self) -> str:

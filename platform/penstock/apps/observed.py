@@ -42,7 +42,6 @@ def budgets(settings: Settings, given: str = "") -> ErrorBudgets:
 
 
 def pages(settings: Settings) -> Sequence[str]:
-    """Return the metrics addresses of this home's processes."""
     return exposition.addresses(settings.paths.run)
 
 

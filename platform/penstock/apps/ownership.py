@@ -18,7 +18,6 @@ RETRY_S = 1.0
 
 
 def fingerprint(secret: bytes) -> str:
-    """Return the digest of a secret that the database may know."""
     return derive(secret, Purpose.FINGERPRINT).hex()
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def database_dsn(settings: DatabaseSettings) -> str:
-    """Return the named address, or the home's embedded one."""
     from penstock.connectors.postgres.embedded import dsn_of
 
     return settings.database_address or with_user(dsn_of(settings.paths.postgres), settings.database_user)

@@ -64,8 +64,6 @@ async def _run(settings: WorkerSettings, version: VersionId, worker: WorkerId) -
 
 
 class Workplace:
-    """One worker's settings on this machine."""
-
     def __init__(self, settings: WorkerSettings, worker: WorkerId) -> None:
         self._settings, self._worker = settings, worker
         self._digests: dict[VersionId, str] = {}  # asked for once: a sound copy here needs no store
@@ -152,7 +150,6 @@ class Workplace:
         )
 
     def forking(self) -> Forking:
-        """Return the shared pre-imported parent, or this worker's own."""
         shared = self._settings.zygote_socket
         own = self._engines / f"{self._worker}.zygote"
         return Forking(
@@ -252,5 +249,4 @@ def _digest(store: ArtifactStore, version: VersionId) -> str:
 
 
 def _url(settings: WorkerSettings, place: Place, *, secure: bool) -> str:
-    """Return the worker's address; the controller replaces one of all addresses."""
     return url_at(settings.advertise or place.host, place.port, secure=secure)

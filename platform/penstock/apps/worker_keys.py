@@ -14,8 +14,6 @@ from penstock.supervision.files import write_private
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSecrets:
-    """The key of a worker's tickets, and the bearer of its reports."""
-
     ticket_key: bytes
     bearer: str
 
@@ -24,7 +22,6 @@ class WorkerSecrets:
 
 
 def made_for(settings: KeySettings, worker: WorkerId, version: VersionId) -> str:
-    """Return a worker's key file; ``CommandError`` without a platform key."""
     key = keys.read(settings).platform[0]
     return f"{worker_secret(key, worker).hex()} {worker_bearer(key, worker, version)}"
 

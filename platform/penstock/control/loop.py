@@ -38,9 +38,7 @@ class Rollouts(Protocol):
 
 
 class WorkerLeases(Protocol):
-    async def seen(self) -> Sequence[Seen]:
-        """Return the leases that have not expired."""
-        ...
+    async def seen(self) -> Sequence[Seen]: ...
 
 
 class HeldRequests(Protocol):
@@ -48,8 +46,6 @@ class HeldRequests(Protocol):
 
 
 class Fleet(Protocol):
-    """Starts and stops worker processes (local supervisor, Kubernetes)."""
-
     async def view(self) -> FleetView:
         """Return workers with a process, reporting or not, and recent deaths."""
         ...
@@ -73,8 +69,6 @@ class DecisionLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """The table in force, deployments with workers of their own, and the plan."""
-
     table: RoutingTable
     deployments: tuple[Deployment, ...]
     plan: FleetPlan

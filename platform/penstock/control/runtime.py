@@ -26,8 +26,6 @@ from penstock.telemetry.metrics import Metrics
 
 
 class Leadership(Protocol):
-    """The lock that one controller at a time holds."""
-
     async def is_mine(self) -> bool:
         """Take or confirm it; ``StoreUnavailable`` if that can't be known."""
         ...

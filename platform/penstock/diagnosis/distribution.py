@@ -59,7 +59,6 @@ class Distribution:
 
 
 def of(recording: Recording, metric: Metric, where: Where = anywhere) -> Distribution | None:
-    """Return all selected series of a histogram together, if any."""
     count = total(filter(where, recording.of(metric, "_count")))
     amount = total(filter(where, recording.of(metric, "_sum")))
     if count is None or amount is None:

@@ -28,8 +28,6 @@ class Case(StrEnum):
 
 
 class Sense(StrEnum):
-    """The allowed side of a threshold."""
-
     AT_LEAST = "≥"
     BELOW = "<"
 
@@ -64,7 +62,7 @@ class Check:
 
     @property
     def holds(self) -> bool | None:
-        """None if the value is unknown."""
+        """None if the check's value is unknown."""
         if self.value is None:
             return None
         return self.value >= self.limit if self.sense is Sense.AT_LEAST else self.value < self.limit
@@ -91,7 +89,6 @@ class AnyOf:
 
     @property
     def strength(self) -> float:
-        """The strongest check that holds."""
         return max((check.strength for check in self.checks if check.holds), default=1.0)
 
 
@@ -109,8 +106,6 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A helpful change: its cost, and its command or setting."""
-
     says: str
     cost: Cost
     command: str = ""
@@ -119,8 +114,6 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One case: its subject, evidence, broken promises, effects and remedies."""
-
     case: Case
     says: str
     evidence: tuple[Evidence, ...]
@@ -140,7 +133,6 @@ class Judgement:
 
     @property
     def strength(self) -> float:
-        """Return the weakest evidence's strength."""
         return min((one.strength for one in self.evidence if one.holds), default=0.0)
 
     @property

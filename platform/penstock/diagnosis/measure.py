@@ -80,7 +80,7 @@ def _stages(recording: Recording) -> tuple[StageTime, ...]:
 
 
 def _gateway(recording: Recording) -> GatewayFigures:
-    """Return the gateway with the busiest loop: callers meet each of them."""
+    """Return the gateway with the busiest loop: callers meet each."""
     spent = by(INSTANCE, recording.of(names.LOOP_SECONDS))
     wanted = {name: seconds for name, found in spent.items() if (seconds := total(found)) is not None}
     name = max(wanted, key=lambda one: wanted[one], default="")
@@ -95,7 +95,6 @@ def _gateway(recording: Recording) -> GatewayFigures:
 
 
 def _of_time(seconds: float, recording: Recording) -> float:
-    """Return a share of at most 1: pages are read a moment off the window's ends."""
     return min(1.0, seconds / recording.seconds)
 
 

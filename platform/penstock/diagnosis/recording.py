@@ -85,7 +85,6 @@ def record(window: Window, says: str = "") -> Recording:
 
 
 def counters(metric: Metric) -> tuple[str, ...]:
-    """Return the names of the series that only grow."""
     if metric.kind is MetricKind.GAUGE:
         return ()
     if metric.kind is MetricKind.COUNTER:
@@ -108,7 +107,7 @@ def as_json(recording: Recording) -> str:
 
 
 def of_json(text: str) -> Recording:
-    """Raise ``ValueError`` for other JSON."""
+    """Raise ``ValueError`` if the JSON is no recording."""
     try:
         told = json.loads(text)
         return Recording(

@@ -33,7 +33,6 @@ class KeptPromise:
 
     @property
     def is_missed(self) -> bool | None:
-        """None if unknown."""
         return None if self.good_ratio is None else self.good_ratio < self.promised_ratio
 
 
@@ -79,8 +78,6 @@ class TokenFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantFigures:
-    """One tenant's share of service, mean wait, and its own limits' refusals."""
-
     name: str
     share: float | None
     queue_mean_s: float | None
@@ -89,8 +86,6 @@ class TenantFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFigures:
-    """A worker's zone, prefill time, lost engines, and starts."""
-
     name: str
     version: str
     zone: str
@@ -115,8 +110,6 @@ class WorkerFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFigures:
-    """Wanted and ready workers, on average."""
-
     version: str
     wanted: float | None = None
     ready: float | None = None
@@ -173,7 +166,6 @@ class Snapshot:
         return next((one for one in self.stages if one.stage is stage), None)
 
     def part(self, stage: Stage, among: Collection[Stage]) -> float | None:
-        """Return a stage's part of the mean time in these; None if it was not measured."""
         means = {one.stage: one.mean_s for one in self.stages if one.stage in among}
         whole = sum(means.values())
         return means[stage] / whole if stage in means and whole > 0 else None
@@ -182,7 +174,6 @@ class Snapshot:
         return tuple(one for one in self.objectives if one.indicator in indicators and one.is_missed)
 
     def good_ratio(self, indicator: Indicator) -> float | None:
-        """Return the lowest known ratio of such a promise, if any."""
         known = [one.good_ratio for one in self.objectives if one.indicator is indicator and one.good_ratio is not None]
         return min(known, default=None)
 

@@ -12,8 +12,6 @@ from penstock.diagnosis.snapshot import KeptPromise, Snapshot
 
 
 class Word(StrEnum):
-    """The conclusion of a diagnosis."""
-
     HEALTHY = "healthy"
     """Every promise that could be measured is kept."""
     BOTTLENECK = "bottleneck"
@@ -84,6 +82,5 @@ def _word(findings: tuple[Finding, ...], missed: tuple[KeptPromise, ...], snapsh
 
 
 def _is_timely(finding: Finding, known: list[KeptPromise]) -> bool:
-    """Tell whether callers are known to be served in time despite it."""
     harmed = finding.judgement.harms
     return any(one.indicator.is_timed for one in known if one.indicator in harmed)

@@ -45,7 +45,6 @@ def ensure(settings: Settings, clock: Clock) -> int:
 
 
 def told(settings: Settings) -> str:
-    """Return a note on TLS between the processes, if it is unexpected."""
     if settings.tls is Tls.ON:
         return "mutual TLS"
     return "no TLS, though this home ran with it: --tls" if settings.paths.tls.exists() else ""
@@ -69,7 +68,6 @@ def _authority(home: Home, now: float) -> tuple[KeyPair, int]:
 
 
 def _lasts(read: Callable[[], str], now: float) -> bool:
-    """Tell whether a certificate exists and stays valid for a while."""
     try:
         return authority.ends_at(read()) - now > RENEW_DAYS * _DAY_S
     except (OSError, ValueError):

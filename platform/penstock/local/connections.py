@@ -21,7 +21,6 @@ TIMEOUT_S = 300.0
 
 
 def operator(settings: Settings) -> Operator:
-    """Return a client with the given key or this home's operator's."""
     if settings.url and not settings.key:  # the operators' key is for this home's controller alone
         raise CommandError(
             f"There is no key to show at {settings.url}.", do="Give an admin's or auditor's with --key (PENSTOCK_KEY)."
@@ -31,7 +30,6 @@ def operator(settings: Settings) -> Operator:
 
 
 def reading_key(settings: Settings) -> str:
-    """Return the given key, or this home's operator's."""
     return settings.key or _admin_key(settings)
 
 
@@ -54,14 +52,12 @@ def controller_address(settings: Settings) -> str:
 
 
 def fleet(settings: Settings, clock: Clock) -> FleetWatch:
-    """Watch this home's workers, as its operator."""
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
     waiting = Waiting(lease_s=settings.lease_s, most_s=settings.start_within_s, logs=settings.paths.logs)
     return FleetWatch(lambda: operator(own), clock, waiting)
 
 
 def gateway_address(settings: Settings) -> str:
-    """Return the running gateway's address, else the settings'."""
     try:
         return settings.paths.gateway_address.read_text().strip()
     except OSError:
@@ -100,7 +96,6 @@ def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
 
 
 def operator_certificate(settings: Settings, url: str) -> Mutual | None:
-    """Return an operator's certificate for this controller, if any."""
     if not url.startswith("https:"):
         return None
     files = files_of(settings.model_copy(update={"tls": Tls.AUTO}), Role.OPERATOR)

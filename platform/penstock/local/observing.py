@@ -76,7 +76,7 @@ def _free(asked: int, usual: int) -> str:
 
 
 def prepare(settings: Settings, sites: Sites) -> None:
-    """Write both configurations; Alertmanager notifies nobody."""
+    """Alertmanager notifies no one: alerts stay on its page."""
     folder = settings.paths.observe
     folder.mkdir(mode=0o700, exist_ok=True)
     scraping = Scraping(

@@ -38,11 +38,9 @@ class LocalPlatform:
         self._write_state(phase="serving", ready=True)
 
     async def first_question(self) -> None:
-        """Print the usage, and a first answer."""
         await asyncio.to_thread(question.ask, self._settings, self._screen)
 
     async def watch(self) -> None:
-        """Keep everything running; return only by ``CommandError`` or cancellation."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._parts.database.watch())

@@ -21,7 +21,6 @@ EXAMPLES: dict[str, tuple[str, dict[str, object]]] = {
 
 
 def ask(settings: Settings, screen: Screen) -> None:
-    """Print address, key and a curl line, then a first answer as it streams."""
     for line in usage(settings):
         screen.say(line)
     if MODEL not in settings.demo_models or settings.workers == 0:

@@ -19,15 +19,11 @@ PLAIN_EVERY_S = 2.0
 
 
 class Note(Protocol):
-    """Shows a phase's present work; several lines stand one under another."""
-
     def __call__(self, text: str) -> None: ...
 
 
 @dataclass(slots=True)
 class Said:
-    """A phase's plain lines, and the last one's time."""
-
     texts: set[str] = field(default_factory=set)
     at: float = float("-inf")
 
@@ -40,7 +36,6 @@ class Phase:
         self.outcome = ""
 
     def result(self, text: str) -> None:
-        """Set the text behind the phase's name."""
         self.outcome = text
 
 
@@ -72,7 +67,6 @@ class Screen:
         yield lambda text: self._now_and_then(text, said)
 
     def _now_and_then(self, text: str, said: Said) -> None:
-        """Print new texts, one in a while."""
         now = self._clock.monotonic()
         if text in said.texts or now - said.at < PLAIN_EVERY_S:
             return
@@ -106,7 +100,6 @@ def show_error(console: Console, error: CommandError) -> None:
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
-    """Return a log's last lines, without line ends; none without a log."""
     try:
         with log.open(errors="replace") as file:
             return [line.rstrip("\n") for line in deque(file, maxlen=lines)]

@@ -32,7 +32,7 @@ DEMO = Tenant(id=TenantId("demo"), name="Demo")
 
 @asynccontextmanager
 async def opened(address: str) -> AsyncIterator[Database]:
-    """Raise the database's errors as ``CommandError``."""
+    """Raise ``CommandError`` in place of the database's errors."""
     try:
         async with Database(address, max_connections=2) as database:
             yield database
@@ -86,7 +86,6 @@ class Seed:
         return minted
 
     async def demo(self, packed: Mapping[Alias, Packed], names: frozenset[ModelName]) -> None:
-        """Register, route and deploy these versions; ``names`` are those of all demo models."""
         for one in packed.values():
             await self._registry.register(
                 one.manifest, f"signatures/{one.digest}", self._act("version.register", one.id)
@@ -115,7 +114,6 @@ class Seed:
                 raise
 
     async def _works(self, file: Path) -> bool:
-        """Tell whether the database knows this file's key, unrevoked."""
         secret = read_key(file)
         key_id = key_id_of(secret)
         stored = await self._tenancy.key(key_id) if key_id is not None else None

@@ -37,7 +37,6 @@ def _with_metrics_port(settings: Settings, offset: int) -> Settings:
 
 
 def wants_engines_parent(settings: Settings) -> bool:
-    """Tell whether one pre-imported parent forks the engines of this home."""
     has_gpu = settings.device is not device.Device.CPU and device.has_gpu(device.names())
     is_possible = settings.engine_zygote == "on" or (settings.engine_zygote == "auto" and not has_gpu)
     return is_possible and not settings.zygote_socket and settings.workers > 0 and bool(settings.demo_models)
@@ -84,7 +83,6 @@ async def gateway_is_ready(run: Path, child: Child) -> bool:
 
 
 async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
-    """Tell whether a controller answers at its file's address."""
     url = _address(address_file)
     if not url:
         return False

@@ -64,7 +64,6 @@ class Start:
         phase.result(", ".join(filter(None, (found, f"port {port}", certificates.told(self.settings)))))
 
     async def _start_engines_parent(self) -> None:
-        """Start the engines' imports beside all later phases."""
         if not services.wants_engines_parent(self.settings):
             return
         end, self._parts.lifeline = lifeline.make()

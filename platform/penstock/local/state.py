@@ -15,8 +15,6 @@ _UTIME = 11
 
 @dataclass(slots=True, kw_only=True)
 class UpState:
-    """The supervisor's process and phase, and its processes by name."""
-
     pid: int
     url: str = ""
     phase: str = ""
@@ -53,7 +51,6 @@ def processes(run: Path) -> list[LocalProcess]:
 
 
 def _process(run: Path, name: str, pid: int) -> LocalProcess:
-    """Return a process's use by the kernel's account (proc(5))."""
     try:
         resident_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

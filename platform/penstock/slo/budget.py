@@ -13,8 +13,6 @@ FORECAST = "6h"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCounts:
-    """All events, and the bad ones."""
-
     bad: float
     events: float
 
@@ -27,7 +25,7 @@ class EventCounts:
 class Budget:
     """One objective's share left (below 0: overspent), and burn by window (1: just in time).
 
-    With too few events to judge it ``is_few``, and nothing is left.
+    With too few events to judge, it ``is_few`` and states no share left.
     """
 
     tier: str

@@ -37,8 +37,6 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
-    """The tiers, and the bad events below which a budget is not judged."""
-
     tiers: Mapping[Tier, SloTier]
     least_bad_events: int
 
@@ -51,8 +49,6 @@ class Promised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBudgets:
-    """Budgets, their source and the time of counting."""
-
     source: str
     over: str
     budgets: tuple[Budget, ...]

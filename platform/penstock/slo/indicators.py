@@ -48,7 +48,6 @@ class Measure:
         return _rate(self.bad or self.events, window)
 
     def bad_count(self, count: Callable[[Selection], float | None], events: float | None) -> float | None:
-        """Return the bad events by a count of selections; None if unknown."""
         if self.good is None:
             return count(self.bad or self.events)
         good = count(self.good)
@@ -56,7 +55,6 @@ class Measure:
 
 
 def measure(tier: str, objective: Objective) -> Measure:
-    """Return a tier's objective as a measure, or raise ``Unmeasurable``."""
     if objective.indicator in _BY_OUTCOME:
         return _by_outcome(_BY_OUTCOME[objective.indicator], tier)
     return _by_time(_BY_TIME[objective.indicator], tier, objective)

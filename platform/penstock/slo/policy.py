@@ -30,14 +30,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetVerdict:
-    """The allowed pace, and the budgets that decide it; none if all is well."""
-
     pace: RolloutPace
     because: tuple[Budget, ...] = ()
 
 
 def judge(policy: Policy, budgets: Iterable[Budget]) -> BudgetVerdict:
-    """Return the allowed pace; without budgets, the pace without data."""
     paces = [(_pace(policy, budget), budget) for budget in budgets]
     if not paces:
         return BudgetVerdict(pace=policy.without_data)

@@ -8,8 +8,6 @@ from penstock.slo.windows import WindowPair
 
 
 class Measured(Protocol):
-    """Two queries over a window; ``indicators`` makes the platform's own."""
-
     def events_rate(self, window: str) -> str: ...
 
     def bad_rate(self, window: str) -> str: ...
@@ -31,7 +29,6 @@ class Promise:
         return {TIER: self.tier, OBJECTIVE: self.objective}
 
     def threshold(self, pair: WindowPair) -> float:
-        """Return the bad share above which this pair fires."""
         return pair.factor(self.period_days) * self.budget_ratio
 
     def series(self, recorded: str) -> str:

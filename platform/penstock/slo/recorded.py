@@ -15,7 +15,6 @@ TIER, OBJECTIVE = "tier", "objective"
 
 
 def error_ratio(window: str) -> str:
-    """Return the name of the bad share over this window."""
     return f"tier_objective:slo_errors:ratio_rate{window}"
 
 

@@ -20,8 +20,6 @@ class RecordingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """Expression, duration, urgency, and text for a person."""
-
     name: str
     expr: str
     severity: Severity

@@ -16,8 +16,6 @@ _EXPECTED = "a number of m, h or d, for example 30m"
 
 
 class Severity(StrEnum):
-    """A page wakes a person, a ticket waits for the next working day."""
-
     PAGE = "page"
     TICKET = "ticket"
 
@@ -46,13 +44,12 @@ class Windows:
 
     @property
     def lengths(self) -> tuple[str, ...]:
-        """Return each window once, the shortest first."""
         found = {window for pair in self.pairs for window in (pair.long, pair.short)}
         return tuple(sorted(found, key=seconds))
 
 
 def seconds(window: str) -> int:
-    """``30m`` is 1800."""
+    """Return the length in seconds: ``30m`` is 1800."""
     return int(window[:-1]) * _UNITS_S[window[-1]]
 
 

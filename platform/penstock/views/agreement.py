@@ -59,7 +59,6 @@ def _row(pair: Record) -> tuple[str, ...]:
 
 
 def _agreed(pair: Record, kind: str, word: str) -> str:
-    """Return the agreeing share of a kind, with its confidence interval."""
     ratio = pair[f"{kind}_ratio"]
     if ratio is None:
         return "-"

@@ -62,7 +62,7 @@ def brief(judgement: Record) -> str:
 
 
 def _tokens(judgement: Record) -> str:
-    """Return the candidate's part of the tokens; empty if too few."""
+    """Return the candidate's token share; empty if there are too few."""
     ratio = judgement.get("tokens_ratio")
     return "" if ratio is None else f"it had {ratio:.1%} of both versions' tokens of the last five minutes"
 

@@ -12,8 +12,6 @@ _SPEAKING = {"ready", "draining"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStore:
-    """The controller's and this command's view of the limits store."""
-
     is_shared: bool
     """The controller knows a store that gateways share."""
     is_remote: bool
@@ -94,7 +92,6 @@ def _notes(worker: Record) -> str:
 
 
 def _state(worker: Record, lease_s: float) -> str:
-    """Return a worker's state; without heartbeats it is uncertain."""
     if worker["age_s"] > lease_s and worker["state"] not in {"stopped", "failed"}:
         return f"silent, was {worker['state']}"
     return f"{worker['state']}, to drain" if worker["draining"] else str(worker["state"])

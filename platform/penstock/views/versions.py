@@ -37,7 +37,6 @@ def running(versions: Sequence[Record]) -> Listing:
 
 
 def owners(version: Record) -> str:
-    """Return a version's only tenants; empty if all may use it."""
     tenants = version.get("tenants")
     if tenants is None:
         return ""
@@ -70,19 +69,17 @@ def _switched(adapter: Record) -> str:
 
 
 def pins(pool: Record | None, versions: Sequence[Record]) -> list[str]:
-    """Return a line of the versions that never sleep; none without a pool."""
+    """Return the versions that never sleep; none without a pool."""
     pinned = ", ".join(_pinned(one) for one in versions if one.get("pinned") and one["replicas"])
     return [f"pinned, so no other version gets their memory: {pinned}"] if pool is not None and pinned else []
 
 
 def _pinned(version: Record) -> str:
-    """Return a pinned version; an adapter with its base, which it keeps awake."""
     base = version.get("base")
     return f"{version['id']} (of {base})" if base else str(version["id"])
 
 
 def pool(found: Record | None) -> list[str]:
-    """Return the engines' memory, the waiting versions, and those that never fit."""
     if found is None:
         return []
     held, limit = (found[name] / 1e6 for name in ("held_bytes", "limit_bytes"))

@@ -7,7 +7,7 @@ MICRO = 1_000_000
 
 
 def when(epoch_s: float) -> str:
-    """Zero means never."""
+    """Return the time in UTC; a dash for 0."""
     if not epoch_s:
         return "-"
     return dt.datetime.fromtimestamp(epoch_s, tz=dt.UTC).strftime("%Y-%m-%d %H:%M:%S")

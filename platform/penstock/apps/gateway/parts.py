@@ -105,13 +105,11 @@ class Gateway:
         return self.front.server
 
     async def exchange(self, found: Keys) -> None:
-        """Put other platform keys into force."""
         self.keys.exchange(peppers=found.peppers, salt_key=derive(found.platform[0], Purpose.CACHE_SALT))
         self.ticket_keys.exchange(found.platform)
         _learn_marks(self.ticket_keys, self.table.view.table)
 
     async def close(self) -> None:
-        """Close connections and threads, and send the last spans."""
         await self.client.close()
         self.preprocessor.close()
         await self.offload.close()
@@ -205,7 +203,6 @@ def _degrader(crowd: Crowd, shared: Shared) -> PressureDegrader:
 
 
 def _counted() -> tuple[Metrics, Background]:
-    """Return the metrics, and the background tasks with their failures."""
     metrics = Metrics()
     metrics.tell_start()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
@@ -225,7 +222,6 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
 
 
 def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
-    """Return the workers' client, with this gateway's certificate, if any."""
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
         expiry.show(mutual.now, metrics)
@@ -325,7 +321,6 @@ def _admission(shared: Shared) -> AdmissionController:
 
 
 def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
-    """Learn each worker's key, if there are several."""
     if ticket_keys.is_changing:
         ticket_keys.learn(
             {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}

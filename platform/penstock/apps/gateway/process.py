@@ -78,7 +78,6 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
 
 
 async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:
-    """Listen for gRPC, return the HTTP socket, and write both addresses."""
     listener = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
@@ -157,7 +156,6 @@ async def _take(gateway: Gateway, table: RoutingTable) -> None:
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:
-    """Write the file that tells the supervisor of readiness."""
     await _until(lambda: server.started, None)
     _write(ready, str(os.getpid()))
 

@@ -14,7 +14,7 @@ from penstock.telemetry.thread_times import of_this_thread
 
 
 def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:
-    """Return the sender of spans, if there is a collector."""
+    """None if there is no collector of traces."""
     return RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
 
 

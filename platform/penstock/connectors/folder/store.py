@@ -23,8 +23,6 @@ _CHUNK_BYTES = 1 << 20
 
 
 class FolderStore:
-    """Several processes may use it at once."""
-
     def __init__(self, root: Path) -> None:
         self._root = root
 
@@ -106,7 +104,6 @@ def _checked(sha256: str) -> str:
 
 
 def _copy(content: Path | bytes, out: IO[bytes]) -> str:
-    """Return the written content's digest."""
     if isinstance(content, bytes):
         out.write(content)
         return hashlib.sha256(content).hexdigest()
@@ -125,7 +122,6 @@ def _digest(path: Path) -> str:
 
 @contextmanager
 def _explained(root: Path, sha256: str) -> Iterator[None]:
-    """Turn the operating system's errors into ours."""
     try:
         yield
     except FileNotFoundError as error:

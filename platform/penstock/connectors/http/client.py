@@ -107,7 +107,6 @@ class HttpClient:
         return None
 
     def _free(self, url: str, connection: Connection) -> None:
-        """Take a connection back, or forget it if closed."""
         pool = self._idle.setdefault(url, [])
         if connection.usable and len(pool) < self._limits.max_idle:
             connection.idle_since = self._clock()

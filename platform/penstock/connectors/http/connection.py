@@ -18,8 +18,9 @@ _FIRST_FINAL_STATUS = 200
 
 
 class WorkerExchange:
-    """One request and its answer, kept until its first byte: a stale connection means sending it again. Valid, and
-    harmless, after the connection has gone on to the next.
+    """An exchange stays valid, and harmless, after the connection has gone on to the next.
+
+    ``request`` is kept until the answer's first byte: a stale connection means sending it again.
     """
 
     __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
@@ -93,7 +94,6 @@ class Connection(asyncio.Protocol):
         return self._keep_alive and self._transport is not None and not self._transport.is_closing()
 
     def run(self, exchange: WorkerExchange) -> None:
-        """Send the request; the answer goes to the exchange's receiver."""
         self.exchange = exchange
         exchange.connection = self
         if self._transport is not None:
@@ -167,7 +167,6 @@ class Connection(asyncio.Protocol):
             self._break(error)
 
     def eof_received(self) -> bool:
-        """Close our half too."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -85,7 +85,7 @@ _Shape = TypeVar("_Shape")
 
 
 def page(raw: bytes) -> tuple[list[Json], str, str]:
-    """Return a list's objects, resource version, and continue token, empty at the end."""
+    """Return the objects, version, and continue token, empty at the end."""
     found = _decoded(raw)
     meta = _shaped(found, _Page).metadata
     return found["items"], meta.resource_version, meta.following
@@ -102,7 +102,7 @@ def done(raw: bytes) -> None:
 
 
 def event(line: bytes) -> tuple[str, Json]:
-    """Return a watch event's type and object; raise a server's error event."""
+    """Raise the event's error if it is one."""
     found = _decoded(line)
     kind = _shaped(found, _Event).type
     if kind == "ERROR":

@@ -46,7 +46,7 @@ class NamespaceApi:
         self._client, self._namespace, self._patience = client, namespace, patience
 
     async def listed(self, kind: ObjectKind, selector: str) -> tuple[list[Json], str]:
-        """Return all selected objects, and the list's version, from which a watch continues."""
+        """Return the objects, and the list's version, from which a watch continues."""
         found: list[Json] = []
         following = ""
         while True:
@@ -119,7 +119,6 @@ class NamespaceApi:
         body: Mapping[str, object] | None = None,
         content: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yield a successful answer's head; all else is ``ApiRefused``."""
         headers = {"Accept": "application/json", "Content-Type": content}
         try:
             asked = await self._client.param_serialize(

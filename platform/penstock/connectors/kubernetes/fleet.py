@@ -25,8 +25,6 @@ PACE = WriteIntervals()
 
 
 class KubernetesFleet:
-    """Observes labelled pods and workloads, and writes the objects of fresh plans."""
-
     def __init__(
         self, api: NamespaceApi, pools: Pools, clock: Clock, pace: WriteIntervals = PACE, first_wait_s: float = 1.0
     ) -> None:
@@ -68,7 +66,6 @@ class KubernetesFleet:
         )
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Replace the plan to bring about."""
         self._plan, self._planned_at = plan, self._clock.monotonic()
         self._news.set()
 

@@ -92,7 +92,6 @@ def _mark(deployment: Mapping[str, object]) -> dict[str, str]:
 
 
 def fill(value: object, filling: Mapping[str, str]) -> object:
-    """Fill the placeholders in every text of the value."""
     if isinstance(value, Mapping):
         return {key: fill(one, filling) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -20,8 +20,6 @@ OnChange = Callable[[Json | None, Json | None], None]
 
 
 class Mirror:
-    """Follows one kind, selected by label."""
-
     def __init__(
         self, api: NamespaceApi, kind: ObjectKind, selector: str, on_change: OnChange, backoff: Backoff
     ) -> None:

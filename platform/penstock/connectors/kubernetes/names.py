@@ -32,7 +32,6 @@ def workload(version: VersionId, pool: str) -> str:
 
 
 def filled(version: VersionId, pool: str) -> dict[str, str]:
-    """Return the values of a pool's pod placeholders."""
     model, _, digest = version.partition("@")
     return {
         "{VERSION}": version,

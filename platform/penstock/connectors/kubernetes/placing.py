@@ -26,14 +26,13 @@ class Placed:
 
 
 def place(served: Served, pools: tuple[Pool, ...]) -> tuple[Placed, ...]:
-    """Return the version's pools in filling order; empty if none holds it."""
+    """Return the pools in filling order; empty if none holds it."""
     fitting = [(pool, size) for pool in pools for size in pool.sizes if _fits(served, pool, size)]
     smallest = min((pool.device_bytes for pool, _ in fitting), default=0)
     return tuple(_filled(served, [one for one in fitting if one[0].device_bytes == smallest]))
 
 
 def why_nowhere(served: Served, pools: tuple[Pool, ...]) -> str:
-    """Say which resource no pool has."""
     sizes = sorted({size.gpus for pool in pools for size in pool.sizes})
     if served.gpus not in sizes:
         counts = ", ".join(map(str, sizes))

@@ -16,12 +16,10 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 
 def version_of(one: Json) -> VersionId:
-    """Return an object's version, empty without its label."""
     return VersionId(one["metadata"].get("annotations", {}).get(names.VERSION, ""))
 
 
 def is_told_to_go(pod: Json) -> bool:
-    """Tell whether the pod is drained or deleted."""
     meta = pod["metadata"]
     return bool(meta.get("deletionTimestamp") or names.DRAINING in meta.get("annotations", {}))
 
@@ -48,7 +46,7 @@ class Deaths:
         self._kept: list[Death] = []
 
     def note(self, before: Json | None, after: Json | None) -> None:
-        """Compare a pod with its previous state; the first look counts nothing."""
+        """The first look at a pod counts nothing."""
         if before is None or is_told_to_go(before) or not version_of(before):
             return
         if after is None or is_told_to_go(after):

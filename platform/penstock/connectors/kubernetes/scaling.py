@@ -15,7 +15,6 @@ UP_WINDOW_S, DOWN_WINDOW_S = 30, 300
 
 
 def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, object]:
-    """Return a ScaledObject's ``spec``: scale out fast, in slowly, one worker at a time."""
     down = {
         "stabilizationWindowSeconds": DOWN_WINDOW_S,
         "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],

@@ -40,8 +40,6 @@ class WriteIntervals:
 
 @dataclass(slots=True, kw_only=True)
 class _Stand:
-    """An applied object: its text, resulting generation, and time."""
-
     text: bytes
     generation: int
     at: float
@@ -114,7 +112,6 @@ class Writer:
             logger().warning("cluster_object_set_back", object=key, generation=generation)
 
     def _generation(self, written: Written, before: _Stand) -> int:
-        """Return the last known generation before our call."""
         seen = self.workloads.get(written.name, {}) if written.kind is DEPLOYMENT else {}
         return max(before.generation, int(seen.get("metadata", {}).get("generation", 0)))
 
@@ -149,7 +146,6 @@ class Writer:
         self.held[key] = said
 
     def _forget(self, asked: set[str]) -> None:
-        """Drop held objects that left the plan."""
         for key in self.held.keys() - asked - {SERVER}:
             del self.held[key]
             self._held_until.pop(key, None)

@@ -32,8 +32,6 @@ class _AnswerRecord:
 
 @dataclass(slots=True)
 class _Room:
-    """A tenant's records, oldest first."""
-
     records: dict[str, _AnswerRecord] = field(default_factory=dict)
     size_bytes: int = 0
 

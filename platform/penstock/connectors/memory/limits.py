@@ -24,7 +24,6 @@ class _Meter:
     holds: dict[RequestId, tuple[int, float]] = field(default_factory=dict)
 
     def forget_expired(self, now: float) -> None:
-        """Free expired holds."""
         for lease in [x for x, (_, due) in self.holds.items() if due <= now]:
             self.held -= self.holds.pop(lease)[0]
 

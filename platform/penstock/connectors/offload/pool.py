@@ -19,8 +19,6 @@ PIPE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A child's command and environment."""
-
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -52,7 +50,6 @@ class OffloadPool:
         return await work.done
 
     async def warm(self) -> None:
-        """Start one child ahead of the first work."""
         if self._free and not self._idle:
             self._free -= 1
             try:
@@ -72,7 +69,6 @@ class OffloadPool:
         self._idle.clear()
 
     def _go_on(self) -> None:
-        """Give free children the next work in turn."""
         while self._free and self._turns:
             work = self._turns.take()
             if work.done.done():  # who asked has left

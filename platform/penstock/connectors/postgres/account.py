@@ -32,12 +32,10 @@ class Account:
     is_other: bool
 
     def as_user(self) -> AsUser:
-        """Return the ``subprocess`` arguments for this account."""
         return AsUser(user=self.uid, group=self.gid, extra_groups=[]) if self.is_other else AsUser()
 
 
 def of_server() -> Account:
-    """Return the server's account; root creates it if missing."""
     if os.geteuid() != 0:
         return Account(uid=os.getuid(), gid=os.getgid(), is_other=False)
     try:
@@ -60,7 +58,6 @@ def _create() -> pwd.struct_passwd:
 
 
 def give(path: Path, owner: Account) -> None:
-    """Change the owner of a file, or of a folder with its content."""
     if not owner.is_other:
         return
     os.chown(path, owner.uid, owner.gid)

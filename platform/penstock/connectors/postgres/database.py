@@ -144,7 +144,6 @@ class Database:
                 yield Session(connection)
 
     async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
-        """Run the query in a transaction of its own."""
         with translated():
             rows: list[asyncpg.Record] = await self._pool.fetch(sql, *arguments)
             return rows

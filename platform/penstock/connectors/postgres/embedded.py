@@ -63,7 +63,6 @@ class EmbeddedPostgres:
         self.dsn = dsn_of(self.data)
 
     def start(self) -> str:
-        """Start or repair the server and return its address."""
         owner = account.of_server()
         self._make_folders(owner)
         if not (self.data / "PG_VERSION").exists():
@@ -141,7 +140,6 @@ class EmbeddedPostgres:
         account.give(path, owner)
 
     def _run(self, owner: account.Account, program: str, *arguments: str) -> None:
-        """Run a server program as the data's owner, with its output in the log."""
         with self._log.open("ab") as log:
             done = subprocess.run(
                 [binaries() / program, *arguments],

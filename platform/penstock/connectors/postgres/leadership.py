@@ -16,8 +16,6 @@ _SQL = load("leadership")
 
 
 class PostgresLeadership:
-    """One candidate, on a connection of its own."""
-
     def __init__(self, dsn: str) -> None:
         self._way = way(dsn)
         self._connection: asyncpg.Connection | None = None

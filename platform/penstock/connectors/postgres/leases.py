@@ -23,7 +23,6 @@ class PostgresLeases:
         self._read: dict[WorkerId, Seen] = {}
 
     async def save(self, seen: Sequence[Seen]) -> None:
-        """Store heartbeats in one statement."""
         reports = [msgspec.json.encode(one.report).decode() for one in seen]
         workers = [one.report.worker for one in seen]
         await self._database.rows(_SQL["save"], workers, reports, [one.at for one in seen])

@@ -16,8 +16,6 @@ _FORGIVEN = tuple(Forgiven.__dataclass_fields__)
 
 
 class PostgresLedger:
-    """No row is ever changed."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -58,7 +56,6 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), Ended) for row in rows)
 
     async def forgive(self, ends: Sequence[Forgiven]) -> None:
-        """Exclude these outcomes from error budgets."""
         if ends:
             columns = [[getattr(one, column) for one in ends] for column in _FORGIVEN]
             await self._database.rows(_SQL["forgive"], *columns)

@@ -16,8 +16,6 @@ _SQL = load("platform")
 
 
 class _Statements(NamedTuple):
-    """SQL that reads, sets and replaces a fingerprint."""
-
     read: str
     claim: str
     renew: str

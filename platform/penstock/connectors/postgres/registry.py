@@ -89,7 +89,6 @@ class PostgresRegistry:
         )
 
     async def owned(self) -> tuple[Owned, ...]:
-        """Return the versions restricted to some tenants."""
         rows = await self._database.rows(_SQL["owned"])
         return tuple(Owned(version=row["version"], tenants=_TENANTS.decode(row["tenants"])) for row in rows)
 

@@ -22,7 +22,6 @@ class PostgresRollouts:
         self._database = database
 
     async def live(self) -> tuple[Stored, ...]:
-        """Return unfinished rollouts, by alias."""
         return tuple(map(_stored, await self._database.rows(_SQL["live"])))
 
     async def newest(self, limit: int) -> tuple[Stored, ...]:
@@ -43,7 +42,6 @@ class PostgresRollouts:
             await _write(session, step, act)
 
     async def go_on(self, step: Step, act: Act) -> None:
-        """Store the next state, unless another controller stored one first."""
         rollout = step.rollout
         async with self._database.transaction() as session:
             body = msgspec.json.encode(rollout).decode()

@@ -84,7 +84,6 @@ class _Source(Generic[T]):
             retry_s = min(_MAX_RETRY_S, retry_s * 2)
 
     async def _follow(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Pass on changes until the connection breaks."""
         connection = await asyncpg.connect(
             self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
         )
@@ -114,7 +113,6 @@ class _Source(Generic[T]):
             await self._take(row["body"].encode(), on_change)
 
     async def _take(self, data: bytes, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Use and store a valid value, else keep the last good one."""
         if await self._use(data, on_change):
             try:
                 await asyncio.to_thread(_keep, self._path, data)
@@ -147,15 +145,11 @@ class _Source(Generic[T]):
 
 
 class TableSource(_Source[RoutingTable]):
-    """The routing table, validated."""
-
     def __init__(self, dsn: str, snapshot_path: Path, *, clock: Clock | None = None) -> None:
         super().__init__(dsn, snapshot_path, name="table", decode=_table, clock=clock)
 
 
 class KeySource(_Source[KeyRing]):
-    """Keys (hashes) and tenants with their plans."""
-
     def __init__(self, dsn: str, snapshot_path: Path, *, clock: Clock | None = None) -> None:
         super().__init__(dsn, snapshot_path, name="keys", decode=_keys, clock=clock)
 
@@ -185,7 +179,6 @@ def _keep(path: Path, data: bytes) -> None:
 
 
 def _kept(path: Path) -> bytes | None:
-    """Return the last good copy, if any."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -43,8 +43,6 @@ class PostgresWantedTeller:
 
 
 class PostgresWanted:
-    """The controller's end, on a connection of its own."""
-
     def __init__(self, dsn: str) -> None:
         self._way = way(dsn)
         self._broken = asyncio.Event()

@@ -42,7 +42,6 @@ class LocalFleet:
         self._has_looked = False
 
     async def view(self) -> FleetView:
-        """Return living workers and recent deaths; remove the records of the dead."""
         now = self._clock.now()
         self._reap()
         running = [record for record in self._records.all() if self._is_alive(record, now)]
@@ -103,7 +102,6 @@ class LocalFleet:
         logger().info("worker_told_to_drain", worker=record.worker, version=record.version, pid=record.pid)
 
     def _kill_overdue(self, record: ProcessRecord, now: float) -> None:
-        """Kill a worker after its drain grace."""
         if record.draining_at and now - record.draining_at > self._config.grace_s:
             logger().warning("worker_killed", worker=record.worker, version=record.version, pid=record.pid)
             identity.kill_group(record.pid, record.start)

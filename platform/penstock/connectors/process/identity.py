@@ -31,7 +31,6 @@ def send(pid: int, start: str, number: signal.Signals) -> None:
 
 
 def kill_group(pid: int, start: str) -> None:
-    """Kill a session leader and its process group."""
     with suppress(ProcessLookupError):
         if started(pid) == start:
             os.killpg(pid, signal.SIGKILL)

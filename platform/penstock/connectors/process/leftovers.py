@@ -13,7 +13,6 @@ POLL_S = 0.1
 
 
 def living(run: Path) -> list[ProcessRecord]:
-    """Return this home's workers with a running process."""
     return [record for record in Records(run / FOLDER).all() if _lives(record)]
 
 

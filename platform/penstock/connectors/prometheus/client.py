@@ -34,7 +34,6 @@ class Prometheus:
         self._transport = transport
 
     def instant(self, query: str, at: float | None = None) -> tuple[Sample, ...]:
-        """Return the value per series now, or at a Unix time."""
         data = self._ask("query", {"query": query} | ({} if at is None else {"time": f"{at:.3f}"}))
         if data["resultType"] == "scalar":
             return (Sample(labels={}, value=_number(data["result"][1])),)
@@ -65,7 +64,6 @@ class Prometheus:
         return self._data(answer, form["query"])
 
     def _data(self, answer: httpx.Response, query: str) -> Mapping[str, Any]:
-        """Return the data, or raise ``CommandError`` in Prometheus's own words."""
         try:
             body = answer.json()
             if body["status"] == "success":

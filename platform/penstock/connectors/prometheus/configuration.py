@@ -13,8 +13,6 @@ JOB = "penstock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A page's ``host:port``, and the labels of its series."""
-
     address: str
     labels: Mapping[str, str]
 
@@ -50,5 +48,4 @@ def prometheus(scraping: Scraping) -> str:
 
 
 def discovered(targets: Sequence[Target]) -> str:
-    """Return the targets for Prometheus' file-based discovery."""
     return json.dumps([{"targets": [one.address], "labels": dict(one.labels)} for one in targets], indent=2)

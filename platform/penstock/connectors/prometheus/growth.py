@@ -18,8 +18,6 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The page's first reading, and its process's start."""
-
     read_at: float | None = None
     started_at: float | None = None
 
@@ -42,7 +40,6 @@ def step(before: float | None, after: float | None) -> float | None:
 
 
 def sum_of(one: float | None, other: float | None) -> float | None:
-    """Return the sum, None if a part is unknown."""
     return None if one is None or other is None else one + other
 
 

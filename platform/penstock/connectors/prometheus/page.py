@@ -24,7 +24,6 @@ class Reading:
 
 
 def parse(text: str, instance: str) -> Page:
-    """Return a page's samples, each labelled with its instance."""
     found: dict[str, list[Sample]] = {}
     for family in text_string_to_metric_families(text):
         for one in family.samples:
@@ -34,7 +33,7 @@ def parse(text: str, instance: str) -> Page:
 
 
 def read(addresses: Iterable[str], at: float, transport: httpx.BaseTransport | None = None) -> Reading:
-    """Read all pages once; a process without such an answer is named and left out."""
+    """Read all pages once; a process without a readable page is named and left out."""
     pages: dict[str, Page] = {}
     silent: list[str] = []
     with httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=transport) as http:
@@ -48,7 +47,6 @@ def read(addresses: Iterable[str], at: float, transport: httpx.BaseTransport | N
 
 
 def instance_of(address: str) -> str:
-    """Return host and port, as Prometheus names a target."""
     url = httpx.URL(address)
     return url.netloc.decode()
 

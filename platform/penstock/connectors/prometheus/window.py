@@ -63,7 +63,6 @@ class PrometheusWindow:
         return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's maximum."""
         return self._ask(f"max_over_time({name}[{self.seconds:g}s])")
 
     @cached_property
@@ -115,11 +114,9 @@ class PagesWindow:
         return _samples(grown)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's mean over the readings."""
         return _samples({key: fmean(found) if found else None for key, found in self._found(name).items()})
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's greatest value among the readings."""
         return _samples({key: max(found) if found else None for key, found in self._found(name).items()})
 
     def _found(self, name: str) -> Mapping[Key, list[float]]:
@@ -143,7 +140,7 @@ def watch(
 
 
 def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
-    """Read the pages once; raise ``CommandError`` if no process shows any."""
+    """Raise ``CommandError`` if no process shows any page."""
     found = read(addresses(), clock.monotonic())
     if not found.pages:
         raise CommandError(

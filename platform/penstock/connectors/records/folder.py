@@ -60,7 +60,6 @@ class RecordFolder:
             self._on_lost(1)
 
     async def run(self) -> None:
-        """Write until cancelled, then write the rest."""
         try:
             while True:
                 await asyncio.sleep(PAUSE_S)
@@ -69,7 +68,7 @@ class RecordFolder:
             self._write(self._new)
 
     async def flush(self) -> None:
-        """Write the rest, and delete what is beyond the bounds."""
+        """Write the waiting records, and delete those beyond the bounds."""
         async with self._writing:
             batch, self._new = self._new, []
             await asyncio.to_thread(self._write, batch)

@@ -28,7 +28,6 @@ def beginning(path: Path, start: bytes) -> bytes:
 
 
 def _offset(fd: int, needle: bytes) -> int:
-    """Return the line's offset, -1 if there is none."""
     offset, tail = 0, b"\n"
     while piece := os.pread(fd, SLICE_BYTES, offset):
         found = (tail + piece).find(needle)

@@ -51,8 +51,6 @@ def _script(name: str) -> str:
 
 @dataclass(slots=True)
 class _Writing:
-    """A record that a request of this gateway writes."""
-
     seal: Seal
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
     is_begun: bool = False

@@ -43,7 +43,6 @@ class RedisLimits:
         return _decision(draws, await self._draw(lease, draws, hold_s, "ask"))
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Decide like ``reserve``, and take nothing."""
         return _decision(draws, await self._draw(NO_LEASE, draws, 0.0, "look"))
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:

@@ -24,8 +24,6 @@ class Unreadable(Exception):
 
 
 class Seal:
-    """One record's key, and the number of sealed or opened pieces."""
-
     def __init__(self, key: bytes, record: RecordKey, salt: bytes) -> None:
         of_tenant = hmac.digest(key, b"answers/" + record.tenant.encode() + b"\x01", hashlib.sha256)
         of_record = hmac.digest(of_tenant, record.name.encode() + salt + b"\x01", hashlib.sha256)

@@ -50,7 +50,7 @@ def _away(why: str) -> StoreUnavailable:
 
 
 def _code(error: ReplyError) -> str:
-    """Return a refusal's first word, such as WRONGPASS: the rest may repeat a secret."""
+    """Return a refusal's first word, such as WRONGPASS: the rest may repeat the command."""
     return str(error).partition(" ")[0]
 
 
@@ -59,8 +59,6 @@ class _Incomplete(Exception):
 
 
 class Wire:
-    """A connection, made when needed and again after a loss."""
-
     def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
         self._where = dict(parse_url(url))
         self._patience_s = patience_s
@@ -171,7 +169,6 @@ class _Link(asyncio.Protocol):
         return answer
 
     def lose(self) -> None:
-        """Drop the connection; waiting calls fail."""
         self.is_lost = True
         if self._timer is not None:
             self._timer.cancel()
@@ -190,7 +187,6 @@ class _Link(asyncio.Protocol):
         self.lose()
 
     def data_received(self, data: bytes) -> None:
-        """Pass each complete answer to its caller."""
         self._heard = self._turn
         self._in = data = self._in + data if self._in else data
         at = 0
@@ -249,7 +245,7 @@ class Script:
 
 
 def _password(where: dict[str, object]) -> str:
-    """Read the address's ``password_file`` again each time, for the present password."""
+    """Return the present password: ``password_file`` is read each time."""
     file = where.get("password_file")
     return Path(str(file)).read_text().strip() if file else str(where.get("password") or "")
 

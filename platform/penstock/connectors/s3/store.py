@@ -179,7 +179,6 @@ def _code(error: ClientError) -> str:
 
 
 def _checked_size(sha256: str, content: Path | bytes) -> int:
-    """Return the content's size, after checking its digest."""
     if isinstance(content, bytes):
         actual, size = hashlib.sha256(content).hexdigest(), len(content)
     else:

@@ -31,7 +31,6 @@ def ensure_key_pair(folder: Path) -> Path:
 
 
 def fingerprint(public_key: Path) -> str:
-    """Return the hex SHA-256 of the public key's PEM, which names it in bundles."""
     return hashlib.sha256(public_key.read_bytes()).hexdigest()
 
 

@@ -18,8 +18,6 @@ from penstock.domain.errors import ArtifactRefused
 
 
 class KeyPairSigner:
-    """Signs with the private key of a folder."""
-
     def __init__(self, folder: Path) -> None:
         self._private = folder / PRIVATE
         self._fingerprint = fingerprint(ensure_key_pair(folder))
@@ -70,7 +68,6 @@ class PublicKeyVerifier:
 
 
 def _named_key(bundle: bytes) -> str:
-    """Return a bundle's key fingerprint; empty without one."""
     try:
         hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -25,7 +25,6 @@ class Delivered:
 
 
 async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
-    """Deliver the rows of ended processes, or raise ``CommandError``."""
     if not await asyncio.to_thread(folder.is_dir):
         raise CommandError(f"There is no spool in {folder}.", do="Name the folder `spool` of a gateway's home.")
     done = Delivered()

@@ -37,8 +37,6 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class History:
-    """The content of one process's segments, read in order."""
-
     open: dict[RequestId, Opening] = field(default_factory=dict)
     tokens: dict[RequestId, int] = field(default_factory=dict)
     last_seen: float = 0.0

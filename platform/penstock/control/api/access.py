@@ -14,8 +14,6 @@ from penstock.domain.tenancy.tenant import OPERATORS, ApiKey, KeyRing, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminCaller:
-    """A caller of the operators' API, by its valid key."""
-
     key: ApiKey
 
     @property
@@ -32,7 +30,7 @@ class AdminCaller:
         return self.is_operator or tenant == self.key.tenant
 
     def visible(self, ring: KeyRing) -> KeyRing:
-        """Return the keys it may see; organisations for operators only."""
+        """Return the visible keys; only operators see organisations."""
         if self.is_operator:
             return ring
         return KeyRing(

@@ -41,7 +41,6 @@ class Secrets:
 
     @property
     def pepper(self) -> bytes:
-        """The key that new API keys are hashed with."""
         return self.peppers[0]
 
     def is_bearer(self, bearer: str, worker: WorkerId, version: VersionId) -> bool:
@@ -86,7 +85,6 @@ class Control:
         )
 
     def act(self, caller: AdminCaller, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
-        """Return the caller's act, now; ``tenant`` may read it."""
         return Act(who=caller.key.id, what=what, target=target, at=self.clock.now(), tenant=tenant)
 
 
@@ -105,7 +103,7 @@ async def _worker(
     sent_worker: Annotated[str, Header(alias=WORKER_HEADER)] = "",
     sent_version: Annotated[str, Header(alias=VERSION_HEADER)] = "",
 ) -> tuple[WorkerId, VersionId]:
-    """Return the worker and its version, or raise ``Unauthenticated``."""
+    """Raise ``Unauthenticated`` without a worker's own credential."""
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")

@@ -204,7 +204,6 @@ async def status(control: Controlled, _: Operator) -> Status:
 
 
 def _pool(control: Control) -> PoolShown | None:
-    """Return the pool at the leader's last tick."""
     if not control.pool_bytes:
         return None
     runtime = control.runtime

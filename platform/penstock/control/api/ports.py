@@ -10,7 +10,7 @@ from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 
 
 class TenancyStore(Protocol):
-    """Tenants and keys; a change and its act are written in one transaction."""
+    """A change and its act are written in one transaction."""
 
     async def tenants(self) -> tuple[Tenant, ...]: ...
 
@@ -23,7 +23,7 @@ class TenancyStore(Protocol):
         ...
 
     async def orgs(self) -> tuple[Org, ...]:
-        """Return all, by id; the default one always exists."""
+        """Return the organisations by id; the default one always exists."""
         ...
 
     async def add_org(self, org: Org, act: Act) -> None:
@@ -73,5 +73,5 @@ class AuditLog(Protocol):
         ...
 
     async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
-        """Return the newest selected acts, of all tenants or of one."""
+        """Return acts, newest first, of all tenants or of one."""
         ...

@@ -68,7 +68,6 @@ class JsonRoute(APIRoute):
 
 
 def refusal_of(error: RequestValidationError) -> PenstockError:
-    """Name the field at fault, an unknown field first."""
     found: Sequence[dict[str, Any]] = error.errors()
     first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
     place, *path = first["loc"]
@@ -79,7 +78,6 @@ def refusal_of(error: RequestValidationError) -> PenstockError:
 
 
 def _written(path: Sequence[str | int]) -> str:
-    """Return the path of a field, ``rules[0].name``."""
     return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).removeprefix(".")
 
 

@@ -33,9 +33,7 @@ OTHER = "other"
 class ThresholdLog(Protocol):
     """The log of alarms, each name once and for ever."""
 
-    async def note_threshold(self, act: Act) -> bool:
-        """Write it unless its target has one; True if this call wrote it."""
-        ...
+    async def note_threshold(self, act: Act) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,6 @@ class BudgetWatch:
             await asyncio.sleep(every_s)
 
     async def look(self) -> int:
-        """Check once, and return the number of new alarms."""
         ring = await self.ring()
         lines = await budget.read(self.ledger, ring, self.clock.now())
         self._show(lines)

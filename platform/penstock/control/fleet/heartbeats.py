@@ -23,7 +23,7 @@ class LeaseStore(Protocol):
         ...
 
     async def load(self, after: float) -> tuple[Seen, ...]:
-        """Return heartbeats since ``after`` (Unix seconds), by worker."""
+        """Return the heartbeats since ``after`` (Unix seconds), by worker."""
         ...
 
     async def forget(self, before: float) -> None: ...
@@ -38,8 +38,6 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Callbacks on heartbeats that change something."""
-
     on_news: Callable[[], None] = lambda: None
     """A worker appeared, changed its state or gave its memory back: the next tick should not wait."""
     on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None

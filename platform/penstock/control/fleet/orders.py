@@ -21,8 +21,6 @@ class Host(Protocol):
 
 
 class Warmth(Protocol):
-    """Orders a worker awake or asleep with its next heartbeat."""
-
     def promote(self, worker: WorkerId) -> None: ...
 
     def park(self, worker: WorkerId) -> None:
@@ -70,7 +68,7 @@ class Orders:
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """An earlier controller's drains count too."""
+        """Count an earlier controller's drains as its own."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:

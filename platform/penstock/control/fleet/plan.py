@@ -60,7 +60,6 @@ class _Replica(NamedTuple):
 
     @property
     def must_end(self) -> bool:
-        """True if it is silent or failed, and was not told to drain."""
         return self.has_process and not self.is_draining and (self.is_silent or self.state is WorkerState.FAILED)
 
     @property
@@ -101,7 +100,6 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
 
 
 def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> list[Decision]:
-    """Drain silent, failed and surplus workers."""
     ending = [
         why.silent(one.worker, one.patience_s) if one.is_silent else why.failed(one.worker, one.detail)
         for one in replicas
@@ -115,7 +113,6 @@ def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replic
 
 
 def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], deaths: _Deaths) -> list[Decision]:
-    """Return the starts, or why they wait."""
     is_draining = any(replica.is_draining for replica in replicas)
     missing = _missing(wanted, counted, is_draining=is_draining)
     if missing and deaths.now < _next_start_at(deaths.at, deaths.policy):
@@ -177,7 +174,7 @@ def _bursts(deaths: list[float]) -> int:
 
 
 def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:
-    """Return the times of failures and deaths by version, one for each worker."""
+    """Return deaths by version, one for each worker."""
     last: dict[tuple[VersionId, WorkerId], float] = {}
     for one in seen:
         if one.report.state is WorkerState.FAILED:
@@ -195,7 +192,6 @@ def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[Vers
 def _by_version(
     seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> Mapping[VersionId, list[_Replica]]:
-    """Return each version's workers, with a process here or only reporting."""
     reports = {one.report.worker: one for one in seen}
     fleet: dict[VersionId, list[_Replica]] = defaultdict(list)
     for running in sorted(view.running, key=attrgetter("worker")):

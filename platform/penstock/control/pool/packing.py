@@ -60,8 +60,6 @@ _STAYING = frozenset({Stay.COMING, Stay.HERE})
 
 
 class Rank(IntEnum):
-    """Priority of a claim, highest first."""
-
     KEPT = 0
     WAITED_FOR = 1
     NEW = 2
@@ -75,7 +73,7 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceClaim:
-    """A worker that needs memory: a sleeping one (``worker``), or one to start (None)."""
+    """A sleeping ``worker`` that needs memory, or None to start one."""
 
     version: VersionId
     size_bytes: int
@@ -112,8 +110,6 @@ class PoolPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """Versions to start, workers to wake and to put to sleep, and why."""
-
     start: tuple[VersionId, ...] = ()
     wake: tuple[WorkerId, ...] = ()
     sleep: tuple[WorkerId, ...] = ()
@@ -122,8 +118,6 @@ class Packed:
 
 @dataclass(slots=True)
 class _Room:
-    """Bytes and residents left while claims are served in order."""
-
     policy: PoolPolicy
     free: int
     """Bytes that no resident holds."""
@@ -142,7 +136,6 @@ class _Room:
     """Whether a claim waits for a leaving resident."""
 
     def serve(self, claim: PlaceClaim, now: float) -> None:
-        """Grant the claim its memory, gather it, or let it wait."""
         if claim.holds_bytes:
             if not self.is_awaited:
                 self.leaving -= claim.holds_bytes

@@ -26,7 +26,6 @@ _ENDING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAIL
 def plan_pool(
     step: FleetPlan, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, *, pool: PoolPolicy
 ) -> FleetPlan:
-    """Return the step with the starts that memory allows, the wakes and the sleeps."""
     if not pool.limit_bytes or not view.is_known:
         return step
     scene = _Scene.of(catalogue, seen, view, now, pool.lease_s)
@@ -173,7 +172,6 @@ def _resident(
 
 
 def stay_of(report: WorkerReport | None, order: WorkerOrder | None) -> Stay:
-    """Return a worker's use of memory by its last report and order."""
     if report is None:
         return Stay.COMING
     if report.state in _ENDING:

@@ -18,8 +18,6 @@ _WELL = _ON_THE_WAY | {WorkerState.READY, WorkerState.SLEEPING, WorkerState.DRAI
 
 
 class PoolMetrics:
-    """Metrics of the pool; none without a pool."""
-
     def __init__(self, metrics: Metrics, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._limit, self._held = metrics.gauge(names.POOL_LIMIT_BYTES), metrics.gauge(names.POOL_HELD_BYTES)
@@ -29,7 +27,7 @@ class PoolMetrics:
             self._swaps.labels(cause)
 
     def show(self, held_bytes: int, wanted: Iterable[Wanted], decisions: Sequence[Decision], now: float) -> None:
-        """Set the gauges and count a tick's sleeps (Unix seconds)."""
+        """``now`` is in Unix seconds, like the beginnings of waits."""
         if not self._limit_bytes:
             return
         self._limit.set(self._limit_bytes)

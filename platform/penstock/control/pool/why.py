@@ -10,7 +10,7 @@ def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Deci
 
 
 def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str, *, is_turn: bool) -> Decision:
-    """Explain a sleep: another version needs the memory, perhaps in its turn."""
+    """Explain a sleep for another version; a busy worker gives way to its turn."""
     return Decision(
         what="sleep",
         target=worker,

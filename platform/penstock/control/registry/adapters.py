@@ -46,7 +46,6 @@ def refusals(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[str, ...
 
 
 def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
-    """Return an adapter's base, or the version itself."""
     return adapter.bases_of(known).get(version, version)
 
 

@@ -21,7 +21,6 @@ def checked(tenants: Owners) -> Owners:
 
 
 def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> None:
-    """Raise ``Conflict`` if a version is for other tenants."""
     now: Owners = next((one.tenants for one in owned if one.version == version), None)
     if now != asked:
         do = f"penstock models tenants {version}"

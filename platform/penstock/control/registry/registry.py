@@ -120,7 +120,6 @@ class Registry:
         return await self._store.deployments()
 
     async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> Deployment:
-        """Keep requested renewals."""
         deployment = replace(await self._deployment(version), replicas=replicas)
         rules.check_deployment(deployment, await self._known())
         known = await self._store.catalogue()
@@ -132,7 +131,9 @@ class Registry:
         return deployment
 
     async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
-        """Keep its workers awake, or an adapter loaded; ``Conflict`` if pins would not fit."""
+        """A pinned version's workers never sleep, its adapter is never unloaded; ``Conflict`` if pins would not
+        fit.
+        """
         known = await self._store.catalogue()
         deployment = replace(await self._deployed(version, known), pinned=pinned)
         if pinned:

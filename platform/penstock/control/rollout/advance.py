@@ -36,7 +36,7 @@ class Judges(Protocol):
     def roll(self, rollouts: Sequence[Rollout], tiers: Mapping[VersionId, Tier]) -> None: ...
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
-        """None without a judge."""
+        """None for a rollout that has no judge."""
         ...
 
     def next_stage(self, rollout: Rollout) -> None: ...
@@ -135,7 +135,7 @@ class Advance:
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
-    """Return the candidate's workers for its next share, in proportion to the incumbent's."""
+    """Scale the incumbent's workers to the candidate's next share."""
     following = rollout.stages[min(rollout.stage + 1, len(rollout.stages) - 1)]
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 

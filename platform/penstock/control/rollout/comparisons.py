@@ -33,7 +33,6 @@ class Comparisons:
         """By a rollout's pair: the rollout and the stage that its judge is of."""
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
-        """Judge the pairs of these routes only."""
         wanted = {pair for route in routes if route.alias not in self._rolling for pair in pairs(route)}
         wanted.update(self._rolling.values())
         for gone in self._judges.keys() - wanted:
@@ -69,7 +68,7 @@ class Comparisons:
             judge.next_stage()
 
     def take(self, second: ArmSecond, told_at: float) -> bool:
-        """Pass a second to every judge; False only if all of them dropped it."""
+        """False only if every judge dropped the second."""
         self._now = max(self._now, told_at)
         arms: dict[Alias, list[ArmCounts]] = {}
         for arm in second.arms:
@@ -87,7 +86,7 @@ class Comparisons:
             yield
 
     def judged(self, alias: Alias | None = None) -> tuple[tuple[VersionPair, Judgement], ...]:
-        """Return an alias's judgements, or all, as of the last second of evidence."""
+        """Return judgements as of the last second of evidence."""
         wanted = [pair for pair in sorted(self._judges) if alias in (None, pair.alias)]
         return tuple((pair, self._judges[pair].judgement(self._now)) for pair in wanted)
 

@@ -33,7 +33,7 @@ class EProcess:
         self._evidence: float | None = None
 
     def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
-        """Add a slot's counts by score, weighted by ``cap``; ``mean`` is the tolerated one, in (0, 1)."""
+        """Add a slot's counts; ``mean`` is the tolerated score, in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions
@@ -55,7 +55,6 @@ class EProcess:
 
     @property
     def has_gained(self) -> bool:
-        """True if any bet is above its starting wealth."""
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:

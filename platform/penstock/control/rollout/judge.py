@@ -36,8 +36,6 @@ TimesOf = Callable[[ArmCounts], tuple[Times, ...]]
 
 
 class Judge:
-    """The evidence on a candidate that shares an alias with its incumbent."""
-
     def __init__(
         self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId, *, since: float = 0.0
     ) -> None:
@@ -89,7 +87,7 @@ class Judge:
             self._judged_to = math.floor(now)
 
     def judgement(self, now: float) -> Judgement:
-        """Return the judgement at ``now`` (Unix seconds, the store's clock)."""
+        """``now`` is Unix seconds by the store's clock."""
         due = [at for at in self._waiting if at <= now - LATE_S]
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))
@@ -181,7 +179,7 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """Return events and totals by metric, in the order of ``SHARES``."""
+    """Return events and totals in the order of ``SHARES``."""
     good = bad = refused = empty = cut = answers = broken = asked = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
@@ -198,7 +196,7 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Count unnamed tenants as one."""
+    """Unnamed tenants count as one tenant's share."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

@@ -64,8 +64,6 @@ class _Without:
 
 
 class _Parts:
-    """Each tenant's part of either version's recent answers."""
-
     def __init__(self) -> None:
         self._answers: tuple[Counter[TenantId], ...] = (Counter(), Counter())
         self._totals: tuple[int, ...] = (0, 0)
@@ -87,7 +85,7 @@ class _Parts:
 
 
 class PriceLeaveOneOut:
-    """E-processes of prices without each tenant with a large part of the answers."""
+    """E-processes of prices without each tenant with many answers."""
 
     def __init__(self, abort: float, brake: float) -> None:
         self._gains = GainTable(((abort, False), (brake, False)))
@@ -115,7 +113,6 @@ class PriceLeaveOneOut:
                     bets.add(gains, min(1.0, cap / all_))
 
     def holds_without_any(self, abort: float, brake: float) -> bool:
-        """Tell whether either e-process reaches its odds (logs) without any one tenant."""
         without = self._without.values()
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 

@@ -97,7 +97,7 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
 
 
 def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
-    """Return why a stage can't be proven in time; empty if it can."""
+    """Return the reason that no proof comes in time; empty without one."""
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:
@@ -132,7 +132,6 @@ def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> floa
 
 
 def _scored_s(per_s: float, gates: Gates) -> float:
-    """Return the seconds until ``per_s`` scored answers prove equality."""
     if per_s <= 0.0:
         return math.inf
     mean = 1.0 - gates.scored[Metric.ANSWERS].promote

@@ -28,7 +28,7 @@ class Prices:
         return found
 
     def answers(self) -> tuple[Counter[TenantId], Counter[TenantId]]:
-        """Return answers by tenant: the candidate's, copies included, and the incumbent's."""
+        """The candidate's answers include those of copies."""
         mine = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
         mine.update(_many(self.candidate))
         return mine, _many(self.incumbent)

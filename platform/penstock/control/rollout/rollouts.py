@@ -142,7 +142,6 @@ class Rollouts:
         return stored
 
     async def listed(self, alias: Alias | None = None) -> tuple[Stored, ...]:
-        """Return all or one alias's, newest first."""
         found = await self.store.newest(_NEWEST)
         return tuple(one for one in found if alias in (None, one.rollout.alias))
 

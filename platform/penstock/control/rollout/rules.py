@@ -70,7 +70,7 @@ def _check_owners(rollout: Rollout, known: Catalogue) -> None:
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:
-    """Return the raised prices, in dollars per million tokens; empty if none."""
+    """Return the raises in dollars per million tokens; empty if none."""
     lines = (
         ("prompt", incumbent.prompt_per_mtok, candidate.prompt_per_mtok),
         ("cached", incumbent.cached_per_mtok, candidate.cached_per_mtok),
@@ -80,7 +80,7 @@ def dearer(incumbent: Price, candidate: Price) -> str:
 
 
 def shorter(known: Catalogue, rollout: Rollout) -> str:
-    """Return an end of a sentence on the candidate's shorter context; empty if it is not shorter."""
+    """Return the end of a sentence; empty if the context is not shorter."""
     lengths = {one.id: one.manifest.engine.max_model_len for one in known.versions}
     was, now = lengths[rollout.incumbent], lengths[rollout.candidate]
     return f" (its context is {now} tokens, not {was}: it refuses longer prompts)" if now < was else ""

@@ -26,8 +26,6 @@ LEAST_KNOWN = 50
 
 
 class RankTest:
-    """Tests on ranks among the incumbent's requests."""
-
     def __init__(self, metric: Metric, gate: RankGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
         self._least = gates.min_sample
@@ -82,7 +80,6 @@ class RankTest:
 
     @property
     def finding(self) -> MetricFinding | None:
-        """None if the incumbent has nothing to compare with."""
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
         return self._finding
@@ -243,7 +240,7 @@ class ShareTest:
         return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
 
     def _remember(self, at: int, so: int, all_: int) -> bool:
-        """Add the incumbent's second and drop expired ones; True if anything changed."""
+        """Drop expired seconds; True if anything changed."""
         before = len(self._known)
         while self._known and self._known[0][0] <= at - KNOWN_S:
             _, gone, of = self._known.popleft()

@@ -72,7 +72,6 @@ def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | 
 
 
 def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
-    """Tell whether only missing workers keep it from its next share."""
     if rollout.state is not State.RUNNING or rollout.stages[rollout.stage].watched or seen.ready >= seen.needed:
         return False
     return _fresh(seen.judgement, now) is Verdict.PROMOTE and not seen.budget_spent
@@ -204,7 +203,7 @@ def _fresh(judgement: Judgement | None, now: float) -> Verdict:
 
 
 def _over_blast(rollout: Rollout, judgement: Judgement | None) -> str:
-    """Describe a token share above the allowed one; empty if there is none."""
+    """Describe the excess token share; empty if there is none."""
     ratio = judgement.tokens_ratio if judgement is not None else None
     most = rollout.blast.tokens_ratio
     if ratio is None or ratio <= most or rollout.stages[rollout.stage].weight == WEIGHT_TOTAL:
@@ -237,7 +236,6 @@ def _why(judgement: Judgement | None) -> str:
 
 
 def _last(judgement: Judgement | None) -> str:
-    """Return the finding with the weakest proof."""
     findings = judgement.findings if judgement is not None else ()
     told = [(one.strength, one.says) for one in findings if one.strength is not None]
     return min(told, default=(0.0, "what no finding is told of"))[1]

@@ -85,7 +85,7 @@ class Ranks:
         return found
 
     def add(self, at: int, times: Iterable[Times]) -> None:
-        """Add a second's times, in order."""
+        """Seconds of the incumbent come in order."""
         self._now = at
         for stratum, counts in times:
             known = self._strata.get(stratum)
@@ -126,7 +126,6 @@ class Ranks:
         return found, unmatched
 
     def _comparators(self, stratum: Stratum) -> _Comparators:
-        """Return the strata to compare with, and their weights."""
         own = self._known(stratum)
         comparators = [(own, float(own.many))] if own is not None else []
         if own is not None and own.many >= LEAST:

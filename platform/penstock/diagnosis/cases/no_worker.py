@@ -33,7 +33,6 @@ SEE = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the requested version with the fewest ready workers."""
     version = missing(snapshot)
     return Judgement(
         case=Case.NO_WORKER,

@@ -80,7 +80,6 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | None:
-    """Return the zone's time to a first token in parts of the others' mean."""
     others = [one for one in zones if one is not slowest]
     streams = sum(one.streams for one in others)
     waited = sum((one.ttft_mean_s or 0.0) * one.streams for one in others)

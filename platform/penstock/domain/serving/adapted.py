@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Met(StrEnum):
-    """A request's first state of its adapter."""
+    """The adapter's state at a request's arrival."""
 
     HIT = "hit"
     """In memory, and in a slot of the batch or with a free one: nothing to wait for."""

@@ -56,8 +56,6 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """One pair's comparisons, of one tenant's requests."""
-
     pair: Pair
     tenant: TenantId
     counts: Counts
@@ -74,27 +72,27 @@ class Reported:
 
     @property
     def forms_ratio(self) -> float | None:
-        """Return the part of equal answers with a form; None if there are none."""
+        """None if no answers have a form."""
         return _ratio(self.counts.forms_agreed, self.counts.forms)
 
     @property
     def texts_ratio(self) -> float | None:
-        """Return the part of texts that agreed; None if none was scored."""
+        """None if no texts were scored."""
         return _ratio(self.counts.texts_agreed, self.counts.texts)
 
     @property
     def alike_ratio(self) -> float | None:
-        """Return the mean part of a text's tokens likeliest for both models; None if none was scored."""
+        """Return the mean part of tokens likeliest for both models; None without texts."""
         return _ratio(self.counts.alike, PERCENT * self.counts.texts)
 
     @property
     def price_ratio(self) -> float | None:
-        """Return the other model's cost by the callers' own; None if unknown."""
+        """Return the other model's cost by the callers'; None if unknown."""
         return _ratio(self.counts.other_paid, self.counts.paid)
 
 
 def reported(told: Iterable[Agreement]) -> tuple[Reported, ...]:
-    """Sum the comparisons of each pair, in order of the pairs."""
+    """Sum the comparisons, in order of the pairs."""
     whole: dict[Pair, Counts] = {}
     pairs: dict[Pair, Counter[TenantId]] = {}
     for one in told:

@@ -28,8 +28,6 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class Caller(StrEnum):
-    """The callers that rules tell apart."""
-
     BATCH = "batch"
     FREE = "free"
     PAID = "paid"
@@ -142,7 +140,7 @@ def _of_compared(rule: Rule, auto: Auto) -> str:
 
 
 def sound(autos: Collection[Auto], targets: Collection[str]) -> tuple[Auto, ...]:
-    """Return the autos of a table, by name: without rules that lead nowhere, and without those that have none left."""
+    """Return the autos of a table by name, without rules that lead nowhere."""
     names = {auto.alias for auto in autos} - set(targets)
     kept = []
     for auto in sorted(autos, key=lambda one: one.alias):

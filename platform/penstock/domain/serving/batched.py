@@ -24,7 +24,7 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batched:
-    """One item's batch; the size is the started batch's."""
+    """An item's batch; the size is that at its start."""
 
     size: int
     trigger: Trigger

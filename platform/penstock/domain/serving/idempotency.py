@@ -39,7 +39,7 @@ ALIVE_S = 10.0
 
 
 class Claim(StrEnum):
-    """A key's state for a request."""
+    """The answer to a request that opens its record."""
 
     MINE = "mine"
     """Nothing: this request answers, and records."""
@@ -87,9 +87,7 @@ class AnswerStore(Protocol):
         """
         ...
 
-    async def release(self, key: RecordKey) -> None:
-        """Forget the record: no answer is worth keeping."""
-        ...
+    async def release(self, key: RecordKey) -> None: ...
 
     def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         """Yield the record's pieces from first to last, waiting for those to come.

@@ -21,12 +21,10 @@ class Api(StrEnum):
 
     @property
     def tasks(self) -> frozenset[Task]:
-        """Return the tasks of models that answer this API."""
         return _TASKS.get(self, _GENERATES)
 
     @property
     def generates(self) -> bool:
-        """True if a model makes the answer token by token."""
         return self not in _TASKS
 
 
@@ -95,7 +93,6 @@ class InferenceRequest:
 
     @property
     def is_large(self) -> bool:
-        """Tell whether the body was too large for the event loop."""
         return bool(self.digest)
 
 

@@ -26,7 +26,6 @@ class Refusal(NamedTuple):
 
     @classmethod
     def of(cls, error: PenstockError) -> "Refusal":
-        """Keep only our own words of an error."""
         says = error.message if isinstance(error, _OURS) else ""
         return cls(error.code, error.reason, says, error.retry_after_s)
 
@@ -41,8 +40,6 @@ class Drawn(NamedTuple):
 
 
 class Considered(NamedTuple):
-    """A worker as routing saw it; without a score if alone."""
-
     worker: str
     score: float | None
     work_tokens: float

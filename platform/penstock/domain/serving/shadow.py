@@ -23,7 +23,7 @@ class ShadowCaps:
 
     @property
     def fault(self) -> str:
-        """Return the fault; empty if it is sound."""
+        """Return the fault of the caps; empty if sound."""
         rates = (self.per_s, self.scored_per_s)
         if not all(isfinite(one) and 0 <= one <= MOST_PER_S for one in rates):
             return f"rates are from 0 to {MOST_PER_S:g} a second"
@@ -67,7 +67,5 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIds:
-    """An engine's tokens of a prompt and its answer."""
-
     prompt: list[int]
     answer: list[int]

@@ -48,7 +48,6 @@ class Objective:
 
     @property
     def error_budget_ratio(self) -> float:
-        """Return the share of events that may be bad."""
         return 1.0 - self.good_ratio
 
 

@@ -12,7 +12,7 @@ class Receiver(Protocol):
     """Takes an answer. The callbacks run in the event loop without a task switch and must not block."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Take names as the worker spelt them."""
+        """Names are spelt as by the worker."""
         ...
 
     def on_body(self, data: bytes) -> None: ...

@@ -109,7 +109,6 @@ def _are_in_time(batch: Sequence[Waiting], end: float) -> bool:
 
 
 def _split(turn: Sequence[Waiting], room: Room) -> tuple[list[Waiting], list[Waiting]]:
-    """Return the items that fit a batch, and the rest."""
     batch, rest, left = list[Waiting](), list[Waiting](), [room.interactive, room.offline]
     for one in turn:
         if len(batch) < room.items and left[one.is_offline]:

@@ -110,7 +110,6 @@ class Batcher:
     # -- when ------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
-        """Start due batches, and set the timer for the next look."""
         if self._closing:
             return
         self.policy.most_items = self._cap.most(now)
@@ -123,7 +122,7 @@ class Batcher:
         self._arm(decision.look_at, now)
 
     def _arm(self, at: float, now: float) -> None:
-        """Set the timer, unless it is earlier."""
+        """Set the timer, unless it is set to an earlier second."""
         if at >= self._looks_at:
             return
         self._disarm()
@@ -164,7 +163,6 @@ class Batcher:
         self._tasks.create_task(self._run(taken, self._fired(batch, now)))
 
     async def _run(self, taken: Sequence[WaitingItem], fired: Fired) -> None:
-        """Run one batch, then look for the next."""
         try:
             self._note(replace(fired, compute_s=await self._runner.through(taken)))
         finally:

@@ -37,15 +37,12 @@ class Computes:
         self._half, self._tail = 1.0, UNMEASURED_TAIL
 
     def is_measured(self, key: Key) -> bool:
-        """Return whether a batch of this bucket was measured."""
         return key in self._curves
 
     def p50(self, key: Key, size: int) -> float:
-        """Return the median seconds."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._half
 
     def p99(self, key: Key, size: int) -> float:
-        """Return the 99th percentile, seconds."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
 
     def most_within(self, key: Key, seconds: float, most: int) -> int:
@@ -55,7 +52,7 @@ class Computes:
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
-        """Add a measured batch that ended at second ``now``."""
+        """Add a measured batch; ``now`` is the second of its end."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

@@ -37,7 +37,6 @@ class Group:
 
     @property
     def last_came(self) -> float:
-        """Second of the newest arrival."""
         return self._came[-1] if self._came else -inf
 
     def come(self, waiting: Waiting) -> None:
@@ -56,7 +55,6 @@ class Group:
         return True
 
     def leave(self, *gone: Waiting) -> None:
-        """Remove these, present or not."""
         for one in gone:
             (self.offline if one.is_offline else self.interactive).pop(one, None)
         self.earliest = min((one.deadline_at for one in self), default=inf)
@@ -66,6 +64,6 @@ class Group:
         return next(iter(self.offline if offline else self.interactive), None)
 
     def next_in_s(self, now: float) -> float:
-        """Return the expected seconds to the next arrival, by recent rate and present silence."""
+        """Return the next arrival's time by recent rate and present silence."""
         came = self._came
         return (now - came[0]) / (len(came) - 1) if len(came) > 1 else inf

@@ -56,7 +56,6 @@ class Waiting:
 
     @property
     def is_offline(self) -> bool:
-        """True if it only fills what interactive items leave."""
         return self.item.standing in _OFFLINE
 
     @property

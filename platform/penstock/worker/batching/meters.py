@@ -48,7 +48,6 @@ class BatchMeters:
             self._beyond.inc(fired.compute_s > fired.predicted_s)
 
     def left(self, why: Left) -> None:
-        """Count an item that left without a result."""
         self._left[why].inc()
 
     def exposition(self) -> bytes:

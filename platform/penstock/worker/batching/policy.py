@@ -41,8 +41,6 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch to start, and the items too late for any."""
-
     key: Key
     trigger: Trigger
     taken: tuple[Waiting, ...]
@@ -51,15 +49,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDecision:
-    """The batch to start, if any, and the second of the next look."""
-
     batch: Batch | None = None
     look_at: float = inf
 
 
 class _Ready(NamedTuple):
-    """A group's reason to start now, if any, its latest start, and its next look."""
-
     group: Group
     room: Room
     trigger: Trigger | None
@@ -121,7 +115,6 @@ class Policy:
         return min(cap_s, max(0.0, settings.slo_s - self._computes.p99(key, size) - settings.margin_s))
 
     def decide(self, now: float, device: Device) -> BatchDecision:
-        """Remove expired items, then decide."""
         if device.running >= self._settings.in_flight:
             return BatchDecision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
         ready, look_at = list[_Ready](), inf
@@ -138,7 +131,6 @@ class Policy:
     # -- when ------------------------------------------------------------------------------
 
     def _ready(self, group: Group, now: float, device: Device) -> _Ready:
-        """Return a group's reason to start, and its next look."""
         room, full = self._room(group, now)
         size = _size(group, room)
         slack_at = group.earliest - self._computes.p99(group.key, size) - self._settings.margin_s
@@ -219,7 +211,6 @@ class Policy:
         return Room(most, *classes), full
 
     def _is_class_full(self, group: Group) -> bool:
-        """Tell whether one class is at its bound and the other empty."""
         most = self._settings.interactive.max_items
         if most and len(group.interactive) >= most and not group.offline:
             return True

@@ -60,11 +60,10 @@ class Runner:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="compute")
 
     def close(self) -> None:
-        """Start no more; abandon hanging computations."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def through(self, whole: Sequence[WaitingItem]) -> float | None:
-        """Compute a batch until each item has ended; return its seconds, None if it failed."""
+        """Compute a batch until each item has ended; None if it failed."""
         seconds = None
         parts = [whole]
         try:
@@ -127,7 +126,6 @@ class Runner:
 
 
 def _said(error: Exception) -> PenstockError:
-    """Return an error for the caller; the model's own is its cause."""
     if isinstance(error, PenstockError):
         return error
     told = EngineError()

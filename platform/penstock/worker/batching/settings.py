@@ -13,8 +13,6 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Assumed compute time before any measurement."""
-
     fixed_s: float = 0.005
     per_item_s: float = 0.002
 

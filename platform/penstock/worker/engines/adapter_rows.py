@@ -37,7 +37,7 @@ class Product(NamedTuple):
 
 
 class Matrices:
-    """Adapters' matrices per layer, parts joined; rebuilt when a slot is written."""
+    """Adapters' matrices per layer, rebuilt when a slot is written."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], tuple[tuple[object, ...], Product | None]] = {}

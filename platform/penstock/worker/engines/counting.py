@@ -126,7 +126,6 @@ def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
 
 
 def _count(states: Any, before: Any, outputs: Any, each_s: float) -> None:  # noqa: ANN401
-    """Meter a step's tokens and seconds by sequence."""
     sequences = len(outputs)
     for state, output in zip(before, outputs, strict=True):
         if state is None or (meter := state.meter) is None:

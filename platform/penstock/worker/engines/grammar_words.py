@@ -59,7 +59,6 @@ def install() -> None:
 
 
 def quietly(quiet: Quiet, compiler: Any) -> Any:  # noqa: ANN401  a method, or a static one
-    """Wrap a method so that it runs silenced."""
     if isinstance(compiler, staticmethod):
         return staticmethod(_quietly(quiet, compiler.__func__))
     return _quietly(quiet, compiler)

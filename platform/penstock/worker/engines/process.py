@@ -32,8 +32,6 @@ class CannotFork(PenstockError):
 
 
 class EngineProcess:
-    """A running engine's process group."""
-
     def __init__(self, pid: int, exit_code: Callable[[], int | None], hold: int) -> None:
         self.pid = pid
         self.awaited_s = 0.0
@@ -71,7 +69,6 @@ class EngineProcess:
         return await self.end()
 
     async def end(self) -> int | None:
-        """Kill what is left of it and return its exit code."""
         self.kill()
         code = await self.wait()
         await self._until_gone()
@@ -87,7 +84,6 @@ class EngineProcess:
                     await asyncio.sleep(_POLL_S / 5)
 
     def close(self) -> None:
-        """Close the lifeline; the kernel kills the rest."""
         if self._hold >= 0:
             os.close(self._hold)
             self._hold = -1
@@ -110,8 +106,6 @@ class EngineProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Paths of an engine's plan, output and process id."""
-
     plan: Path
     log: Path
     pid: Path
@@ -189,7 +183,7 @@ class Forking:
         os.close(end)
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Raise ``CannotFork`` if the parent can't."""
+        """Raise ``CannotFork`` if the parent does not start it."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -222,7 +216,6 @@ class Forking:
             self.address.unlink(missing_ok=True)
 
     async def _connect(self) -> socket.socket:
-        """Connect once the parent has finished its imports."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.patience_s):
                 while self._parent is None or self._parent.poll() is None:

@@ -63,5 +63,4 @@ def with_status(convert: Any) -> Any:  # noqa: ANN401
 
 
 def _told(error: str) -> str:
-    """Return a Messages event with the error's code."""
     return f"{_EVENT}\ndata: {json.dumps({'type': 'error', **json.loads(error)})}\n\n"

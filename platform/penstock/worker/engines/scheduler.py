@@ -42,7 +42,6 @@ class _BySteps(Scheduler):
         return planned
 
     def _charge(self, step: dict[str, int], now: float) -> None:
-        """Charge each tenant its tokens."""
         served: dict[str, float] = {}
         for name, tokens in step.items():
             tenant = _tenant(self.requests[name])
@@ -81,7 +80,6 @@ class _BySteps(Scheduler):
             config.long_prefill_token_threshold, self.max_num_active_reqs = threshold, active
 
     def _stand_still(self, requests: Any, still: frozenset[str]) -> list[Any]:  # noqa: ANN401
-        """Remove paused tenants' requests from a list and return them."""
         if not still:
             return []
         taken, rest = list[Any](), list[Any]()
@@ -128,8 +126,6 @@ class _BySteps(Scheduler):
 
 
 class TenantScheduler(_BySteps):
-    """For CPU engines, which plan a step after the last one."""
-
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401
         seeding.install()
         super().__init__(*args, **named)

@@ -51,5 +51,4 @@ class StepTime:
             charge(part_s)
 
     def _open_s(self, at: float) -> float:
-        """Return the unassigned seconds since the last step's end."""
         return max(0.0, at - max(self._since, self._last_at) - self._given_s)

@@ -32,7 +32,7 @@ comes waits for the step that runs."""
 
 
 def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
-    """Return one prompt's bound on a step's tokens; ``set_bound`` is the engine's own."""
+    """``set_bound`` is the engine's own bound on a step."""
     ours = round(part * step_tokens)
     return min(ours, set_bound) if set_bound else ours
 
@@ -49,8 +49,6 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class Turnout:
-    """A step's paused tenants, and one prompt's part of it."""
-
     still: frozenset[str] = frozenset()
     prompt_part: float = 1.0
 
@@ -80,7 +78,6 @@ class Stepping:
     """Whether several tenants are here: what one is served alone counts nothing."""
 
     def next(self, here: Sequence[Inside], now: float) -> Turnout:
-        """Return the next step's selection among tenants with sequences inside."""
         self._see(here, now)
         self.is_shared = len(here) > 1
         over = self._over(here) if len(self._about) > 1 else frozenset[str]()
@@ -111,7 +108,7 @@ class Stepping:
         return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
 
     def _still(self, here: Sequence[Inside], over: frozenset[str]) -> frozenset[str]:
-        """Return the tenants to pause: above their share and served it, beside a prompt of one that is not."""
+        """Return the tenants to pause: above their share, and served it or nearly, beside a prompt of one below."""
         tokens = {one.name: self._about[one.name].tokens for one in here}  # as of now: everybody here was just seen
         lately = {one.name: tokens[one.name] / one.weight for one in here}
         mean = sum(tokens.values()) / sum(one.weight for one in here)

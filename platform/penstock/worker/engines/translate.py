@@ -67,7 +67,7 @@ class EngineNumbers:
 
     @property
     def kv_blocks(self) -> int:
-        """Count the KV blocks; 0 if unknown or not needed."""
+        """Return 0 if unknown or not needed."""
         return int(self.values.get(KV_BLOCKS, 0))
 
     @property

@@ -43,7 +43,6 @@ class Vitals:
 
 
 def read(leader: int) -> Vitals:
-    """Read the process and its descendants, without ended ones."""
     server, others, compiles = _activity([leader]), [], False
     for pid in _descendants(leader):
         if _name(pid) in COMPILERS:
@@ -85,13 +84,13 @@ def _name(pid: int) -> str:
 
 
 def _ran_s(process: Path) -> float:
-    """Return the CPU seconds of all threads, ended ones included."""
+    """Return CPU seconds, those of ended threads included."""
     fields = _fields(process)
     return (int(fields[11]) + int(fields[12])) * _TICK_S if len(fields) > 12 else 0.0  # noqa: PLR2004 - proc(5)
 
 
 def _waited_s(task: Path) -> float:
-    """Return a thread's seconds of waiting for a core; 0 if not counted."""
+    """Return 0 if the kernel does not count the seconds."""
     with suppress(OSError, ValueError, IndexError):
         return int((task / "schedstat").read_text().split()[1]) / 1e9
     return 0.0
@@ -105,7 +104,7 @@ def _fields(path: Path) -> list[str]:
 
 
 def oom_kills() -> int | None:
-    """Return how many processes this kernel has killed for want of memory, if known."""
+    """None if the kernel does not count its kills."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

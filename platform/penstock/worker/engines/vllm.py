@@ -66,7 +66,7 @@ class Place:
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
-    """Return vLLM's arguments; the version's files are in ``folder``."""
+    """Return vLLM's arguments; ``folder`` holds the version's files."""
     return (
         *("--model", str(folder)),
         *("--served-model-name", version),
@@ -93,7 +93,7 @@ def shares_steps(manifest: Manifest, place: Place) -> bool:
 
 
 def long_prefill(manifest: Manifest, place: Place) -> int:
-    """Return one prompt's tokens of a shared step; 0 for no bound."""
+    """Return the bound in tokens; 0 for none."""
     bound = manifest.engine.long_prefill_tokens
     if not shares_steps(manifest, place):
         return bound
@@ -198,7 +198,6 @@ def _ranks(engine: EngineSettings) -> tuple[str, ...]:
 
 
 def kept_adapters(slots: int) -> int:
-    """Count the adapters kept in memory for these slots."""
     return ADAPTERS_PER_SLOT * slots
 
 

@@ -53,8 +53,6 @@ class Child:
 
 @dataclass(slots=True)
 class Parent:
-    """The pre-imported process: one thread, one poll loop."""
-
     listener: socket.socket
     pid: int = field(default_factory=os.getpid)
     poller: select.poll = field(default_factory=select.poll)

@@ -79,7 +79,6 @@ class App:
         await _answer(send, reply)
 
     async def _unless_gone(self, work: Callable[[bytes], Awaitable[Reply]], receive: Receive, send: Send) -> None:
-        """Answer and clean up; cancel the work if the client leaves."""
         body = await _body(receive)
         if body is None:
             return
@@ -156,7 +155,6 @@ class App:
 
 
 def _fault(error: Exception) -> Reply:
-    """Return the reply for a failure, and log its place."""
     if isinstance(error, DeadlineExceeded):  # no refusal of the gate's: something was computed
         return _failed(504, error)
     told, cause = (error, error.__cause__) if isinstance(error, PenstockError) else (EngineError(), error)
@@ -187,7 +185,7 @@ def _failed(status: int, error: PenstockError, *headers: tuple[bytes, bytes], re
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the whole body, bounded by the gate; None if the client left."""
+    """Return the body, which the gate bounds; None if the client left."""
     parts: list[bytes] = []
     while True:
         message = await receive()

@@ -22,7 +22,7 @@ Given = str | bytes | Sequence[int] | Features
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """``folder`` holds the version's verified files."""
+    """``folder`` holds the version's files, already verified."""
 
     folder: Path
     settings: HandlerSettings
@@ -72,7 +72,8 @@ class Handler(ABC):
         """Return the model's outputs by declared name, row by row."""
 
     @abstractmethod
-    def example(self) -> Given: ...
+    def example(self) -> Given:
+        """Return a small typical input for warm-up and probes."""
 
     def postprocess(self, row: Features) -> Features:
         return row

@@ -25,7 +25,6 @@ _MEDIA = tuple(f"data:image/{name.lower()};base64," for name in FORMATS)
 
 
 def encoded(given: str | bytes, param: str) -> bytes:
-    """Return the bytes of a raw image or ``data:`` URL."""
     if isinstance(given, bytes):
         return given
     prefix = next((one for one in _MEDIA if given.startswith(one)), "")

@@ -44,8 +44,6 @@ class _Asked(msgspec.Struct):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """The requested items and outputs; no output named means all."""
-
     items: list[Given]
     outputs: tuple[str, ...]
     classes: dict[str, int] = {}
@@ -53,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Raise ``BadRequest`` with the faulty tensor."""
+    """Raise ``BadRequest`` that names the faulty tensor."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:
@@ -79,8 +77,6 @@ def _classes(wanted: Sequence[_Wanted]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """Requested outputs, and those reduced to the highest values."""
-
     outputs: Sequence[str]
     classes: Mapping[str, int] = field(default_factory=dict)
     labels: Sequence[str] = ()

@@ -17,12 +17,11 @@ from penstock.worker.engines.torch.handlers import SHIPPED
 
 
 def manifest_of(folder: Path) -> Manifest:
-    """Return the manifest beside the files, both verified by the agent."""
     return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Load the model; raises ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if the version names no handler."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler: it is not for this engine")
@@ -37,7 +36,7 @@ def load(folder: Path, manifest: Manifest, device: str) -> Handler:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Raise ``ArtifactRefused`` for an unknown name."""
+    """Raise ``ArtifactRefused`` for a name of no float dtype."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ArtifactRefused(f"{name!r} is no dtype to serve in; name float32 or bfloat16")

@@ -18,5 +18,5 @@ def place_of(error: BaseException) -> str:
 
 
 def log(words: str, *told: object) -> None:
-    """Log outside of the request: inside it a log leaves out what may be a caller's."""
+    """Log outside of the request: inside it a log leaves callers' text out."""
     Context().run(logging.getLogger(__name__).warning, words, *told)

@@ -21,7 +21,6 @@ class Serving:
 
 
 def arguments(serving: Serving) -> tuple[str, ...]:
-    """Return the engine's arguments; ``of_arguments`` reads them."""
     return tuple(f"{name}={value}" for name, value in asdict(serving).items())
 
 

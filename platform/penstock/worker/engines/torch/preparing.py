@@ -24,7 +24,7 @@ BESIDE = 2
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One input's work, deadline, arrival, and its caller's future."""
+    """An input's work, deadline, arrival, and its caller's future."""
 
     work: Callable[[], Prepared]
     deadline_at: float
@@ -36,7 +36,7 @@ def _to_nobody(_waited_s: float, _held_s: float) -> None: ...
 
 
 class Preparing:
-    """One engine's and event loop's. One tenant holds ``most`` of the pool's threads at a time."""
+    """One tenant holds at most ``most`` of the pool's threads at a time."""
 
     def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
         self.pool = pool

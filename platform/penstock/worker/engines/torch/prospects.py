@@ -46,12 +46,11 @@ class Prospect:
         self.has_begun = True
 
     def did(self, seconds: float) -> None:
-        """Add a finished item's device seconds."""
         self.done += 1
         self.engine_s += seconds
 
     def most(self, part: float = 1.0) -> int:
-        """Count such items that the device's part computes in its time; at least one."""
+        """Return the items that this part of the device computes in time; at least one."""
         return int(part * self.whole_s * self.done / self.engine_s) if self.engine_s else self.items
 
     def check(self, now: float) -> None:

@@ -41,8 +41,6 @@ _Done = tuple[Features, int, Batched | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A request's outputs by item, the tokens that they count as, the last one's batch."""
-
     rows: tuple[Features, ...]
     tokens: int
 
@@ -58,8 +56,6 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the items of one request have in common."""
-
     ticket: Ticket
     meter: Meter
     prospect: Prospect
@@ -72,7 +68,7 @@ class Compute:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Raise ``OutOfMemory``, and the model's errors."""
+        """Raise ``OutOfMemory``, or an error of the model."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -99,7 +95,7 @@ class Compute:
 
 
 class Service:
-    """One engine's; all methods run on one event loop."""
+    """All methods run on one event loop."""
 
     def __init__(
         self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers

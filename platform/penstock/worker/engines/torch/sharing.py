@@ -15,8 +15,6 @@ from penstock.worker.share import Share
 
 
 class Sharing:
-    """One engine's and event loop's."""
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._tenants: Counter[TenantId] = Counter()

@@ -32,14 +32,12 @@ _CHUNK = struct.Struct(">I4s")
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """An image for the decoder, and its EXIF, if any."""
-
     data: bytes
     exif: bytes = b""
 
 
 def stripped(data: bytes, param: str) -> Stripped:
-    """Remove the metadata; raises ``InvalidField``."""
+    """Return the image without metadata; raises ``InvalidField``."""
     if data.startswith(JPEG):
         return _jpeg(data, param)
     return _png(data, param) if data.startswith(PNG) else Stripped(data)
@@ -73,7 +71,6 @@ def _check_tables(needed: bytearray, param: str) -> None:
 
 
 def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
-    """Return the next segment's start, kind and end."""
     at = data.find(b"\xff", begin)
     if at < 0 or at + 4 > len(data):
         raise damaged(param)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Numbers:
-    """One engine's since its start. ``running``: items in computation; ``waiting``: items waiting for a batch."""
+    """Counts since the engine's start. ``running``: items in computation; ``waiting``: items waiting for a batch."""
 
     running: int = 0
     waiting: int = 0

@@ -58,7 +58,7 @@ class Texts:
 
 
 def load(folder: Path, buckets: tuple[int, ...], max_tokens: int) -> Texts:
-    """Padding and truncation are done here."""
+    """The tokenizer's own padding and truncation are off."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()

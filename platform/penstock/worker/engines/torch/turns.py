@@ -16,8 +16,6 @@ from penstock.fairness.turns import VirtualTimes
 
 @dataclass(eq=False, slots=True)
 class PendingInput:
-    """One input to prepare: ``start`` begins it."""
-
     tenant: TenantId
     weight: int
     start: Callable[[], None]
@@ -32,7 +30,7 @@ class _Tenant:
 
 
 class Turns:
-    """One engine's. One tenant may hold ``most`` threads, all together one more."""
+    """One tenant may hold ``most`` threads, all together one more."""
 
     def __init__(self, most: int) -> None:
         self._most, self._running = most, 0
@@ -57,7 +55,6 @@ class Turns:
             self._forget(tenant)
 
     def next(self) -> PendingInput | None:
-        """Take the next input and a thread, if any."""
         able = [one for one in self._tenants.values() if one.queue and one.running < self._most]
         if not able or self._running > self._most:
             return None
@@ -68,7 +65,6 @@ class Turns:
         return tenant.queue.popleft()
 
     def ended(self, waiting: PendingInput, seconds: float) -> None:
-        """Take back a thread that was held for these seconds."""
         tenant = self._tenants[waiting.tenant]
         tenant.running -= 1
         self._running -= 1

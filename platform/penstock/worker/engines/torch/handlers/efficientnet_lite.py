@@ -109,7 +109,6 @@ class ImageClassifier(Handler):
         self._network = network.eval().requires_grad_(requires_grad=False)
 
     def preprocess(self, given: Given) -> Prepared:
-        """Decode, crop, scale and normalise an image, or take planes as they are."""
         planes = _planes(given)
         return Prepared(
             features={PIXELS: planes.to(self.model.dtype)}, tokens=self.model.settings.item_tokens, cost=SIDE * SIDE

@@ -20,8 +20,6 @@ _POSITIONS, _TYPES = "max_position_embeddings", "type_vocab_size"
 
 
 class _Embeddings(nn.Module):
-    """The segment is always the first."""
-
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
         width = sizes["hidden_size"]
@@ -61,8 +59,6 @@ class _Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT without its pooler."""
-
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
         self.embeddings = _Embeddings(sizes, epsilon)
@@ -90,15 +86,12 @@ def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
 
 
 def pooled(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the masked mean, normalised."""
     part = mask.unsqueeze(-1).to(vectors.dtype)
     mean = (vectors * part).sum(1) / part.sum(1).clamp(min=1e-9)
     return functional.normalize(mean.float(), dim=-1)
 
 
 class SentenceEncoder(Handler):
-    """Takes a ``text`` or token ids; returns its ``embedding``."""
-
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         self._encoder = encoder_of(model, model.weights())
