@@ -15,7 +15,6 @@ from penstock.supervision import exposition
 
 
 def prometheus(settings: Settings, given: str = "") -> Prometheus | None:
-    """Return the given Prometheus, the set one, or this home's, if any."""
     url = given or settings.prometheus_url or _of_home(settings)
     return Prometheus(url) if url else None
 

@@ -37,7 +37,6 @@ def check_shared(settings: GatewaySettings) -> None:
 
 
 def doubts_on_answers(settings: GatewaySettings) -> str:
-    """Return a warning about the store of idempotent answers; empty without one."""
     if not settings.limits_url:
         return ""
     if not settings.answers_url:
@@ -48,7 +47,6 @@ def doubts_on_answers(settings: GatewaySettings) -> str:
 
 
 def _database(url: str) -> tuple[str, str]:
-    """Return a URL's server and database number, as the client reads it."""
     parts = urlsplit(url)
     named = parse_qs(parts.query).get("db", [])
     path = "" if parts.scheme == "unix" else parts.path.strip("/")

@@ -31,7 +31,6 @@ async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) 
 
 
 def open_store(settings: ArtifactSettings) -> ArtifactStore:
-    """Return the home's folder or S3; it fits the gateway's and worker's ports too."""
     if settings.artifact_store:
         from penstock.connectors.s3.store import S3Store
 
@@ -42,7 +41,6 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
 
 
 def open_signer(settings: Told) -> Signer:
-    """Return the signer with the home's key pair, made by the first call."""
     from penstock.connectors.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)

@@ -12,8 +12,6 @@ FEW = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
-    """A stage's mean, 95th percentile, and share of all requests' time."""
-
     stage: Stage
     mean_s: float
     p95_s: float | None
@@ -38,8 +36,6 @@ class KeptPromise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFigures:
-    """The busiest gateway: its loop's computing or wanted ratio of time, and its timers' delay."""
-
     name: str = ""
     loop_busy_ratio: float | None = None
     loop_wants_ratio: float | None = None
@@ -69,8 +65,6 @@ class EngineFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFigures:
-    """Prompts' share of the engines' tokens, and the seconds of streams' answers."""
-
     prompt_part: float | None = None
     decode_s: float | None = None
     itl_p50_s: float | None = None
@@ -130,8 +124,6 @@ class ZoneFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFigures:
-    """Ends of requests in shares of all; open circuits, on average; workers that gateways gave up."""
-
     no_worker_ratio: float | None = None
     overloaded_ratio: float | None = None
     engine_fault_ratio: float | None = None

@@ -23,8 +23,6 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A found case, the promises that it breaks, and the found case behind it."""
-
     judgement: Judgement
     at_stake: tuple[KeptPromise, ...]
     effect_of: Case | None

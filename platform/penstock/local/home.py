@@ -16,7 +16,6 @@ WORKER = "worker-"
 
 
 def prepare(home: Home) -> bool:
-    """Make missing folders and the key; tell whether this home is new."""
     try:
         home.root.mkdir(parents=True, exist_ok=True)
         for folder in (home.run, home.logs, home.spool, home.artifacts, home.cache):

@@ -154,7 +154,6 @@ async def is_ready(url: str, _: Child) -> bool:
 
 
 def tell(settings: Settings, pids: Mapping[str, int]) -> None:
-    """Write Prometheus' targets: the supervisor's processes by name, and the workers."""
     text = configuration.discovered(sorted(_targets(settings, pids), key=lambda target: target.labels[INSTANCE]))
     file = settings.paths.observe / TARGETS
     if not file.exists() or file.read_text().strip() != text:

@@ -30,7 +30,6 @@ class Parts:
 
     @property
     def spare(self) -> list[Supervisor]:
-        """Return the dispensable processes: without them it is slower, or not observed."""
         return [*([self.engines_parent] if self.engines_parent else []), *self.observers]
 
     @property

@@ -83,7 +83,6 @@ class LocalPlatform:
             self._screen.say(f"{supervisor.name}: replaced, now process {supervisor.pid}")
 
     async def roll_workers(self) -> None:
-        """Ask the controller to replace all workers, one at a time."""
         await connections.fleet(self._settings, self._clock).renew()
         self._screen.say("workers: the controller replaces them one by one")
 

@@ -50,7 +50,6 @@ def usage(settings: Settings) -> list[str]:
 
 
 def example(settings: Settings, url: str) -> list[str]:
-    """Return a curl line; none if no model takes a text."""
     served = settings.demo_models if settings.workers else ()
     model = next((name for name in EXAMPLES if name in served), None)
     if model is None:

@@ -70,7 +70,6 @@ class Seed:
         self._peppers = keys.read(settings).peppers
 
     async def tenants(self) -> int:
-        """Make the two tenants and their missing keys; return the number of new keys."""
         known = {tenant.id for tenant in await self._tenancy.tenants()}
         for tenant in (DEMO, operators.TENANT):
             if tenant.id not in known:

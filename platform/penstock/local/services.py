@@ -31,7 +31,6 @@ def controller(settings: Settings) -> Command:
 
 
 def _with_metrics_port(settings: Settings, offset: int) -> Settings:
-    """Give each process its own metrics port; 0 takes free ones."""
     port = settings.metrics_port and settings.metrics_port + offset
     return settings.model_copy(update={"metrics_port": port})
 
@@ -43,7 +42,6 @@ def wants_engines_parent(settings: Settings) -> bool:
 
 
 def engines_parent(settings: Settings, end: int) -> Command:
-    """Return the parent's command, which ends when the lifeline's other end closes."""
     address = settings.paths.run / ENGINES_SOCKET
     return Command(
         name="engines' parent",

@@ -133,7 +133,6 @@ class Start:
         phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))
 
     def _as(self, role: str) -> Settings:
-        """Return a process's settings with its own database role, unless one is set."""
         if not self._parts.database.server or self.settings.database_user:
             return self.settings
         return self.settings.model_copy(update={"database_user": role})

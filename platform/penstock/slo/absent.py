@@ -16,7 +16,6 @@ PATIENCE = "15m"
 
 
 def of(promise: Promise) -> Alert:
-    """Return the alert of a promise with data within a day and none now."""
     series = promise.series(recorded.BAD_EVENTS)
     return Alert(
         name="PromiseWithoutData",

@@ -17,7 +17,6 @@ class EventCounts:
     events: float
 
     def is_few(self, good_ratio: float, least_bad: int) -> bool:
-        """Tell whether the bad events, and those allowed, are below this number."""
         return self.events > 0 and max(self.bad, self.events * (1 - good_ratio)) < least_bad
 
 
@@ -49,7 +48,7 @@ class Budget:
 
 
 def burn(bad_ratio: float | None, good_ratio: float) -> float | None:
-    """Return the burn rate: 1 spends the budget exactly within its period."""
+    """1 spends the budget exactly within its period."""
     return None if bad_ratio is None else bad_ratio / (1 - good_ratio)
 
 

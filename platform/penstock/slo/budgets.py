@@ -65,8 +65,6 @@ class ErrorBudgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """Ratios by objective and series, event counts by objective and window, and live objectives."""
-
     ratios: Mapping[tuple[str, str, str], float | None]
     counts: Mapping[tuple[str, str, str], EventCounts]
     counted: frozenset[_Objective]
@@ -115,7 +113,6 @@ def of_pages(pages: Mapping[str, Page], silent: Sequence[str], promised: Promise
 
 
 def availability(tier: SloTier, ended: Iterable[Ended], promised: Promised) -> tuple[Budget, ...]:
-    """Return a tier's availability budget; none if it does not promise it."""
     objective = tier.objective(Indicator.AVAILABILITY)
     if objective is None:
         return ()

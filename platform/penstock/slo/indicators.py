@@ -33,8 +33,6 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """All events, and the bad ones: themselves or all that are not ``good``."""
-
     events: Selection
     bad: Selection | None = None
     good: Selection | None = None

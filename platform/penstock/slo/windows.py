@@ -36,8 +36,6 @@ class WindowPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """All pairs, the allowed periods, and an alert's least bad events."""
-
     periods_days: tuple[int, ...]
     least_bad_events: int
     pairs: tuple[WindowPair, ...]

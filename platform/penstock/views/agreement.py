@@ -28,7 +28,6 @@ _COLUMNS = (
 
 
 def shown(found: Record) -> Iterator[Shown]:
-    """Return the figures of each pair of rules, or how to get some."""
     alias, rules, pairs = found["auto"]["alias"], found["auto"]["rules"], found["pairs"]
     if not pairs and not any(rule["compare"] for rule in rules):
         yield prose(f"No rule of {alias} is compared with another: nothing is asked twice.")

@@ -23,7 +23,6 @@ class LimitStore:
 
 
 def workers(found: Sequence[Record], lease_s: float) -> Iterator[Listing]:
-    """Return a row for each worker, ended ones apart, each with its detail below."""
     gone = [worker for worker in found if worker["age_s"] > lease_s or worker["state"] == "stopped"]
     yield _present([worker for worker in found if worker not in gone], lease_s)
     if gone:
@@ -79,7 +78,6 @@ def _present(workers: Sequence[Record], lease_s: float) -> Listing:
 
 
 def _load(worker: Record, lease_s: float) -> tuple[str, str]:
-    """Return running and waiting requests, and KV use; dashes if the engine is silent."""
     if worker["age_s"] > lease_s or worker["state"] not in _SPEAKING:
         return "-", "-"
     load = worker["load"]

@@ -44,7 +44,6 @@ def owners(version: Record) -> str:
 
 
 def adapter(version: Record) -> str:
-    """Return an adapter's base, its workers and those that refuse it; empty otherwise."""
     if not version.get("base"):
         return ""
     held = ", ".join(version["resident"])
@@ -53,7 +52,6 @@ def adapter(version: Record) -> str:
 
 
 def workers(version: Record) -> str:
-    """Return the wanted, sleeping and waking workers; of an adapter, whether it is on."""
     if version.get("base"):
         return _switched(version)
     states = version.get("states", {})

@@ -36,8 +36,6 @@ class _Versions:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """Copies to candidates of rollouts, and to the models of other rules."""
-
     candidates: Shadows
     rules: Comparing
 

@@ -19,7 +19,6 @@ def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:
 
 
 def expositions(metrics: Metrics, source: TableSource) -> tuple[Exposition, Mapping[str, Page]]:
-    """Return the metrics, and the page with exemplars; each refreshes first."""
     fresh = _refreshing(metrics, source)
     return _after(fresh, metrics.exposition), {OPENMETRICS: openmetrics(_after(fresh, metrics.openmetrics))}
 

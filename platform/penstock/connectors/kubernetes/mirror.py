@@ -54,7 +54,6 @@ class Mirror:
         self._backoff.worked()
 
     def _lost(self, refusal: ApiRefused) -> None:
-        """List again if the server has dropped our version; else continue from it."""
         if refusal.status == GONE:
             self._since = ""
             return

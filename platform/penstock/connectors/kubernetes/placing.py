@@ -16,8 +16,6 @@ USABLE_RATIO = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A version in a pool: worker size, minimum, maximum, and the capacity before it."""
-
     served: Served
     pool: Pool
     size: Size

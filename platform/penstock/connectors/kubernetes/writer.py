@@ -116,7 +116,6 @@ class Writer:
         return max(before.generation, int(seen.get("metadata", {}).get("generation", 0)))
 
     def _is_due(self, step: Step) -> bool:
-        """Tell whether the object or plan changed, or its last write is old."""
         key, now = _key(step), self.clock.monotonic()
         if now < self._held_until.get(key, 0.0):
             return False

@@ -149,7 +149,6 @@ class Database:
             return rows
 
     async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
-        """Return the first row, if any, in a transaction of its own."""
         with translated():
             row: asyncpg.Record | None = await self._pool.fetchrow(sql, *arguments)
             return row

@@ -49,7 +49,6 @@ def socket_folder(data: Path) -> Path:
 
 
 def dsn_of(data: Path, database: str = "postgres") -> str:
-    """Return the address of this data folder's server, running or not."""
     return f"postgresql://{ROLE}@/{database}?host={socket_folder(data.resolve())}"
 
 

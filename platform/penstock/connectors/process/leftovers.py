@@ -17,7 +17,6 @@ def living(run: Path) -> list[ProcessRecord]:
 
 
 async def drain(run: Path, grace_s: float) -> int:
-    """Drain all workers, kill those that do not end; return the number killed."""
     alive = living(run)
     for record in alive:
         identity.send(record.pid, record.start, signal.SIGTERM)

@@ -73,7 +73,6 @@ class PrometheusWindow:
         return {key: Page(read_at=firsts.get(key), started_at=starts.get(key)) for key in {*firsts, *starts}}
 
     def _creations(self, name: str) -> Mapping[Key, Mapping[float, float | None]]:
-        """Return each counter's creations, as its process reports them, by moment."""
         whole = next((name.removesuffix(part) for part in _PARTS if name.endswith(part)), name)
         if whole not in self._created:
             found = self._prometheus.range(f"{whole}_created", self._span)
@@ -87,8 +86,6 @@ class PrometheusWindow:
 
 
 class PagesWindow:
-    """The time between the first and the last of at least two readings."""
-
     def __init__(self, readings: Sequence[Reading]) -> None:
         if len(readings) < 2:  # noqa: PLR2004
             raise ValueError("a window needs two readings")

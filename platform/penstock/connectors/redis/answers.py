@@ -163,7 +163,6 @@ def _store() -> "Iterator[None]":
 
 
 def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """Return the entries: the answer names each stream, with flat fields."""
     if not read:
         return []
     return [(entry, dict(list(pairwise(fields))[::2])) for entry, fields in cast("_Read", read)[0][1]]

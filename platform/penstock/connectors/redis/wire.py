@@ -154,7 +154,6 @@ class _Link(asyncio.Protocol):
         self.is_lost = False
 
     def ask(self, command: bytes) -> "asyncio.Future[Value]":
-        """Send it with the others of this turn; return its future answer."""
         answer: asyncio.Future[Value] = self._loop.create_future()
         if self.is_lost:
             answer.set_exception(_away("does not answer"))

@@ -56,7 +56,6 @@ class S3Store:
             )
 
     def has(self, sha256: str) -> bool:
-        """Tell whether the blob is there, without another digest known to S3."""
         with self._explained():
             return self._sound(sha256)
 

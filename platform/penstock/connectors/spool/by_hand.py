@@ -17,8 +17,6 @@ from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink
 
 @dataclass(slots=True, kw_only=True)
 class Delivered:
-    """The number of delivered rows, refusals with reasons, and the files that still hold rows."""
-
     rows: int = 0
     refused: dict[RequestId, str] = field(default_factory=dict)
     left: tuple[Path, ...] = ()

@@ -56,7 +56,6 @@ class History:
                 self.last_seen = max(self.last_seen, row.closed_at)
 
     def lost(self, took: Mapping[RequestId, Usage]) -> list[LedgerRow]:
-        """Return rows for requests open when the process died, with their workers' usage."""
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:

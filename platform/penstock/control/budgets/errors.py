@@ -78,7 +78,6 @@ class LedgerBudgets:
         return (await self.verdict(tier, versions)).pace is RolloutPace.FROZEN
 
     async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> BudgetVerdict:
-        """Return what the budgets allow, by requests in the objective's period."""
         recorded = await self.recorded(tier)
         now, promise = self.clock.monotonic(), self.promised.tiers[tier]
         if self._read_at is None or now - self._read_at >= REREAD_S:

@@ -50,7 +50,6 @@ class Orders:
         self._told, self._pinned = {}, None
 
     def pin(self, adapters: Mapping[VersionId, tuple[VersionId, ...]]) -> None:
-        """Set the adapters that each version's workers load first and never unload."""
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:

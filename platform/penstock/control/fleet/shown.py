@@ -53,7 +53,6 @@ class FleetMetrics:
             self._workers.remove(*key)
 
     def _count_lost(self, known: Iterable[Seen], after: float) -> None:
-        """Count workers silent since the last call without a word of leaving."""
         leaving = {one.report.worker for one in known if one.report.end or one.report.state in _GONE}
         alive = {one.report.worker: str(one.report.version) for one in known if one.at > after}
         for worker in self._alive.keys() - alive.keys() - leaving:

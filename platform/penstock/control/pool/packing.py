@@ -94,9 +94,9 @@ class PlaceClaim:
 class PoolPolicy:
     """The pool's size (``limit_bytes`` 0: no pool) and its patience.
 
-    A resident stays for ``residency_s`` and ``residency_wakes`` times its wake, so that most of its time is service.
-    After ``patience_s`` a claim is passed no more; after ``turn_s`` it displaces a busy resident, well before the 60 s
-    for which gateways hold a request.
+    A resident stays for ``residency_s`` and ``residency_wakes`` times its wake, for service to prevail. After
+    ``patience_s`` a claim is passed no more; after ``turn_s`` it displaces a busy resident, well before gateways' 60 s
+    of holding.
     """
 
     limit_bytes: int = 0
@@ -146,7 +146,6 @@ class _Room:
             self._gather(claim, now)
 
     def shrink(self, over: int) -> None:
-        """Put idle residents to sleep until the rest fits a smaller pool."""
         chosen = _victims(self.idle.values(), over)
         for resident in list(self.idle.values()) if chosen is None else chosen:
             self._sleep(resident, why.too_many(resident.worker, over, self.policy.limit_bytes))
@@ -192,7 +191,6 @@ class _Room:
         self.leaving -= min(self.leaving, claim.size_bytes - taken)
 
     def _turn(self, claim: PlaceClaim, short: int, now: float) -> list[Resident] | None:
-        """Return the displaced residents, as few busy ones as possible; None if there are not enough."""
         if now - claim.held_since <= self.policy.turn_s or claim.size_bytes > self.most:
             return None
         busy = _victims(self.busy.values(), short - sum(one.size_bytes for one in self.idle.values()))

@@ -46,7 +46,6 @@ def plan_pool(
 
 
 def _unfit(catalogue: Catalogue, held: Mapping[VersionId, int], limit_bytes: int) -> tuple[str, ...]:
-    """Describe deployed versions larger than the pool, or than its unpinned rest."""
     found = sorted((one.version, held.get(one.version, 0)) for one in catalogue.staffed if one.replicas)
     large = [(version, why.does_not_fit(needs, limit_bytes)) for version, needs in found if needs > limit_bytes]
     crowded = crowded_out(catalogue, limit_bytes)
@@ -121,7 +120,6 @@ _AWAKE = frozenset({Stay.COMING, Stay.HERE})
 
 
 def _lightest(resident: Resident) -> tuple[bool, float, WorkerId]:
-    """Sort sleeping workers: memory still held first, then the shortest wake."""
     return resident.stay is Stay.AWAY, resident.wake_s, resident.worker
 
 

@@ -21,7 +21,6 @@ def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal:
 
 
 def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
-    """Explain a sleep without a claim: the pool is smaller than what is awake."""
     return Decision(
         what="sleep",
         target=worker,

@@ -78,7 +78,6 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
 
 
 def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
-    """Return the auto aliases without those of a concurrently removed target."""
     if not catalogue.autos:
         return ()
     return sound(catalogue.autos, {*(one.alias for one in catalogue.routes), *(one.id for one in catalogue.versions)})
@@ -153,7 +152,6 @@ def _by_version(reports: Iterable[WorkerReport]) -> Mapping[VersionId, list[Work
 def _workers(
     reports: list[WorkerReport], before: Mapping[WorkerId, WorkerEntry], *, with_load: bool
 ) -> tuple[WorkerEntry, ...]:
-    """Return the entries by worker, unchanged ones as the same objects."""
     reports.sort(key=_WORKER)
     found = []
     for report in reports:

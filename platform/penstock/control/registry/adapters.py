@@ -35,7 +35,6 @@ def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId,
 
 
 def refusals(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[str, ...]]:
-    """Return the workers that last refused each adapter, and why, in words."""
     found: dict[VersionId, tuple[str, ...]] = {}
     for one in sorted(seen, key=lambda one: one.report.worker):
         for refused in one.report.refused if now - one.at <= HEARD_S else ():

@@ -67,7 +67,6 @@ def _led(versions: Sequence[ModelVersion], routes: Sequence[Route]) -> Mapping[s
 
 
 def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
-    """Return why no request can match this rule; empty if one can."""
     if rule.price and manifest.price.dearest > rule.price:
         return f"{rule.to} costs more than its price"
     apis = [api for api in rule.apis or tuple(Api) if manifest.task in api.tasks]
@@ -79,7 +78,6 @@ def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
 
 
 def _not_comparable(rule: Rule, other: Rule, led: Mapping[str, Sequence[Manifest]]) -> str:
-    """Return why no request of one rule can be asked of the other's model; empty if one can."""
     mine, theirs = led[rule.to], led[other.to]
     if len(mine) == len(theirs) == 1 and mine[0] == theirs[0]:
         return f"{rule.to} and {other.to} are one version"

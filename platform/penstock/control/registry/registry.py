@@ -143,7 +143,6 @@ class Registry:
         return deployment
 
     async def renew_all(self, version: VersionId, act: Act) -> Deployment:
-        """Request the replacement of every present worker, one at a time."""
         return await self._renew(replace(await self._existing(version), renew_before=act.at), act)
 
     async def renew_worker(self, version: VersionId, worker: WorkerId, act: Act) -> Deployment:

@@ -42,7 +42,6 @@ class Comparisons:
                 self._judges[pair] = Judge(self._gates(tier), *pair)
 
     def roll(self, rollouts: Iterable[Rollout], tiers: Mapping[VersionId, Tier]) -> None:
-        """Judge the candidates of these rollouts only, each without earlier evidence."""
         live = {VersionPair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
         self._rolling = {pair.alias: pair for pair in live}
         for pair, rollout in live.items():

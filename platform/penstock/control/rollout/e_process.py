@@ -108,7 +108,6 @@ def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[flo
 
 
 def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
-    """Return the mirrored scores, to prove a mean below a tolerated one."""
     return {1.0 - score: count for score, count in counts.items()}
 
 

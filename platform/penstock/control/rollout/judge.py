@@ -144,7 +144,6 @@ class Judge:
         self._mine, self._both = self._mine + own, self._both + own + others
 
     def _tokens_ratio(self, now: float) -> float | None:
-        """Return the candidate's part of recent tokens, which shares by tenant or user don't tell."""
         while self._tokens and self._tokens[0][0] <= now - KNOWN_S:
             _, own, both = self._tokens.popleft()
             self._mine, self._both = self._mine - own, self._both - both

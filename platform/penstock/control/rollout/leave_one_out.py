@@ -59,7 +59,6 @@ class _Without:
 
     @property
     def log_wealth(self) -> float:
-        """Return both e-processes' wealth: the less is left, the more the tenant had contributed."""
         return self.abort.log_wealth + self.brake.log_wealth
 
 
@@ -79,7 +78,6 @@ class _Parts:
         self._totals = tuple(one.total() for one in self._answers)
 
     def of(self, tenant: TenantId, more: int = 0) -> float:
-        """Return a tenant's parts, as if it had ``more`` answers of each version."""
         answers = zip(self._answers, self._totals, strict=True)
         return sum((one[tenant] + more) / total for one, total in answers if total)
 

@@ -111,7 +111,6 @@ def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gate
 
 
 def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> float:
-    """Return the seconds until an equal candidate is proven, with the least sample."""
     if per_s <= 0.0:
         return math.inf
     bad = gates.shares[Metric.BAD]
@@ -156,7 +155,6 @@ def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
 
 @lru_cache
 def _ranks(times: float) -> dict[float, float]:
-    """Return the distribution of ranks of a candidate slower by the factor ``times``."""
     shift = math.log(times / GROWTH**FORGIVEN) / SPREAD
 
     def below(rank: float) -> float:

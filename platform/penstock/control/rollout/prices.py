@@ -14,8 +14,6 @@ PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices of both versions' answers, and scores of copies against their originals, by tenant."""
-
     candidate: Mapping[TenantId, Sequence[Times]] = field(default_factory=dict)
     incumbent: Mapping[TenantId, Sequence[Times]] = field(default_factory=dict)
     copies: Mapping[TenantId, Mapping[float, int]] = field(default_factory=dict)

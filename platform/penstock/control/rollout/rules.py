@@ -80,7 +80,6 @@ def dearer(incumbent: Price, candidate: Price) -> str:
 
 
 def shorter(known: Catalogue, rollout: Rollout) -> str:
-    """Return the end of a sentence; empty if the context is not shorter."""
     lengths = {one.id: one.manifest.engine.max_model_len for one in known.versions}
     was, now = lengths[rollout.incumbent], lengths[rollout.candidate]
     return f" (its context is {now} tokens, not {was}: it refuses longer prompts)" if now < was else ""

@@ -188,7 +188,6 @@ class ShareTest:
         incumbent: tuple[int, int],
         whose: Mapping[TenantId, int] = NO_TENANTS,
     ) -> None:
-        """Add both versions' events and totals, with the candidate's events by tenant."""
         if self._remember(at, *incumbent) or candidate[1]:
             self._is_told = False
         so, all_ = candidate

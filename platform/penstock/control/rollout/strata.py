@@ -33,8 +33,6 @@ Counts = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _StratumSample:
-    """The incumbent's requests of one stratum: by bucket, in total, and by second, oldest first."""
-
     buckets: list[int]
     many: int = 0
     slots: deque[tuple[int, Counts, int]] = field(default_factory=deque)
@@ -159,7 +157,6 @@ def _rank(comparators: _Comparators, place: int) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def _opposite(stratum: Stratum) -> tuple[tuple[Stratum, Stratum], tuple[Stratum, Stratum]]:
-    """Return the pairs of adjacent strata, by running requests and by prompt length."""
     prompt, running = stratum
     fewer, more = running - (2 if running == _NO_STRATUM + 1 else 1), running + (2 if running == _NO_STRATUM - 1 else 1)
     return (Stratum(prompt, fewer), Stratum(prompt, more)), (Stratum(prompt - 1, running), Stratum(prompt + 1, running))

@@ -99,7 +99,6 @@ def _is_unwanted(version: VersionFigures) -> bool:
 
 
 def _remedies(version: VersionFigures) -> tuple[Remedy, ...]:
-    """Return more workers if none is wanted; else commands that tell why they are not ready."""
     scale = Remedy(
         says="Have a worker of the version again.",
         cost=Cost.CAPACITY,

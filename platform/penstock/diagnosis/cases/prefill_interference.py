@@ -91,5 +91,4 @@ def _lack_of_itl(snapshot: Snapshot) -> float | None:
 
 
 def _queue_part(snapshot: Snapshot) -> float | None:
-    """Return the queue's part of the time to a first token, if any."""
     return snapshot.part(Stage.QUEUE, WAY) if snapshot.stage(Stage.PREFILL) is not None else None

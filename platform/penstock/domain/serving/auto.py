@@ -85,7 +85,6 @@ class Auto:
         return next((rule for rule in self.rules if rule.name == name), None)
 
     def only(self, rules: Sequence[Rule]) -> "Auto":
-        """Keep some rules, none of them compared with a removed one."""
         names = {rule.name for rule in rules}
         kept = (
             rule if rule.compare in names else replace(rule, compare="", compare_per_s=COMPARED_PER_S) for rule in rules

@@ -61,11 +61,10 @@ class PackedTensors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceRequest:
-    """A parsed request. ``body`` is the caller's JSON object without identity fields (A4).
+    """``body`` is the caller's JSON object without identity fields (A4).
 
     ``deadline_s`` is the caller's, from arrival; 0 if silent. ``arrived_at`` is monotonic seconds. ``cost`` is the
-    body's alone; ``Call.cost`` knows more. A large request has ``Sealed`` fields, and ``digest`` tells its body from
-    another's.
+    body's alone; ``Call.cost`` knows more. A large request has ``Sealed`` fields and a ``digest``.
     """
 
     id: RequestId

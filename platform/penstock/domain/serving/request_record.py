@@ -17,8 +17,6 @@ _OURS = (Rejected, Evicted, Failed, ContextTooLong, NoRuleFits, TooDear)
 
 
 class Refusal(NamedTuple):
-    """The error that ended a request: code, refusing limit, our words, retry time."""
-
     code: str
     reason: str | None = None
     says: str = ""
@@ -74,8 +72,6 @@ class Ruled(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """The request at one worker: arrival, reason of leaving, the gate's door."""
-
     worker: str
     sent_s: float
     failed: str = ""

@@ -37,8 +37,6 @@ CAPS = ShadowCaps()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadow:
-    """The route's version that gets copies of the others' answered requests."""
-
     version: VersionId
     caps: ShadowCaps = CAPS
     scores: bool = False

@@ -55,8 +55,8 @@ class Objective:
 class Pace:
     """The promised time of an answer: its first token, or all of it, and then each further token; seconds.
 
-    To miss a caller's deadline that leaves less breaks no promise. To miss one that leaves more does if this pace would
-    have met it.
+    To miss a shorter deadline of the caller breaks no promise; to miss a longer one does if this pace would have met
+    it.
     """
 
     first_s: float

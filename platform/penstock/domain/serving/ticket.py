@@ -79,7 +79,6 @@ def of_platform(deadline_at: float) -> Ticket:
 
 
 def binding_of(path: str, body: bytes) -> bytes:
-    """Return the binding of a ticket to a POST of this body to this path."""
     digest = hashlib.blake2b(path.encode(), digest_size=_BINDING_BYTES)
     digest.update(b"\x00")
     digest.update(body)
@@ -138,7 +137,6 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
 
 
 def _fields(raw: bytes) -> tuple[float, Ticket]:
-    """Return its making, and the ticket with the seconds left for its deadline."""
     request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
     prompt, output, reserved, prompts, sequences, work, start_in_s, *adapter = rest
     return float(issued_at), Ticket(

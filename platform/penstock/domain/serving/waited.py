@@ -16,8 +16,6 @@ POOL_PINNED = "pool_pinned"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """One standing's entries into the engine during the wait: of its own tenant, and of all others."""
-
     standing: str
     own: int
     others: int

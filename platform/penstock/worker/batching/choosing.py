@@ -33,8 +33,6 @@ class Room(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Items to compute, hopelessly late ones, and the number of all in time on this course."""
-
     taken: Sequence[Waiting]
     late: Sequence[Waiting]
     in_time: int
@@ -92,7 +90,6 @@ def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) ->
 
 
 def count_in_time(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> int:
-    """Count the items that meet their deadline in full batches from ``now`` on, in order."""
     found = 0
     for _ in range(_AHEAD):
         turn = [one for one in turn if one.deadline_at >= now + seconds(1)]

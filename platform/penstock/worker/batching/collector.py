@@ -135,7 +135,6 @@ class Batcher:
             self._timer, self._looks_at = None, inf
 
     def _turn(self) -> None:
-        """Look at the end of this turn of the event loop."""
         if not self._looks_soon:
             self._looks_soon = True
             self._loop.call_soon(self._look_soon)

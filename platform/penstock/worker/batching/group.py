@@ -64,6 +64,5 @@ class Group:
         return next(iter(self.offline if offline else self.interactive), None)
 
     def next_in_s(self, now: float) -> float:
-        """Return the next arrival's time by recent rate and present silence."""
         came = self._came
         return (now - came[0]) / (len(came) - 1) if len(came) > 1 else inf

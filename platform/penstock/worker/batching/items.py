@@ -65,8 +65,6 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """A computed or failed batch; ``compute_s`` is None if it failed."""
-
     key: Key
     trigger: Trigger
     size: int

@@ -152,14 +152,12 @@ class Policy:
         return max(of_least, key=lambda one: (self._saved(one, now), -one.due_at))
 
     def _place(self, waiting: Waiting, now: float) -> float:
-        """Sort by the tenant's virtual time, offline items with slack last."""
         return inf if self._is_spare(waiting, now) else self._tenants.virtual_time(waiting.item.tenant)
 
     def _is_spare(self, waiting: Waiting, now: float) -> bool:
         return waiting.is_offline and waiting.came_at + self._settings.offline.max_wait_s > now
 
     def _saved(self, ready: _Ready, now: float) -> int:
-        """Count the waiting items that meet their deadline if this group goes first."""
         taken = self._chosen(ready.group, ready.room, now)
         after = now + self._computes.p50(ready.group.key, len(taken.taken))
         others = (group for group in self._busy.values() if group is not ready.group)
@@ -189,8 +187,8 @@ class Policy:
         """Return the longest wait for one more item that pays, with an arrival every ``next_s`` seconds.
 
         Started now, a batch of n leaves the next item to a batch of its own. If batches of n keep up with arrivals, the
-        sum of all response times counts, and that batch is one of n + 1. If not, a queue grows and that batch's device
-        seconds are lost.
+        sum of response times counts, with that batch as one of n + 1. If not, a queue grows and its device seconds are
+        lost.
         """
         seconds = partial(self._computes.p50, key)
         own_s = seconds(1) if seconds(size) > size * next_s else seconds(1) / (size + 1)
@@ -199,7 +197,6 @@ class Policy:
     # -- who -------------------------------------------------------------------------------
 
     def _room(self, group: Group, now: float) -> tuple[Room, Trigger]:
-        """Return this batch's bounds, and the one that would keep out the next item."""
         settings, most, full = self._settings, self.most_items, Trigger.SIZE
         cost = group.key.bucket or group.longest
         if settings.max_cost and cost and settings.max_cost // cost < most:

@@ -43,7 +43,6 @@ class Matrices:
         self._made: dict[tuple[int, int], tuple[tuple[object, ...], Product | None]] = {}
 
     def of(self, downs: Sequence[Tensor], ups: Sequence[Tensor], slot: int, dtype: torch.dtype) -> Product | None:
-        """Return a slot's additions to all parts of a layer side by side, if any."""
         state = (dtype, *(one._version for one in (*downs, *ups)))  # noqa: SLF001  counts writes, also to a part
         key = (ups[0].data_ptr(), slot)
         made = self._made.get(key)

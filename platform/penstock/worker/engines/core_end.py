@@ -32,6 +32,5 @@ def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def code_of(lines: list[str]) -> int | None:
-    """Return the exit code in the last of these lines that has one."""
     codes = [int(found[1]) for line in lines if (found := _SAID.match(line))]
     return codes[-1] if codes else None

@@ -166,7 +166,6 @@ class Forking:
         return not self.own and self.address.exists()
 
     def prepare(self) -> None:
-        """Start an own parent if wanted; its imports run in the background."""
         if not self.own or (self._parent is not None and self._parent.poll() is None):
             return
         self.close()
@@ -241,8 +240,6 @@ class Forking:
 
 @dataclass(slots=True)
 class _Verdict:
-    """The parent's report of an engine's exit, on the connection that requested the engine."""
-
     agent: socket.socket
     _code: int | None = field(default=None)
     _asked: bool = field(default=False)

@@ -39,8 +39,6 @@ def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_P
 
 @dataclass(slots=True)
 class Inside:
-    """A tenant's sequences in the engine, also waiting ones, and those in prefill."""
-
     name: str
     weight: float
     sequences: int = 0
@@ -58,8 +56,6 @@ EVERYBODY = Turnout()
 
 @dataclass(slots=True)
 class _Known:
-    """A present tenant's weight, and service in tokens as of ``at``."""
-
     weight: float
     tokens: float = 0.0
     at: float = 0.0

@@ -88,7 +88,6 @@ def parse(text: str) -> EngineNumbers:
 
 
 def exposition(numbers: EngineNumbers, version: VersionId) -> str:
-    """Return the reading in the platform's names, in the Prometheus text format."""
     lines: list[str] = []
     for theirs, metric in NAMES.items():
         if theirs not in numbers.values:

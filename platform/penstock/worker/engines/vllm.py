@@ -112,8 +112,8 @@ def threads_for(cores: int) -> int:
 def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an engine or pre-imported parent that only counts from its start.
 
-    Huge pages hold weights and KV cache: with 4 KiB pages a CPU step spends a tenth of its time on page look-ups. The
-    user's own settings of the C library are kept, addresses that may hold a password are left out.
+    Huge pages hold weights and KV cache: with 4 KiB pages a CPU step spends a tenth of its time on page look-ups.
+    Addresses that may hold a password are left out.
     """
     kept = {name: value for name, value in inherited.items() if name not in _SECRET}
     return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **kept}
@@ -124,8 +124,8 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
 
     On a CPU the core runs in the server's process (vLLM's default of two binds the model to one core), and OpenBLAS
     gets no threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones make a step
-    a hundred times as long on a busy machine. Nothing is compiled: the sampler's one comparison would take 24 s on two
-    busy cores, and be no faster afterwards.
+    a hundred times as long on a busy machine. Nothing is compiled: the first log probabilities would take 24 s on two
+    busy cores.
     """
     common = {
         "HF_HUB_OFFLINE": "1",
@@ -154,7 +154,6 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
 
 
 def _compiled(place: Place) -> dict[str, str]:
-    """Share compiled code between this node's engines, private to their user."""
     if not place.compiled:
         return {}
     return {

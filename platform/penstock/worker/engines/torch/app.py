@@ -137,7 +137,6 @@ class App:
         return 200, body, (_BINARY, (_HEAD_LENGTH, b"%d" % head))
 
     async def _answered(self, body: bodies.Body, scope: Message) -> Answered:
-        """Return a body's outputs; a platform probe's are checked against the declaration."""
         ticket = _ticket(scope)
         answered = await self._service.answer(self._given(body, scope), ticket)
         if ticket.tenant == PLATFORM:

@@ -9,7 +9,6 @@ from penstock.formats.contents import HANDLER
 
 
 def place_of(error: BaseException) -> str:
-    """Return the error's class, and its last line in the handler's file, else in any."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return type(error).__name__

@@ -25,8 +25,6 @@ DOUBT = 0.5
 
 @dataclass(slots=True)
 class Prospect:
-    """One request's items, arrival, deadline, and the device time of those done."""
-
     tenant: TenantId
     items: int
     came_at: float

@@ -47,8 +47,6 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """An item's outputs, on the CPU; its batch's items and seconds."""
-
     row: Features
     items: int
     seconds: float
