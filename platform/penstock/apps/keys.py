@@ -37,7 +37,7 @@ class Keys:
 
 
 def read(settings: KeySettings) -> Keys:
-    """Raise ``CommandError`` with the file and the remedy."""
+    """Return the keys; ``CommandError`` names the file and the remedy."""
     platform = secret_file.with_previous(platform_file(settings), _PLATFORM)
     if not settings.pepper_file:
         return Keys(platform=platform, peppers=tuple(derive(key, Purpose.PEPPER) for key in platform))

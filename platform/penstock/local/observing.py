@@ -105,7 +105,7 @@ def prometheus(settings: Settings, sites: Sites) -> Command:
 
 
 def alertmanager(settings: Settings, sites: Sites) -> Command:
-    """Run alone, without a cluster of its kind."""
+    """Return its command: alone, without a cluster of its kind."""
     folder = settings.paths.observe
     return _command(
         settings,

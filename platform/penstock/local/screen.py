@@ -29,7 +29,7 @@ class Said:
 
 
 class Phase:
-    """``note`` its present work, ``result`` its outcome."""
+    """One phase on the screen: ``note`` shows its present work, ``result`` its outcome."""
 
     def __init__(self, note: Note) -> None:
         self.note = note

@@ -48,7 +48,7 @@ class Budget:
 
 
 def burn(bad_ratio: float | None, good_ratio: float) -> float | None:
-    """1 spends the budget exactly within its period."""
+    """Return the burn rate: 1 spends the budget exactly within its period."""
     return None if bad_ratio is None else bad_ratio / (1 - good_ratio)
 
 

@@ -114,7 +114,7 @@ def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
 
 
 def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    """End the process if that turns out later, as the database was away."""
+    """End the process if the database, away at the start, turns out to be another platform's."""
     if not owner.cancelled() and owner.exception() is not None:
         server.should_exit = True
 

@@ -102,7 +102,7 @@ def done(raw: bytes) -> None:
 
 
 def event(line: bytes) -> tuple[str, Json]:
-    """Raise the event's error if it is one."""
+    """Return an event's type and object; raises ``ApiRefused`` for an error event."""
     found = _decoded(line)
     kind = _shaped(found, _Event).type
     if kind == "ERROR":

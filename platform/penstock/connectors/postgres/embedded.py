@@ -120,7 +120,7 @@ class EmbeddedPostgres:
         account.make_reachable(binaries() / "postgres", owner)
 
     def _initialise(self, owner: account.Account) -> None:
-        """Create the cluster in a draft and move it into place: a killed attempt leaves no half."""
+        """Make the cluster in a draft and move it into place: a killed attempt leaves no half."""
         draft = self.data / "draft"
         shutil.rmtree(draft, ignore_errors=True)
         self._run(owner, "initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", ROLE, "-D", str(draft))

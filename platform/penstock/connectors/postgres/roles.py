@@ -21,7 +21,7 @@ _SQL = load("roles")
 
 
 async def grant(database: Database, passwords: Mapping[str, str]) -> None:
-    """Create the roles and their grants. Named roles may log in, with a password or as the server trusts them."""
+    """Make the roles and their grants. Named roles may log in, with a password or as the server trusts them."""
     async with database.transaction() as session:
         await session.run(_SQL["make"])
         await session.run(_SQL["grant"])

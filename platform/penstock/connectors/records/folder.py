@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder(RequestRecord).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The folder's bytes, and a file's age."""
+    """Bounds on the folder's bytes and on a file's age."""
 
     most_bytes: int
     keep_s: float

@@ -40,7 +40,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """None are known after an hour without an answer."""
+        """Return the budgets last read; none after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now

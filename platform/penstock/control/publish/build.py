@@ -173,7 +173,7 @@ def _workers(
 
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
-    """Load changes with every heartbeat, all else is news."""
+    """Tell whether only load changed, which does with every heartbeat."""
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
     return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
 

@@ -135,7 +135,7 @@ class Advance:
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
-    """Scale the incumbent's workers to the candidate's next share."""
+    """Return the candidate's workers, in proportion to the incumbent's."""
     following = rollout.stages[min(rollout.stage + 1, len(rollout.stages) - 1)]
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 

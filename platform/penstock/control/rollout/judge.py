@@ -195,7 +195,7 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Unnamed tenants count as one tenant's share."""
+    """Events of unnamed tenants count as one tenant's."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

@@ -70,7 +70,7 @@ def _check_owners(rollout: Rollout, known: Catalogue) -> None:
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:
-    """Return the raises in dollars per million tokens; empty if none."""
+    """Return the raised prices, in dollars per million tokens; empty if none."""
     lines = (
         ("prompt", incumbent.prompt_per_mtok, candidate.prompt_per_mtok),
         ("cached", incumbent.cached_per_mtok, candidate.cached_per_mtok),

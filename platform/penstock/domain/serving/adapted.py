@@ -20,7 +20,7 @@ class Met(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """The first state, and the wait for that alone, a part of the wait at the door."""
+    """The adapter's state at arrival, and the wait for it, a part of the wait at the door."""
 
     met: Met
     waited_s: float = 0.0

@@ -39,7 +39,7 @@ ALIVE_S = 10.0
 
 
 class Claim(StrEnum):
-    """The answer to a request that opens its record."""
+    """The state of the key that a request comes with."""
 
     MINE = "mine"
     """Nothing: this request answers, and records."""

@@ -18,7 +18,7 @@ class Receiver(Protocol):
     def on_body(self, data: bytes) -> None: ...
 
     def on_end(self, error: BaseException | None) -> None:
-        """Complete (None) or broken off; called once, and not after ``abort``."""
+        """The answer is complete (None) or broke off; called once, and not after ``abort``."""
         ...
 
 
