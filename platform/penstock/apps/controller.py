@@ -77,12 +77,11 @@ STALE_LEASES = 3
 
 
 def worker_command(worker: WorkerId, version: VersionId) -> Sequence[str]:
-    """Return how a worker of this installation is started."""
     return (sys.executable, "-m", "penstock.cli", "worker", version, "--id", worker)
 
 
 def main(settings: ControllerSettings, command: WorkerCommand = worker_command, *, is_supervised: bool = False) -> None:
-    """Run the controller until SIGTERM or SIGINT; workers go on without it."""
+    """Run until SIGTERM or SIGINT; workers go on without it."""
     logs.configure("controller", level=settings.log_level)
     keys.check_files(settings, ControllerSettings)
     if not is_supervised:
@@ -255,8 +254,6 @@ def _write_address(file: Path, url: str) -> None:
 
 
 def _probes(runtime: Runtime) -> Mapping[str, Page]:
-    """Return what is answered on the private listener."""
-
     async def live() -> tuple[int, str, bytes]:
         return 200, "text/plain", b"ok\n"
 
@@ -268,7 +265,7 @@ def _probes(runtime: Runtime) -> Mapping[str, Page]:
 
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
-    """Put other keys into force, and let the database know the platform by the newest."""
+    """Put other keys into force; the database knows the platform by the newest."""
     before = Keys(platform=secrets.platform_keys, peppers=secrets.peppers)
     secrets.peppers, secrets.platform_keys = found.peppers, found.platform
     try:
@@ -278,7 +275,7 @@ async def _exchange(settings: ControllerSettings, database: Database, secrets: S
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to us: its own way would end the process before the lock is given back."""
+    """Leaves signals to us: its own way would end the process before the lock is given back."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -310,7 +307,7 @@ async def _serve(
 async def _control(
     runtime: Runtime, beside: Sequence[Run], database: Database, claim: Callable[[], Awaitable[None]]
 ) -> None:
-    """Bring the tables up to date as soon as the database is there, then run the corridor."""
+    """Migrate as soon as the database is there, then run the corridor."""
     while True:
         try:
             await migrate(database)

@@ -24,8 +24,6 @@ _BEYOND_GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """A host, its planner, which leaves to it what it decides itself, and its pool of memory."""
-
     host: Host
     plan: Callable[..., FleetPlan]
     pool: PoolPolicy
@@ -55,7 +53,6 @@ def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
 def _provided(
     settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
 ) -> Sequence[str]:
-    """Write a worker's secrets and return its command."""
     provide(settings, worker, version)
     return command(worker, version)
 

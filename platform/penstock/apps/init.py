@@ -32,8 +32,6 @@ CONNECTIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The changes of one run."""
-
     migrations: int
     key_made: bool
 
@@ -61,7 +59,7 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
 
 
 async def _let_in(settings: InitSettings, database: Database) -> None:
-    """Give the processes database roles of their own, if their passwords are set."""
+    """Create database roles only if their passwords are set."""
     files = {
         roles.GATEWAY: settings.gateway_database_password_file,
         roles.CONTROLLER: settings.controller_database_password_file,

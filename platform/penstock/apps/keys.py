@@ -24,13 +24,12 @@ _PEPPER = partial(secret_file.key, what="pepper of API keys (PENSTOCK_PEPPER_FIL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The secrets in force, the newest first: it signs, and all of them verify."""
+    """The newest first: it signs, and all of them verify."""
 
     platform: tuple[bytes, ...]
     peppers: tuple[bytes, ...]
 
     def after(self, before: "Keys") -> "Keys":
-        """Return these keys, followed by those that were in force before."""
         return Keys(platform=self.platform + before.platform, peppers=self.peppers + before.peppers)
 
     def __repr__(self) -> str:
@@ -38,7 +37,7 @@ class Keys:
 
 
 def read(settings: KeySettings) -> Keys:
-    """Return the present keys, or raise ``CommandError`` that names the file and the remedy."""
+    """Return the keys; ``CommandError`` names the file and the remedy."""
     platform = secret_file.with_previous(platform_file(settings), _PLATFORM)
     if not settings.pepper_file:
         return Keys(platform=platform, peppers=tuple(derive(key, Purpose.PEPPER) for key in platform))
@@ -46,7 +45,7 @@ def read(settings: KeySettings) -> Keys:
 
 
 def check_files(settings: Told, declared: type[Told]) -> None:
-    """Raise ``CommandError`` for the first named file that can't be used."""
+    """Raise ``CommandError`` for the first unusable file."""
     for kind in (SettingKind.KEY_FILE, SettingKind.FILE):
         for name in named(kind, declared):
             if file := getattr(settings, name):
@@ -58,7 +57,7 @@ def platform_file(settings: KeySettings) -> Path:
 
 
 async def follow(settings: KeySettings, on_change: Callable[[Keys], Awaitable[None]]) -> None:
-    """Pass on the keys whenever their files change, until cancelled; unusable ones leave the old keys in force."""
+    """Pass on the keys when their files change; unusable ones leave the old keys in force."""
     files = [platform_file(settings), *([Path(settings.pepper_file)] if settings.pepper_file else [])]
     seen = _stamps(files)
     while True:

@@ -16,9 +16,9 @@ from penstock.packaging.wheels import Pin, pins_of
 
 
 async def ensure_demo(settings: Settings, report: Report) -> dict[Alias, Packed]:
-    """Return the demo models that the settings name by alias, signed and stored.
+    """Return the named demo models by alias, signed and stored.
 
-    Raises ``CommandError`` for an unknown name, a download or a conversion that fails.
+    Raises ``CommandError`` for an unknown name, a failed download or conversion.
     """
     models = [demo.known(name) for name in settings.demo_models]
     with in_words("The demo models"):

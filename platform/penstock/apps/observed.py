@@ -15,19 +15,18 @@ from penstock.supervision import exposition
 
 
 def prometheus(settings: Settings, given: str = "") -> Prometheus | None:
-    """Return the Prometheus that was given, or set, or that this home runs; None without one."""
     url = given or settings.prometheus_url or _of_home(settings)
     return Prometheus(url) if url else None
 
 
 def heeded(settings: Settings | ControllerSettings) -> Prometheus | None:
-    """Return the Prometheus whose error budgets decide about rollouts: the controller's own, or this home's."""
+    """Return the Prometheus whose error budgets decide rollouts: the controller's own, or this home's."""
     url = settings.budgets_url or _of_home(settings)
     return Prometheus(url) if url else None
 
 
 def heeded_budgets(settings: ControllerSettings) -> tuple[Budget, ...]:
-    """Return the error budgets of that Prometheus; none without one."""
+    """Return that Prometheus' error budgets; none without one."""
     found = heeded(settings)
     return error_budgets.of_prometheus(found, slos.promised()).budgets if found is not None else ()
 
@@ -42,7 +41,6 @@ def budgets(settings: Settings, given: str = "") -> ErrorBudgets:
 
 
 def pages(settings: Settings) -> Sequence[str]:
-    """Return the metrics addresses of this home's processes."""
     return exposition.addresses(settings.paths.run)
 
 

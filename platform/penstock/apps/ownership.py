@@ -18,15 +18,13 @@ RETRY_S = 1.0
 
 
 def fingerprint(secret: bytes) -> str:
-    """Return the digest of the platform's key, or of its pepper, that the database may know."""
     return derive(secret, Purpose.FINGERPRINT).hex()
 
 
 async def check(settings: KeySettings, database: Database, found: Keys) -> None:
-    """Raise ``CommandError`` if the database is another platform's, or its API keys were hashed with another
-    pepper.
+    """Raise ``CommandError`` for another platform's database, or another pepper; ``StoreUnavailable`` if unknown.
 
-    Raises ``StoreUnavailable`` if that is unknown. The database knows the platform by its newest key from then on.
+    The database knows the platform by its newest key from then on.
     """
     if not await is_owner(database, tuple(map(fingerprint, found.platform))):
         raise CommandError(
@@ -42,7 +40,7 @@ async def check(settings: KeySettings, database: Database, found: Keys) -> None:
 
 
 async def known(settings: GatewaySettings, found: Keys) -> None:
-    """Return when the database is known to be this platform's; raise ``CommandError`` if it is another's."""
+    """Wait for the database; raise ``CommandError`` if it is another platform's."""
     async with Database(database_dsn(settings), max_connections=1) as database:
         while True:
             try:

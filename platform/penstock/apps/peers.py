@@ -18,7 +18,7 @@ _OFF = f"set {PREFIX}TLS=off if the network is private."
 
 
 def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
-    """Return this process's mutual TLS, None if TLS is off; ``CommandError`` for contradicting settings."""
+    """Return the process's mutual TLS, None if off; ``CommandError`` for contradicting settings."""
     check_stores(settings)
     files = files_of(settings, role)
     if files is None and _is_strict(settings):
@@ -30,7 +30,6 @@ def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
 
 
 def files_of(settings: PeerSettings, role: Role) -> Files | None:
-    """Return the certificate files of a process; None without any."""
     named = dict(zip(FIELDS, (settings.tls_cert_file, settings.tls_key_file, settings.tls_ca_file), strict=True))
     if settings.tls is Tls.OFF:
         _check_off([_variable(field) for field, file in named.items() if file])
@@ -45,7 +44,7 @@ def files_of(settings: PeerSettings, role: Role) -> Files | None:
 
 
 def _check_off(named: list[str]) -> None:
-    """Refuse a certificate beside ``TLS=off``: an operator who names one expects it to be used."""
+    """Refuse a certificate beside ``TLS=off``: it is expected to be used."""
     if named:
         raise CommandError(
             f"{PREFIX}TLS=off contradicts {', '.join(named)}: nothing would be encrypted.",
@@ -54,14 +53,13 @@ def _check_off(named: list[str]) -> None:
 
 
 def of_home(home: Home, role: Role) -> Files:
-    """Return the certificate files that `penstock up --tls` writes for a role."""
     return Files(
         certificate=home.tls / f"{role}.pem", key=home.tls / f"{role}.key", authorities=home.tls / "authorities.pem"
     )
 
 
 def check_stores(settings: Told) -> None:
-    """Raise ``CommandError`` for a remote store that is not verified, if this platform uses TLS or mounted keys."""
+    """Raise ``CommandError`` for an unverified remote store, with TLS or mounted keys."""
     if settings.tls is Tls.OFF or not (_is_strict(settings) or settings.tls is Tls.ON or _has_certificate(settings)):
         return
     for store in STORES:

@@ -11,7 +11,7 @@ _PREFIX = "penstock-"
 
 
 def files() -> dict[str, str]:
-    """Return each rule file's text by name; ``CommandError`` names the promise that can't be measured."""
+    """Return each rule file's text by name; ``CommandError`` for a promise that can't be measured."""
     try:
         texts = promises(slos.load(), slos.windows())
     except Unmeasurable as error:
@@ -22,7 +22,6 @@ def files() -> dict[str, str]:
 
 
 def write(folder: Path) -> list[Path]:
-    """Write all rule files in place of older ones, and return their paths."""
     texts = files()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{_PREFIX}*.yaml"):

@@ -18,7 +18,7 @@ REMEDY = "Name the Redis or Valkey that they share in PENSTOCK_LIMITS_URL, or ru
 
 
 def check_shared(settings: GatewaySettings) -> None:
-    """Raise ``CommandError`` if several gateways lack a shared store, or both stores are one database."""
+    """Raise ``CommandError`` if several gateways share no store, or both stores are one database."""
     if settings.gateways > 1 and not settings.limits_url:
         raise CommandError(
             f"Without a shared store each of {settings.gateways} gateways grants every limit and budget in full:"
@@ -37,7 +37,6 @@ def check_shared(settings: GatewaySettings) -> None:
 
 
 def doubts_on_answers(settings: GatewaySettings) -> str:
-    """Return a warning about the store of answers under idempotency keys; empty if there is none."""
     if not settings.limits_url:
         return ""
     if not settings.answers_url:
@@ -48,7 +47,6 @@ def doubts_on_answers(settings: GatewaySettings) -> str:
 
 
 def _database(url: str) -> tuple[str, str]:
-    """Return the server and database number of a URL, as the client reads it."""
     parts = urlsplit(url)
     named = parse_qs(parts.query).get("db", [])
     path = "" if parts.scheme == "unix" else parts.path.strip("/")
@@ -62,7 +60,7 @@ def _server(url: str) -> str:
 
 @contextmanager
 def limits_of_this_home(settings: GatewaySettings, *, is_supervised: bool) -> Iterator[None]:
-    """Keep other gateways out of this home while this process counts its limits."""
+    """Keep other gateways out of this home while this one counts its limits."""
     check_shared(settings)
     if settings.limits_url:
         yield

@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 
 def shipped(in_wheel: str, in_repository: str) -> Path:
-    """Return a data file or folder: installed, or from the repository in a checkout."""
     for path in (_PACKAGE / in_wheel, _REPOSITORY / in_repository):
         if path.exists():
             return path
@@ -40,7 +39,6 @@ def shipped(in_wheel: str, in_repository: str) -> Path:
 
 
 def read(folder: Path) -> dict[Tier, SloTier]:
-    """Return the tiers that the folder's YAML files describe; ``CommandError`` names file, key and remedy."""
     try:
         return parse_all({path.name: yaml.safe_load(path.read_bytes()) for path in sorted(folder.glob("*.yaml"))})
     except yaml.YAMLError as error:

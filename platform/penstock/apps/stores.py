@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
 
 def database_dsn(settings: DatabaseSettings) -> str:
-    """Return the database's address: the named one, or the home's embedded one."""
     from penstock.connectors.postgres.embedded import dsn_of
 
     return settings.database_address or with_user(dsn_of(settings.paths.postgres), settings.database_user)
 
 
 async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) -> "Delivered":
-    """Deliver the spool of a gateway that does not come back, or raise ``CommandError``."""
+    """Deliver a lost gateway's spool, or raise ``CommandError``."""
     from penstock.connectors.postgres.database import Database
     from penstock.connectors.postgres.ledger import PostgresLedger
     from penstock.connectors.spool.by_hand import deliver
@@ -32,7 +31,6 @@ async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) 
 
 
 def open_store(settings: ArtifactSettings) -> ArtifactStore:
-    """Return the artifact store, the home's folder or S3: it fits the gateway's and the worker's ports too."""
     if settings.artifact_store:
         from penstock.connectors.s3.store import S3Store
 
@@ -43,7 +41,6 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
 
 
 def open_signer(settings: Told) -> Signer:
-    """Return the signer with the home's key pair, which the first call makes."""
     from penstock.connectors.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)

@@ -43,7 +43,7 @@ from penstock.worker.gate_config import GateConfig, QueueOrder
 
 
 def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
-    """Run one worker until it is drained; exit with 1 if it failed, with 2 if it was forced."""
+    """Run until drained; exit with 1 if it failed, with 2 if it was forced."""
     logs.configure("worker", level=settings.log_level)
     check_files(settings, WorkerSettings)
     check_free(settings.host, settings.worker_port, "PENSTOCK_WORKER_PORT")
@@ -64,8 +64,6 @@ async def _run(settings: WorkerSettings, version: VersionId, worker: WorkerId) -
 
 
 class Workplace:
-    """The settings, applied to one worker of this machine."""
-
     def __init__(self, settings: WorkerSettings, worker: WorkerId) -> None:
         self._settings, self._worker = settings, worker
         self._digests: dict[VersionId, str] = {}  # asked for once: a sound copy here needs no store
@@ -152,7 +150,6 @@ class Workplace:
         )
 
     def forking(self) -> Forking:
-        """Return the pre-imported parent: a shared one, or this worker's own."""
         shared = self._settings.zygote_socket
         own = self._engines / f"{self._worker}.zygote"
         return Forking(
@@ -216,7 +213,7 @@ class Workplace:
         return node.obtain(digest, watch)
 
     def _controller(self) -> str:
-        """Return the controller's present address: a restarted one may have another."""
+        """Return the present address: a restarted controller may have another."""
         if self._settings.controller_url:
             return self._settings.controller_url
         try:
@@ -243,7 +240,7 @@ def _arguments(version: VersionId, copy: Copy, place: Place) -> tuple[str, ...]:
 
 
 def _digest(store: ArtifactStore, version: VersionId) -> str:
-    """Return the version's digest; ``ArtifactRefused`` unless its name fits exactly one version."""
+    """Raise ``ArtifactRefused`` unless the name fits exactly one version."""
     _, _, digits = version.partition("@")
     found = (digits,) if is_sha256(digits) else store.signed(digits) if digits else ()
     if len(found) != 1:
@@ -252,5 +249,4 @@ def _digest(store: ArtifactStore, version: VersionId) -> str:
 
 
 def _url(settings: WorkerSettings, place: Place, *, secure: bool) -> str:
-    """Return the worker's address; the controller replaces one that means all addresses."""
     return url_at(settings.advertise or place.host, place.port, secure=secure)

@@ -14,8 +14,6 @@ from penstock.supervision.files import write_private
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSecrets:
-    """One worker's secrets: the key of its tickets, and the bearer of its reports."""
-
     ticket_key: bytes
     bearer: str
 
@@ -24,13 +22,12 @@ class WorkerSecrets:
 
 
 def made_for(settings: KeySettings, worker: WorkerId, version: VersionId) -> str:
-    """Return the text of a worker's key file; ``CommandError`` without a platform key."""
     key = keys.read(settings).platform[0]
     return f"{worker_secret(key, worker).hex()} {worker_bearer(key, worker, version)}"
 
 
 def provide(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
-    """Write the worker's key file in this home; raises like ``made_for``."""
+    """Write the key file in this home; raises like ``made_for``."""
     file = settings.paths.worker_key(worker)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, made_for(settings, worker, version))

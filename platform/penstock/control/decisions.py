@@ -7,19 +7,13 @@ from penstock.domain.fleet.decision import Decided, Decision
 
 
 class DecisionStore(Protocol):
-    """A bounded store of decisions."""
-
     def note(self, decided: Sequence[Decided]) -> None: ...
 
-    def newest(self, limit: int) -> tuple[Decided, ...]:
-        """Return the last ``limit``, newest first."""
-        ...
+    def newest(self, limit: int) -> tuple[Decided, ...]: ...
 
 
 class Decisions:
-    """Implements the loop's ``DecisionLog``, and serves operators. A repeated start is another worker, and so is
-    recorded.
-    """
+    """Implements the loop's ``DecisionLog``. A repeated start is another worker's, and is recorded."""
 
     def __init__(self, kept: DecisionStore) -> None:
         self._kept = kept

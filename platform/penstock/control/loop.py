@@ -27,7 +27,7 @@ class RolloutStage(Protocol):
     """Rollouts in progress and their shares: ``control/rollout/advance.py``."""
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
-        """Advance each rollout; return the decisions, which may have changed the catalogue."""
+        """Return the decisions, which may have changed the catalogue."""
         ...
 
     def moving(self) -> frozenset[VersionId]:
@@ -40,20 +40,14 @@ class RolloutStage(Protocol):
 
 
 class WorkerLeases(Protocol):
-    async def seen(self) -> Sequence[Seen]:
-        """Return all leases that have not expired."""
-        ...
+    async def seen(self) -> Sequence[Seen]: ...
 
 
 class HeldRequests(Protocol):
-    """Versions with held requests."""
-
     def wanted(self) -> tuple[Wanted, ...]: ...
 
 
 class Fleet(Protocol):
-    """Starts and stops worker processes (local supervisor, Kubernetes)."""
-
     async def view(self) -> FleetView:
         """Return workers with a process, reporting or not, and recent deaths."""
         ...
@@ -70,17 +64,13 @@ class TablePublisher(Protocol):
 
 
 class DecisionLog(Protocol):
-    """Decisions and their reasons, kept for people."""
-
     def take(self, decisions: Sequence[Decision], now: float) -> None:
-        """Record a tick's decisions, without those that repeat the last tick's."""
+        """Record a tick's decisions, without repeats of the last tick's."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """The result of a tick: the table in force, deployments with workers of their own, the plan."""
-
     table: RoutingTable
     deployments: tuple[Deployment, ...]
     plan: FleetPlan
@@ -91,7 +81,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """A controller's tick; ``plan``, ``pool`` and ``build`` are the pure stages."""
+    """``plan``, ``pool`` and ``build`` are the pure stages of a tick."""
 
     clock: Clock
     registry: RegistryReader
@@ -107,7 +97,6 @@ class Loop:
     changes: Callable[[RoutingTable, RoutingTable], Sequence[Decision]]
 
     async def tick(self) -> Tick:
-        """Run one tick and return what is in force after it."""
         catalogue = await self.registry.catalogue()
         seen = await self.leases.seen()
         view = await self.fleet.view()

@@ -26,8 +26,6 @@ from penstock.telemetry.metrics import Metrics
 
 
 class Leadership(Protocol):
-    """The lock that one controller at a time holds."""
-
     async def is_mine(self) -> bool:
         """Take or confirm it; ``StoreUnavailable`` if that can't be known."""
         ...
@@ -50,8 +48,6 @@ class LoopIntervals:
 
 
 class Signals:
-    """The event that calls for a tick and the metrics of heartbeats, made before the rooms that raise them."""
-
     def __init__(self, metrics: Metrics, *, pool_bytes: int = 0) -> None:
         self.news = asyncio.Event()
         self.fleet = FleetMetrics(metrics)
@@ -75,7 +71,7 @@ class Parts:
 
 
 class Runtime:
-    """A controller's life. ``on_lead`` is called each time it begins to lead."""
+    """``on_lead`` is called each time it begins to lead."""
 
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
         self._parts = parts
@@ -98,7 +94,6 @@ class Runtime:
         return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
 
     def wake(self) -> None:
-        """Make the next tick come at once."""
         self._news.set()
 
     def wanted(self, told: Wanted) -> None:

@@ -16,7 +16,7 @@ def anywhere(_: Sample) -> bool:
 
 
 def total(samples: Iterable[Sample]) -> float | None:
-    """Return the sum; None if there is nothing to add, or a part is unknown."""
+    """Return the sum; None if empty, or a part is unknown."""
     values = [sample.value for sample in samples]
     known = [value for value in values if value is not None]
     return sum(known) if values and len(known) == len(values) else None
@@ -24,7 +24,7 @@ def total(samples: Iterable[Sample]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Observations in buckets: pairs of an upper bound and a cumulative count, the last bound infinite."""
+    """Pairs of an upper bound and a cumulative count, the last bound infinite."""
 
     count: float
     sum: float
@@ -35,7 +35,7 @@ class Distribution:
         return self.sum / self.count if self.count > 0 else None
 
     def within(self, bound: float) -> float | None:
-        """Return the share up to a bound, interpolated between buckets; None without observations."""
+        """Return the interpolated share up to a bound; None without observations."""
         if self.count <= 0 or not self.buckets:
             return None
         low, below = 0.0, 0.0
@@ -47,7 +47,7 @@ class Distribution:
         return 1.0
 
     def quantile(self, q: float) -> float | None:
-        """Return the quantile ``q`` as Prometheus's ``histogram_quantile`` does."""
+        """Return the quantile like Prometheus's ``histogram_quantile``."""
         if self.count <= 0 or not self.buckets:
             return None
         low, below, rank = 0.0, 0.0, q * self.count
@@ -59,7 +59,6 @@ class Distribution:
 
 
 def of(recording: Recording, metric: Metric, where: Where = anywhere) -> Distribution | None:
-    """Return all selected series of a histogram together; None without any."""
     count = total(filter(where, recording.of(metric, "_count")))
     amount = total(filter(where, recording.of(metric, "_sum")))
     if count is None or amount is None:

@@ -13,8 +13,6 @@ MOST_STRENGTH = 10.0
 
 
 class Case(StrEnum):
-    """A known cause."""
-
     UNHEALTHY_VERSION = "unhealthy-version"
     SLOW_ZONE = "slow-zone"
     NO_WORKER = "no-worker"
@@ -30,8 +28,6 @@ class Case(StrEnum):
 
 
 class Sense(StrEnum):
-    """The side of its threshold that a value must be on."""
-
     AT_LEAST = "≥"
     BELOW = "<"
 
@@ -43,8 +39,6 @@ class Unit(StrEnum):
 
 
 class State(StrEnum):
-    """The outcome for a case."""
-
     FOUND = "found"
     RULED_OUT = "ruled out"
     UNDECIDED = "undecided"
@@ -52,7 +46,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One piece of evidence: a value of a metric, and the limit that it must reach or stay below.
+    """A metric's value, and the limit to reach or stay below.
 
     A check that is not ``needed`` still rules the case out if it fails; unknown, it does not keep the case from being
     found.
@@ -68,14 +62,14 @@ class Check:
 
     @property
     def holds(self) -> bool | None:
-        """True or false if the value is known."""
+        """None if the check's value is unknown."""
         if self.value is None:
             return None
         return self.value >= self.limit if self.sense is Sense.AT_LEAST else self.value < self.limit
 
     @property
     def strength(self) -> float:
-        """The value in parts of its threshold; 1 for upper limits, which only set cases apart."""
+        """Return the value in parts of its threshold; 1 for upper limits, which only set cases apart."""
         if self.value is None or self.sense is Sense.BELOW or not self.limit:
             return 1.0
         return min(MOST_STRENGTH, self.value / self.limit)
@@ -90,13 +84,11 @@ class AnyOf:
 
     @property
     def holds(self) -> bool | None:
-        """True if one holds, false if all fail."""
         found = [check.holds for check in self.checks]
         return True if True in found else None if None in found else False
 
     @property
     def strength(self) -> float:
-        """The strongest check that holds."""
         return max((check.strength for check in self.checks if check.holds), default=1.0)
 
 
@@ -104,8 +96,6 @@ Evidence = Check | AnyOf
 
 
 class Cost(StrEnum):
-    """The cost of a remedy, cheapest first."""
-
     NOTHING = "nothing: takes effect at once"
     ROLLING = "a rolling restart, which breaks no stream"
     RESTART = "a restart with the new setting"
@@ -116,8 +106,6 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A change that helps: its cost, and its command or setting."""
-
     says: str
     cost: Cost
     command: str = ""
@@ -126,8 +114,6 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One case, judged: its subject, evidence, broken promises, effects and remedies."""
-
     case: Case
     says: str
     evidence: tuple[Evidence, ...]
@@ -147,17 +133,14 @@ class Judgement:
 
     @property
     def strength(self) -> float:
-        """The strength of the weakest evidence."""
         return min((one.strength for one in self.evidence if one.holds), default=0.0)
 
     @property
     def failing(self) -> tuple[Check, ...]:
-        """The checks that rule the case out."""
         return tuple(check for one in self.evidence if one.holds is False for check in checks_of(one))
 
     @property
     def unknown(self) -> tuple[Check, ...]:
-        """The checks without a value."""
         return tuple(
             check for one in self.evidence if one.holds is None for check in checks_of(one) if check.value is None
         )

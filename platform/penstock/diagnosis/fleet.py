@@ -26,7 +26,7 @@ def workers(recording: Recording) -> tuple[WorkerFigures, ...]:
 
 
 def versions(recording: Recording) -> tuple[VersionFigures, ...]:
-    """Return each version's workers as the controller counts them; without it, the ready ones by their own pages."""
+    """Return the workers by the controller; without it, the ready ones by their own pages."""
     gauges = (*recording.of(names.WORKERS), *recording.of(names.WORKERS_WANTED), *recording.of(names.WORKER_INFO))
     return tuple(_version(recording, version) for version in sorted({one.labels[Label.VERSION] for one in gauges}))
 
@@ -67,9 +67,7 @@ def _engine(recording: Recording, version: str, *, alone: bool) -> EngineFigures
 
 
 def _device(recording: Recording) -> float | None:
-    """Return the GPUs' busy ratio, only if there is one version: the metric does not tell which version a GPU
-    serves.
-    """
+    """Return the GPUs' busy ratio, only of a single version: the metric does not name it."""
     percent = _mean(recording.levels.get(DEVICE_BUSY_PERCENT, ()))
     return None if percent is None else percent / PERCENT
 

@@ -80,7 +80,7 @@ def _stages(recording: Recording) -> tuple[StageTime, ...]:
 
 
 def _gateway(recording: Recording) -> GatewayFigures:
-    """Return the gateway with the busiest loop: callers meet each of them."""
+    """Return the gateway with the busiest loop: callers meet each."""
     spent = by(INSTANCE, recording.of(names.LOOP_SECONDS))
     wanted = {name: seconds for name, found in spent.items() if (seconds := total(found)) is not None}
     name = max(wanted, key=lambda one: wanted[one], default="")
@@ -95,7 +95,6 @@ def _gateway(recording: Recording) -> GatewayFigures:
 
 
 def _of_time(seconds: float, recording: Recording) -> float:
-    """Return the share of the time, at most 1: pages are read a moment before or after the window's ends."""
     return min(1.0, seconds / recording.seconds)
 
 
@@ -134,7 +133,7 @@ def _over_limit(recording: Recording) -> list[Sample]:
 
 
 def _service(recording: Recording) -> Mapping[str, float]:
-    """Return each tenant's tokens of service, output weighted by its cost to an engine."""
+    """Return each tenant's tokens, output weighted by its cost to an engine."""
     served: dict[str, float] = {}
     for metric, weight in ((names.PROMPT_TOKENS, PROMPT_WEIGHT), (names.OUTPUT_TOKENS, OUTPUT_WEIGHT)):
         for name, found in by(Label.TENANT, recording.of(metric)).items():

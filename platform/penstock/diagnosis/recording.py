@@ -55,16 +55,14 @@ METRICS = (
 class Window(Protocol):
     seconds: float
 
-    def increases(self, name: str) -> Sequence[Sample]:
-        """Return the growth of each counter of this name."""
-        ...
+    def increases(self, name: str) -> Sequence[Sample]: ...
 
     def levels(self, name: str) -> Sequence[Sample]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Samples by the full name of their series; a name without any series is absent."""
+    """Samples by their series' full name; a name without series is absent."""
 
     seconds: float
     increases: Mapping[str, tuple[Sample, ...]]
@@ -73,7 +71,7 @@ class Recording:
     """Where it comes from, for people."""
 
     def of(self, metric: Metric, suffix: str = "") -> tuple[Sample, ...]:
-        """Return a metric's samples: a counter's growth, a gauge's mean, a part (``_sum``) of a histogram's growth."""
+        """Return a counter's growth, a gauge's mean, a part (``_sum``) of a histogram's growth."""
         if metric.kind is MetricKind.GAUGE:
             return self.levels.get(metric.name, ())
         return self.increases.get(f"{metric.name}{suffix or '_total'}", ())
@@ -87,7 +85,6 @@ def record(window: Window, says: str = "") -> Recording:
 
 
 def counters(metric: Metric) -> tuple[str, ...]:
-    """Return the names of a metric's series that only grow."""
     if metric.kind is MetricKind.GAUGE:
         return ()
     if metric.kind is MetricKind.COUNTER:
@@ -110,7 +107,7 @@ def as_json(recording: Recording) -> str:
 
 
 def of_json(text: str) -> Recording:
-    """Return the recording that this JSON is, or raise ``ValueError``."""
+    """Raise ``ValueError`` if the JSON is no recording."""
     try:
         told = json.loads(text)
         return Recording(

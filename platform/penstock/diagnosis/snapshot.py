@@ -12,8 +12,6 @@ FEW = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
-    """The time of requests in a stage: mean, 95th percentile, share of all their time."""
-
     stage: Stage
     mean_s: float
     p95_s: float | None
@@ -22,7 +20,7 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPromise:
-    """A promise and the share of good events, None if there were too few."""
+    """A promise and the share of good events, None if too few."""
 
     tier: str
     indicator: Indicator
@@ -33,16 +31,11 @@ class KeptPromise:
 
     @property
     def is_missed(self) -> bool | None:
-        """True if the share of good events is below the promise; None if unknown."""
         return None if self.good_ratio is None else self.good_ratio < self.promised_ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFigures:
-    """The busiest gateway: the ratio of time that its event loop computed, or wanted to, and the delay of its
-    timers.
-    """
-
     name: str = ""
     loop_busy_ratio: float | None = None
     loop_wants_ratio: float | None = None
@@ -52,7 +45,7 @@ class GatewayFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFigures:
-    """The engines of one version, on average; ``device_busy_ratio`` is the GPUs' own account."""
+    """One version's engines, on average; ``device_busy_ratio`` is the GPUs' own account."""
 
     version: str
     running: float | None = None
@@ -72,8 +65,6 @@ class EngineFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFigures:
-    """The share of prompts among the engines' tokens, and the seconds of streams' answers."""
-
     prompt_part: float | None = None
     decode_s: float | None = None
     itl_p50_s: float | None = None
@@ -81,8 +72,6 @@ class TokenFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantFigures:
-    """One tenant: its share of all service, its mean wait, and its own limits' refusals."""
-
     name: str
     share: float | None
     queue_mean_s: float | None
@@ -91,8 +80,6 @@ class TenantFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFigures:
-    """One worker: its zone, prefill time, lost engines, and starts."""
-
     name: str
     version: str
     zone: str
@@ -109,7 +96,7 @@ class WorkerFigures:
 
     @property
     def begun(self) -> float | None:
-        """The number of starts, including one that is not over; None if unknown."""
+        """Return the starts, including a running one; None if unknown."""
         if self.starting_s:
             return max(self.starts or 0.0, 1.0)
         return self.starts if self.starts or self.starting_s is not None else None
@@ -117,8 +104,6 @@ class WorkerFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFigures:
-    """One version's wanted and ready workers, on average."""
-
     version: str
     wanted: float | None = None
     ready: float | None = None
@@ -130,7 +115,7 @@ class VersionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneFigures:
-    """One zone's mean time to a stream's first token, as gateways see it."""
+    """The mean time to a stream's first token, by gateways."""
 
     name: str
     streams: float
@@ -139,8 +124,6 @@ class ZoneFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFigures:
-    """Ends of requests in shares of all; open circuits, on average; workers that gateways gave up."""
-
     no_worker_ratio: float | None = None
     overloaded_ratio: float | None = None
     engine_fault_ratio: float | None = None
@@ -172,11 +155,9 @@ class Snapshot:
     """True where limits are counted in a store that gateways share; a gateway that counts them itself says nothing."""
 
     def stage(self, stage: Stage) -> StageTime | None:
-        """Return a stage's figures, None without a measured request."""
         return next((one for one in self.stages if one.stage is stage), None)
 
     def part(self, stage: Stage, among: Collection[Stage]) -> float | None:
-        """Return a stage's part of the mean time in these stages; None if it was not measured."""
         means = {one.stage: one.mean_s for one in self.stages if one.stage in among}
         whole = sum(means.values())
         return means[stage] / whole if stage in means and whole > 0 else None
@@ -185,12 +166,11 @@ class Snapshot:
         return tuple(one for one in self.objectives if one.indicator in indicators and one.is_missed)
 
     def good_ratio(self, indicator: Indicator) -> float | None:
-        """Return the lowest known ratio of a kind of promise; None without any."""
         known = [one.good_ratio for one in self.objectives if one.indicator is indicator and one.good_ratio is not None]
         return min(known, default=None)
 
     def sum_of(self, count: Callable[[WorkerFigures], float | None], version: str = "") -> float | None:
-        """Return the sum over all workers, or over those of a version; None if a part is unknown."""
+        """Sum over all workers, or a version's; None if a part is unknown."""
         counts = [count(one) for one in self.workers if version in ("", one.version)]
         known = [one for one in counts if one is not None]
         return sum(known) if counts and len(known) == len(counts) else None

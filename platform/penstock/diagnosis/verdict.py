@@ -12,12 +12,9 @@ from penstock.diagnosis.snapshot import KeptPromise, Snapshot
 
 
 class Word(StrEnum):
-    """The conclusion of a diagnosis."""
-
     HEALTHY = "healthy"
     """Every promise that could be measured is kept."""
     BOTTLENECK = "bottleneck"
-    """A cause is found."""
     UNEXPLAINED = "unexplained"
     """A promise is broken, and no case holds."""
     UNKNOWN = "unknown"
@@ -26,8 +23,6 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A case that was found, the promises that it breaks, and the found case that it is only an effect of."""
-
     judgement: Judgement
     at_stake: tuple[KeptPromise, ...]
     effect_of: Case | None
@@ -35,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The outcome of a diagnosis; the first finding is the bottleneck, if ``word`` says that there is one."""
+    """The first finding is the bottleneck, if ``word`` says that there is one."""
 
     word: Word
     findings: tuple[Finding, ...]
@@ -85,6 +80,5 @@ def _word(findings: tuple[Finding, ...], missed: tuple[KeptPromise, ...], snapsh
 
 
 def _is_timely(finding: Finding, known: list[KeptPromise]) -> bool:
-    """Tell whether callers are known to be served in time despite it; too few events are no such sign."""
     harmed = finding.judgement.harms
     return any(one.indicator.is_timed for one in known if one.indicator in harmed)

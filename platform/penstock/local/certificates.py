@@ -19,14 +19,12 @@ TRUST_DOMAIN = "penstock"
 AUTHORITY_DAYS = 3650.0
 LASTS_DAYS = 30.0
 RENEW_DAYS = 10.0
-"""Renewed when so little is left."""
 LOOK_EVERY_S = 3600.0
 _DAY_S = 86_400.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
-    """Make missing certificates and those that end soon; return the number made, of the authority and the four
-    roles.
+    """Make missing certificates and those that end soon; return their number.
 
     Raises ``CommandError`` for named files that no process would start with.
     """
@@ -47,7 +45,6 @@ def ensure(settings: Settings, clock: Clock) -> int:
 
 
 def told(settings: Settings) -> str:
-    """Return a note on TLS between the processes, if it is not what an operator expects."""
     if settings.tls is Tls.ON:
         return "mutual TLS"
     return "no TLS, though this home ran with it: --tls" if settings.paths.tls.exists() else ""
@@ -71,7 +68,6 @@ def _authority(home: Home, now: float) -> tuple[KeyPair, int]:
 
 
 def _lasts(read: Callable[[], str], now: float) -> bool:
-    """Tell whether a certificate exists and stays valid for a while."""
     try:
         return authority.ends_at(read()) - now > RENEW_DAYS * _DAY_S
     except (OSError, ValueError):

@@ -21,7 +21,6 @@ TIMEOUT_S = 300.0
 
 
 def operator(settings: Settings) -> Operator:
-    """Return a client of the controller, with the given key or as this home's operator."""
     if settings.url and not settings.key:  # the operators' key is for this home's controller alone
         raise CommandError(
             f"There is no key to show at {settings.url}.", do="Give an admin's or auditor's with --key (PENSTOCK_KEY)."
@@ -31,7 +30,6 @@ def operator(settings: Settings) -> Operator:
 
 
 def reading_key(settings: Settings) -> str:
-    """Return the key that records are read with: the given one, or this home's operator's."""
     return settings.key or _admin_key(settings)
 
 
@@ -41,9 +39,9 @@ def _admin_key(settings: Settings) -> str:
 
 
 def controller_address(settings: Settings) -> str:
-    """Return the controller's address, or raise ``CommandError`` if none is known.
+    """Raise ``CommandError`` if none is known.
 
-    A caller with a key of its own may be on any machine: without a home the address is the one that controllers choose.
+    A caller with its own key may be on any machine: without a home the address is the controllers' default.
     """
     given, file = settings.url or settings.controller_url, settings.paths.controller_address
     if given:
@@ -54,14 +52,12 @@ def controller_address(settings: Settings) -> str:
 
 
 def fleet(settings: Settings, clock: Clock) -> FleetWatch:
-    """Return the watch of this home's workers, as this home's operator."""
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
     waiting = Waiting(lease_s=settings.lease_s, most_s=settings.start_within_s, logs=settings.paths.logs)
     return FleetWatch(lambda: operator(own), clock, waiting)
 
 
 def gateway_address(settings: Settings) -> str:
-    """Return the running gateway's address, else the one of the settings."""
     try:
         return settings.paths.gateway_address.read_text().strip()
     except OSError:
@@ -70,7 +66,7 @@ def gateway_address(settings: Settings) -> str:
 
 @contextmanager
 def gateway(settings: Settings, key: str = "") -> Iterator[httpx.Client]:
-    """Yield a client with this key, or with the demo tenant's; a gateway that is away is a ``CommandError``."""
+    """Yield a client with this key, or the demo tenant's; ``CommandError`` without a gateway."""
     url = gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
     try:
@@ -94,13 +90,12 @@ def _demo_key(settings: Settings) -> str:
 
 
 def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
-    """Return the TLS of an operator's connection to this controller; None for an ordinary one."""
+    """Return an operator's TLS for this controller; None for an ordinary one."""
     own = operator_certificate(settings, url)
     return own.client(Role.CONTROLLER) if own else None
 
 
 def operator_certificate(settings: Settings, url: str) -> Mutual | None:
-    """Return the certificate that an operator shows to this controller, None without one."""
     if not url.startswith("https:"):
         return None
     files = files_of(settings.model_copy(update={"tls": Tls.AUTO}), Role.OPERATOR)

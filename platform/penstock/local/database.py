@@ -23,7 +23,7 @@ NOBODY = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """The platform's Postgres; ``server`` is None for an external one."""
+    """``server`` is None for an external one."""
 
     settings: Settings
     server: EmbeddedPostgres | None
@@ -48,7 +48,7 @@ class Database:
             ) from error
 
     async def watch(self) -> None:
-        """Start the server again whenever it has ended; raise ``CommandError`` on a crash loop."""
+        """Restart the server whenever it ends; raise ``CommandError`` on a crash loop."""
         deaths: list[float] = []
         while self.server is not None:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -63,7 +63,7 @@ class Database:
             await self.start()
 
     async def stop(self) -> None:
-        """Stop the embedded server, or end it by a signal if its own tool fails."""
+        """Stop the embedded server, by a signal if its own tool fails."""
         if self.server is None:
             return
         try:
@@ -73,7 +73,6 @@ class Database:
             await self._interrupt(self.server)
 
     async def _interrupt(self, server: EmbeddedPostgres) -> None:
-        """Ask for a fast shutdown, in Postgres' sense."""
         with suppress(ProcessLookupError):
             os.kill(server.pid() or NOBODY, signal.SIGINT)
         for _ in range(int(STOP_WITHIN_S / STOP_POLL_S)):

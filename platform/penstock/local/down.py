@@ -17,7 +17,6 @@ POLL_S = 0.1
 
 
 def stop(settings: Settings) -> str:
-    """End the platform of this home and return a sentence about it."""
     pid = lock.holder(settings.paths.run)
     if pid:
         os.kill(pid, signal.SIGTERM)

@@ -16,7 +16,6 @@ WORKER = "worker-"
 
 
 def prepare(home: Home) -> bool:
-    """Make missing folders and the platform's key; tell whether this home is new."""
     try:
         home.root.mkdir(parents=True, exist_ok=True)
         for folder in (home.run, home.logs, home.spool, home.artifacts, home.cache):
@@ -32,7 +31,7 @@ def prepare(home: Home) -> bool:
 
 
 def bound_logs(home: Home, bounds: LogBounds) -> None:
-    """Cut logs that have grown too large, and remove the oldest logs of ended workers."""
+    """Cut large logs, and remove the oldest logs of ended workers."""
     for log in _cut_here(home.logs):
         rotate(log, bounds)
     alive = {str(record.worker) for record in leftovers.living(home.run)}

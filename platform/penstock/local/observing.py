@@ -46,14 +46,13 @@ class Sites:
 
 
 def check(settings: Settings) -> None:
-    """Raise ``CommandError`` if the platform shall be observed and a program is missing."""
+    """Raise ``CommandError`` if a program for observing is missing."""
     if settings.observe:
         for program in (PROMETHEUS, ALERTMANAGER):
             find(program)
 
 
 def find(program: str) -> str:
-    """Return the program's path: beside the interpreter, or on the machine's path."""
     found = shutil.which(program, path=Path(sys.executable).parent) or shutil.which(program)
     if found is None:
         raise CommandError(
@@ -71,13 +70,13 @@ def choose(settings: Settings) -> Sites:
 
 
 def _free(asked: int, usual: int) -> str:
-    """Return an address on loopback: the port that was asked for, the usual one if it is free, or any."""
+    """Return a loopback address: the asked port, the usual one if free, or any."""
     with listening.bind(HOST, asked) if asked else listening.bind_first_free(HOST, usual) as listener:
         return listening.url_of(HOST, listener.getsockname()[1])
 
 
 def prepare(settings: Settings, sites: Sites) -> None:
-    """Write the configuration of both; Alertmanager keeps alerts on its page and notifies nobody."""
+    """Alertmanager notifies no one: alerts stay on its page."""
     folder = settings.paths.observe
     folder.mkdir(mode=0o700, exist_ok=True)
     scraping = Scraping(
@@ -106,7 +105,7 @@ def prometheus(settings: Settings, sites: Sites) -> Command:
 
 
 def alertmanager(settings: Settings, sites: Sites) -> Command:
-    """Return Alertmanager's command: alone, without a cluster of its kind."""
+    """Return its command: alone, without a cluster of its kind."""
     folder = settings.paths.observe
     return _command(
         settings,
@@ -121,7 +120,6 @@ def alertmanager(settings: Settings, sites: Sites) -> Command:
 
 
 def _command(settings: Settings, program: str, *arguments: str) -> Command:
-    """Return the command of one of them, without our environment."""
     name = program.removeprefix("prometheus-")
     return Command(
         name=name,
@@ -142,7 +140,7 @@ def forget(paths: Home) -> None:
 
 
 def addresses(paths: Home) -> dict[str, str]:
-    """Return both addresses by what they show; empty if they don't run."""
+    """Return both addresses; empty if they don't run."""
     shown = {"metrics": paths.prometheus_address, "alerts": paths.alertmanager_address}
     return {what: file.read_text().strip() for what, file in shown.items() if file.exists()}
 
@@ -156,7 +154,6 @@ async def is_ready(url: str, _: Child) -> bool:
 
 
 def tell(settings: Settings, pids: Mapping[str, int]) -> None:
-    """Tell Prometheus of the processes that show metrics: the supervisor's by name, and the workers."""
     text = configuration.discovered(sorted(_targets(settings, pids), key=lambda target: target.labels[INSTANCE]))
     file = settings.paths.observe / TARGETS
     if not file.exists() or file.read_text().strip() != text:
@@ -177,6 +174,6 @@ def _targets(settings: Settings, pids: Mapping[str, int]) -> Iterator[Target]:
 
 
 def _target(settings: Settings, pid: int, **labels: str) -> Iterator[Target]:
-    """Yield the process's metrics page, if it has one. An instance keeps its name when its port changes."""
+    """Yield the process's metrics page, if any. An instance keeps its name when its port changes."""
     if url := exposition.address(settings.paths.run, pid):
         yield Target(address=urlsplit(url).netloc, labels={"zone": settings.zone, **labels})

@@ -11,7 +11,7 @@ from penstock.supervision.supervisor import Supervisor
 class Parts:
     """The supervisor's own processes and sockets; the workers are the controller's.
 
-    ``lifeline`` is a file descriptor whose closing ends the engines' parent.
+    Closing ``lifeline`` ends the engines' parent.
     """
 
     database: Database
@@ -26,12 +26,10 @@ class Parts:
 
     @property
     def vital(self) -> list[Supervisor]:
-        """Return the processes that the platform needs."""
         return [*self.gateways, *([self.controller] if self.controller else [])]
 
     @property
     def spare(self) -> list[Supervisor]:
-        """Return the processes that the platform can do without: it is slower then, or not observed."""
         return [*([self.engines_parent] if self.engines_parent else []), *self.observers]
 
     @property

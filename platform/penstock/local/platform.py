@@ -28,7 +28,6 @@ class LocalPlatform:
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
 
     async def start(self) -> None:
-        """Start everything, in order."""
         begun = Start(self._settings, self._parts, self._clock, self._screen.say)
         for title, work in begun.phases:
             self._write_state(phase=title)
@@ -39,11 +38,9 @@ class LocalPlatform:
         self._write_state(phase="serving", ready=True)
 
     async def first_question(self) -> None:
-        """Print how to use the platform, and a first answer."""
         await asyncio.to_thread(question.ask, self._settings, self._screen)
 
     async def watch(self) -> None:
-        """Keep everything running; return only by raising ``CommandError`` or being cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._parts.database.watch())
@@ -59,7 +56,7 @@ class LocalPlatform:
             raise _first(errors) from errors
 
     async def _watch_spare(self, supervisor: Supervisor) -> None:
-        """Watch a process that the platform can do without: its crash loop is reported, and ends nothing else."""
+        """Watch a dispensable process: its crash loop is reported, and ends nothing else."""
         try:
             await supervisor.watch()
         except CommandError as error:
@@ -68,7 +65,6 @@ class LocalPlatform:
     # -- rolling restarts ----------------------------------------------------------------------------
 
     def request(self, what: Request) -> None:
-        """Queue a restart: one after another."""
         self._requests.put_nowait(what)
 
     async def _serve_requests(self) -> None:
@@ -87,7 +83,6 @@ class LocalPlatform:
             self._screen.say(f"{supervisor.name}: replaced, now process {supervisor.pid}")
 
     async def roll_workers(self) -> None:
-        """Ask the controller to replace all workers, one at a time."""
         await connections.fleet(self._settings, self._clock).renew()
         self._screen.say("workers: the controller replaces them one by one")
 

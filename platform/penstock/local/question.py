@@ -21,7 +21,6 @@ EXAMPLES: dict[str, tuple[str, dict[str, object]]] = {
 
 
 def ask(settings: Settings, screen: Screen) -> None:
-    """Print address, key and a curl line; then ask a first question and print the answer as it streams."""
     for line in usage(settings):
         screen.say(line)
     if MODEL not in settings.demo_models or settings.workers == 0:
@@ -51,7 +50,6 @@ def usage(settings: Settings) -> list[str]:
 
 
 def example(settings: Settings, url: str) -> list[str]:
-    """Return a curl line for a served model; none if no model takes a text."""
     served = settings.demo_models if settings.workers else ()
     model = next((name for name in EXAMPLES if name in served), None)
     if model is None:

@@ -32,7 +32,7 @@ def run(settings: Settings, *, ask: bool) -> int:
 
 
 class _Session:
-    """One run: the first signal ends the task that works, the second one the draining after it."""
+    """One run: the first signal ends the work, the second one the draining."""
 
     def __init__(self, platform: LocalPlatform, screen: Screen) -> None:
         self._platform = platform

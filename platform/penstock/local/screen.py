@@ -19,34 +19,27 @@ PLAIN_EVERY_S = 2.0
 
 
 class Note(Protocol):
-    """Shows the present work of a phase; several lines stand one under another."""
-
     def __call__(self, text: str) -> None: ...
 
 
 @dataclass(slots=True)
 class Said:
-    """The plain lines of a phase, and the time of the last one."""
-
     texts: set[str] = field(default_factory=set)
     at: float = float("-inf")
 
 
 class Phase:
-    """One phase on the screen: ``note`` its present work, ``result`` its outcome."""
+    """One phase on the screen: ``note`` shows its present work, ``result`` its outcome."""
 
     def __init__(self, note: Note) -> None:
         self.note = note
         self.outcome = ""
 
     def result(self, text: str) -> None:
-        """Set the text behind the phase's name at its end."""
         self.outcome = text
 
 
 class Screen:
-    """The terminal, or a log file in its place."""
-
     def __init__(self, console: Console, clock: Clock, phases: int) -> None:
         self._console = console
         self._clock = clock
@@ -74,7 +67,6 @@ class Screen:
         yield lambda text: self._now_and_then(text, said)
 
     def _now_and_then(self, text: str, said: Said) -> None:
-        """Print new texts, at most one in a while."""
         now = self._clock.monotonic()
         if text in said.texts or now - said.at < PLAIN_EVERY_S:
             return
@@ -98,7 +90,6 @@ class Screen:
 
 
 def show_error(console: Console, error: CommandError) -> None:
-    """Print an error, the end of its log and the next step."""
     console.print(f"[bold red]✗[/] {escape(error.what)}", highlight=False, soft_wrap=True)
     for line in tail(error.log) if error.log is not None else []:
         console.print(f"  [dim]│ {escape(line)}[/]", highlight=False, soft_wrap=True)
@@ -109,7 +100,6 @@ def show_error(console: Console, error: CommandError) -> None:
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
-    """Return the last lines of a log, without line ends; none without a log."""
     try:
         with log.open(errors="replace") as file:
             return [line.rstrip("\n") for line in deque(file, maxlen=lines)]

@@ -32,7 +32,7 @@ DEMO = Tenant(id=TenantId("demo"), name="Demo")
 
 @asynccontextmanager
 async def opened(address: str) -> AsyncIterator[Database]:
-    """Yield the database; its errors become ``CommandError``."""
+    """Raise ``CommandError`` in place of the database's errors."""
     try:
         async with Database(address, max_connections=2) as database:
             yield database
@@ -49,13 +49,13 @@ async def migrate(address: str) -> int:
 
 
 async def let_in(address: str) -> None:
-    """Give the processes roles of their own on a server that trusts every connection."""
+    """Give the processes roles on a server that trusts every connection."""
     async with opened(address) as database:
         await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
 
 
 async def claim(settings: Settings) -> None:
-    """Make the database this platform's; raise ``CommandError`` if it is another's."""
+    """Raise ``CommandError`` if the database is another platform's."""
     async with opened(settings.database_url) as database:
         await ownership.check(settings, database, keys.read(settings))
 
@@ -70,7 +70,6 @@ class Seed:
         self._peppers = keys.read(settings).peppers
 
     async def tenants(self) -> int:
-        """Make the two tenants and their keys if they are missing; return the number of new keys."""
         known = {tenant.id for tenant in await self._tenancy.tenants()}
         for tenant in (DEMO, operators.TENANT):
             if tenant.id not in known:
@@ -86,7 +85,6 @@ class Seed:
         return minted
 
     async def demo(self, packed: Mapping[Alias, Packed], names: frozenset[ModelName]) -> None:
-        """Register, route and deploy these demo versions; ``names`` are those of all demo models."""
         for one in packed.values():
             await self._registry.register(
                 one.manifest, f"signatures/{one.digest}", self._act("version.register", one.id)
@@ -99,7 +97,7 @@ class Seed:
         await self._deploy(frozenset(versions.values()), names)
 
     async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
-        """Set the workers of demo versions by the settings; other versions are the operators' business."""
+        """Set the demo versions' workers; other versions are the operators' business."""
         present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
         retired = {version for version in present if _name_of(version) in names} - wanted
         for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
@@ -107,7 +105,7 @@ class Seed:
                 await self._put_replicas(version, replicas)
 
     async def _put_replicas(self, version: VersionId, replicas: int) -> None:
-        """Set the replicas; a retired version stays while an adapter of it is deployed."""
+        """Set the replicas; a retired version stays while its adapter is deployed."""
         try:
             await self._registry.put_replicas(version, replicas, self._act("deployment.set", version))
         except Conflict:
@@ -115,7 +113,6 @@ class Seed:
                 raise
 
     async def _works(self, file: Path) -> bool:
-        """Tell whether the database knows the key in this file, and has not revoked it."""
         secret = read_key(file)
         key_id = key_id_of(secret)
         stored = await self._tenancy.key(key_id) if key_id is not None else None
@@ -146,7 +143,7 @@ def _name_of(version: VersionId) -> ModelName:
 
 
 def _is_outdated(route: Route, version: VersionId) -> bool:
-    """Tell whether an alias leads only to older versions of the same model: no operator moved it."""
+    """Tell whether an alias leads only to older versions of the model: no operator moved it."""
     versions = {share.version for share in route.shares}
     return version not in versions and {_name_of(one) for one in versions} == {_name_of(version)}
 

@@ -31,20 +31,17 @@ def controller(settings: Settings) -> Command:
 
 
 def _with_metrics_port(settings: Settings, offset: int) -> Settings:
-    """Give each process a metrics port of its own; 0 takes free ones."""
     port = settings.metrics_port and settings.metrics_port + offset
     return settings.model_copy(update={"metrics_port": port})
 
 
 def wants_engines_parent(settings: Settings) -> bool:
-    """Tell whether engines are forked from one pre-imported parent for all workers of this home."""
     has_gpu = settings.device is not device.Device.CPU and device.has_gpu(device.names())
     is_possible = settings.engine_zygote == "on" or (settings.engine_zygote == "auto" and not has_gpu)
     return is_possible and not settings.zygote_socket and settings.workers > 0 and bool(settings.demo_models)
 
 
 def engines_parent(settings: Settings, end: int) -> Command:
-    """Return the command of the engines' parent, which ends when the other end of the lifeline ``end`` closes."""
     address = settings.paths.run / ENGINES_SOCKET
     return Command(
         name="engines' parent",
@@ -67,12 +64,10 @@ def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...]
 
 
 async def always_ready(_: Child) -> bool:
-    """Return True: no process waits for this one."""
     return True
 
 
 def forget_ended(run: Path) -> None:
-    """Remove the ready and metrics files of an earlier run's processes."""
     for file in (run / "gateway").glob("*.ready"):
         file.unlink(missing_ok=True)
     kept = {str(record.pid) for record in leftovers.living(run)}
@@ -86,7 +81,6 @@ async def gateway_is_ready(run: Path, child: Child) -> bool:
 
 
 async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
-    """Tell whether a controller answers at the address in its file."""
     url = _address(address_file)
     if not url:
         return False

@@ -35,7 +35,6 @@ async def drain(parts: Parts, settings: Settings, report: Callable[[str], None])
 
 
 async def force(parts: Parts, settings: Settings) -> None:
-    """End everything at once; only the database takes a moment."""
     for supervisor in parts.supervisors:
         supervisor.kill()
     leftovers.kill(leftovers.living(settings.paths.run))

@@ -26,7 +26,7 @@ Work = Callable[[Phase], Awaitable[None]]
 
 
 class Start:
-    """One start: fills ``parts`` and completes ``settings`` on the way (port, database, engines' parent)."""
+    """Fills ``parts`` and completes ``settings`` (port, database, engines' parent)."""
 
     def __init__(self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None]) -> None:
         self.settings = settings
@@ -64,7 +64,6 @@ class Start:
         phase.result(", ".join(filter(None, (found, f"port {port}", certificates.told(self.settings)))))
 
     async def _start_engines_parent(self) -> None:
-        """Start the engines' imports beside all later phases."""
         if not services.wants_engines_parent(self.settings):
             return
         end, self._parts.lifeline = lifeline.make()
@@ -134,7 +133,6 @@ class Start:
         phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))
 
     def _as(self, role: str) -> Settings:
-        """Return the settings of a process with a database role of its own; a role that is set already stays."""
         if not self._parts.database.server or self.settings.database_user:
             return self.settings
         return self.settings.model_copy(update={"database_user": role})

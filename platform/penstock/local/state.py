@@ -15,8 +15,6 @@ _UTIME = 11
 
 @dataclass(slots=True, kw_only=True)
 class UpState:
-    """The supervisor's process and phase, and the processes that it looks after, by name."""
-
     pid: int
     url: str = ""
     phase: str = ""
@@ -26,7 +24,7 @@ class UpState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalProcess:
-    """A process of this home: its memory in MB and CPU time in seconds as text, and the address of its metrics."""
+    """Memory in MB and CPU time in seconds as text, and the metrics' address."""
 
     name: str
     pid: int
@@ -40,7 +38,6 @@ def write(run: Path, state: UpState) -> None:
 
 
 def read(run: Path) -> UpState | None:
-    """Return the last state, None without one."""
     try:
         return UpState(**json.loads((run / FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -54,7 +51,6 @@ def processes(run: Path) -> list[LocalProcess]:
 
 
 def _process(run: Path, name: str, pid: int) -> LocalProcess:
-    """Return a process with its use by the kernel's account (proc(5))."""
     try:
         resident_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

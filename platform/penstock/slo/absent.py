@@ -16,7 +16,6 @@ PATIENCE = "15m"
 
 
 def of(promise: Promise) -> Alert:
-    """Return the alert of a promise that had data within a day and has none."""
     series = promise.series(recorded.BAD_EVENTS)
     return Alert(
         name="PromiseWithoutData",

@@ -21,7 +21,7 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receivers:
-    """Webhook addresses; an empty one notifies nobody, and its alerts stay on the page."""
+    """Webhook addresses; with an empty one alerts only stay on the page."""
 
     page: str = ""
     ticket: str = ""
@@ -29,7 +29,6 @@ class Receivers:
 
 
 def plain(receivers: Receivers) -> dict[str, object]:
-    """Return the configuration for a writer of YAML or JSON."""
     urls = {Severity.PAGE.value: receivers.page, Severity.TICKET.value: receivers.ticket, ROLLBACK: receivers.rollback}
     return {
         "route": _route(),
@@ -39,7 +38,7 @@ def plain(receivers: Receivers) -> dict[str, object]:
 
 
 def _route() -> dict[str, object]:
-    """Notify the rollback first and at once: seconds matter more to it than to a person."""
+    """Notify the rollback first and at once: to it seconds matter more."""
     return {
         "receiver": Severity.TICKET.value,
         "group_by": ["alertname", TIER, OBJECTIVE],

@@ -13,21 +13,18 @@ FORECAST = "6h"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCounts:
-    """The number of events, and of bad ones."""
-
     bad: float
     events: float
 
     def is_few(self, good_ratio: float, least_bad: int) -> bool:
-        """Tell whether they are too few to judge: the bad events, and those allowed, are below this number."""
         return self.events > 0 and max(self.bad, self.events * (1 - good_ratio)) < least_bad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """One objective's budget: the share left (below 0: overspent), and its burn by window (1: just in time).
+    """One objective's share left (below 0: overspent), and burn by window (1: just in time).
 
-    With too few events to judge it ``is_few``, and nothing is said to be left.
+    With too few events to judge, it ``is_few`` and states no share left.
     """
 
     tier: str
@@ -41,7 +38,7 @@ class Budget:
 
     @property
     def spent_in_s(self) -> float | None:
-        """Return the seconds until the budget is spent at the present pace; 0 if it is, None if never or unknown."""
+        """Return the seconds until the budget is spent at this pace; 0 if it is, None if never or unknown."""
         if self.left_ratio is None:
             return None
         if self.left_ratio <= 0:
@@ -51,14 +48,14 @@ class Budget:
 
 
 def burn(bad_ratio: float | None, good_ratio: float) -> float | None:
-    """Return the burn rate of this share of bad events: 1 spends the budget exactly within its period."""
+    """Return the burn rate: 1 spends the budget exactly within its period."""
     return None if bad_ratio is None else bad_ratio / (1 - good_ratio)
 
 
 def left(bad_ratio: float | None, good_ratio: float, *, is_counted: bool) -> float | None:
-    """Return the share of a budget left after a period with this share of bad events.
+    """Return a budget's share left after a period; unknown if events were not counted.
 
-    Without events nothing was spent; if events were not counted, the rest is unknown.
+    Without events nothing was spent.
     """
     spent = burn(bad_ratio, good_ratio)
     if spent is None:

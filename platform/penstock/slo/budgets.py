@@ -32,15 +32,11 @@ _Objective = tuple[str, str]
 class Recorder(Protocol):
     url: str
 
-    def instant(self, query: str) -> Sequence[Sample]:
-        """Return the query's value for each series now."""
-        ...
+    def instant(self, query: str) -> Sequence[Sample]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promised:
-    """The tiers, and the number of bad events below which a budget is not judged."""
-
     tiers: Mapping[Tier, SloTier]
     least_bad_events: int
 
@@ -53,8 +49,6 @@ class Promised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBudgets:
-    """Budgets, with their source and the time over which events were counted."""
-
     source: str
     over: str
     budgets: tuple[Budget, ...]
@@ -66,14 +60,11 @@ class ErrorBudgets:
 
     @property
     def for_rollouts(self) -> tuple[Budget, ...]:
-        """Return the budgets that decide how versions may go out."""
         return tuple(one for one in self.budgets if self.heeded or one.objective == Indicator.AVAILABILITY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """Recorded ratios by objective and series name, event counts by objective and window, and live objectives."""
-
     ratios: Mapping[tuple[str, str, str], float | None]
     counts: Mapping[tuple[str, str, str], EventCounts]
     counted: frozenset[_Objective]
@@ -102,7 +93,7 @@ def of_prometheus(prometheus: Recorder, promised: Promised) -> ErrorBudgets:
 
 
 def of_pages(pages: Mapping[str, Page], silent: Sequence[str], promised: Promised) -> ErrorBudgets:
-    """Return the budgets by the processes' own counters; ``silent`` are addresses without an answer."""
+    """Return the budgets by the processes' counters; ``silent`` addresses did not answer."""
     counts = {
         (tier.tier.value, one.indicator.value): _count(tier, one, pages.values())
         for tier in promised.tiers.values()
@@ -122,7 +113,6 @@ def of_pages(pages: Mapping[str, Page], silent: Sequence[str], promised: Promise
 
 
 def availability(tier: SloTier, ended: Iterable[Ended], promised: Promised) -> tuple[Budget, ...]:
-    """Return the budget of a tier's availability after these ends; none if the tier does not promise it."""
     objective = tier.objective(Indicator.AVAILABILITY)
     if objective is None:
         return ()
@@ -146,7 +136,7 @@ def _counts(prometheus: Recorder, windows: Iterable[str]) -> Mapping[tuple[str, 
 
 
 def _recorded(tier: SloTier, objective: Objective, record: _Record, promised: Promised) -> Budget:
-    """Return an objective's budget; series that are no longer counted tell nothing of now."""
+    """Return an objective's budget; series no longer counted tell nothing of now."""
     name, period = (tier.tier.value, objective.indicator.value), f"{tier.window_days}d"
     is_counted = name in record.counted
 

@@ -46,7 +46,7 @@ def _alert(promise: Promise, pair: WindowPair, expr: str) -> Alert:
 
 
 def _spent_within_s(promise: Promise, pair: WindowPair) -> str:
-    """Return the PromQL of the time until the whole budget is spent at the long window's pace, in whole minutes."""
+    """Return the PromQL of the whole minutes until the budget is spent at the long window's pace."""
     whole_s = promise.period_days * DAY_S * promise.budget_ratio
     return f"round({whole_s:.6g} / {promise.series(recorded.error_ratio(pair.long))}, 60)"
 

@@ -15,7 +15,7 @@ _HEAD = "# Made from the promises in slo/specs and slo/windows.yaml; a change be
 
 
 def promises(tiers: Mapping[Tier, SloTier], windows: Windows) -> dict[str, str]:
-    """Return the rule files of the promises; raises ``Unmeasurable``."""
+    """Raise ``Unmeasurable`` if a promise can't be measured."""
     return {file.name: _HEAD + _text(file.plain()) for file in rules.files(tiers, windows)}
 
 

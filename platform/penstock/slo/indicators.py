@@ -33,8 +33,6 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """All events, and the bad ones: either themselves or all that are not ``good``."""
-
     events: Selection
     bad: Selection | None = None
     good: Selection | None = None
@@ -48,7 +46,6 @@ class Measure:
         return _rate(self.bad or self.events, window)
 
     def bad_count(self, count: Callable[[Selection], float | None], events: float | None) -> float | None:
-        """Return the number of bad events, by a function that counts a selection; None if unknown."""
         if self.good is None:
             return count(self.bad or self.events)
         good = count(self.good)
@@ -56,7 +53,6 @@ class Measure:
 
 
 def measure(tier: str, objective: Objective) -> Measure:
-    """Return a tier's objective as a measure, or raise ``Unmeasurable``."""
     if objective.indicator in _BY_OUTCOME:
         return _by_outcome(_BY_OUTCOME[objective.indicator], tier)
     return _by_time(_BY_TIME[objective.indicator], tier, objective)

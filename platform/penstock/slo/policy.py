@@ -12,8 +12,6 @@ from penstock.slo.budget import Budget
 
 
 class RolloutPace(StrEnum):
-    """The pace of rollouts, the freest first."""
-
     FREE = "free"
     SLOW = "slow"
     """One step at a time, each watched to its end."""
@@ -23,7 +21,7 @@ class RolloutPace(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Shares of a budget at and below which rollouts freeze or slow down, and the pace without data."""
+    """Budget shares at and below which rollouts freeze or slow down, and the pace without data."""
 
     freeze_at: float
     slow_at: float
@@ -32,14 +30,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetVerdict:
-    """The pace that budgets allow, and the budgets that decide it; none if all is well."""
-
     pace: RolloutPace
     because: tuple[Budget, ...] = ()
 
 
 def judge(policy: Policy, budgets: Iterable[Budget]) -> BudgetVerdict:
-    """Return the pace that these budgets allow; without budgets, the pace without data."""
     paces = [(_pace(policy, budget), budget) for budget in budgets]
     if not paces:
         return BudgetVerdict(pace=policy.without_data)
@@ -49,7 +44,7 @@ def judge(policy: Policy, budgets: Iterable[Budget]) -> BudgetVerdict:
 
 
 def parse(raw: object, source: str) -> Policy:
-    """Return the policy of this data, or raise ``SpecRefused``; ``source`` names it in messages."""
+    """Return the policy, or raise ``SpecRefused``; ``source`` names it in messages."""
     spec = SpecReader(source, "", raw)
     spec.only(("freeze_at", "slow_at", "without_data"))
     freeze, slow = (

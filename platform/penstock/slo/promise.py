@@ -8,8 +8,6 @@ from penstock.slo.windows import WindowPair
 
 
 class Measured(Protocol):
-    """Two queries over a window; ``indicators`` makes them for the platform's own promises."""
-
     def events_rate(self, window: str) -> str: ...
 
     def bad_rate(self, window: str) -> str: ...
@@ -17,7 +15,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """A promise: over ``period_days``, at most ``budget_ratio`` of the events are bad."""
+    """Over ``period_days``, at most ``budget_ratio`` of the events are bad."""
 
     tier: str
     objective: str
@@ -31,7 +29,6 @@ class Promise:
         return {TIER: self.tier, OBJECTIVE: self.objective}
 
     def threshold(self, pair: WindowPair) -> float:
-        """Return the share of bad events above which this pair of windows fires."""
         return pair.factor(self.period_days) * self.budget_ratio
 
     def series(self, recorded: str) -> str:

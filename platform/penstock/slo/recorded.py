@@ -15,14 +15,13 @@ TIER, OBJECTIVE = "tier", "objective"
 
 
 def error_ratio(window: str) -> str:
-    """Return the name of the share of bad events over this window."""
     return f"tier_objective:slo_errors:ratio_rate{window}"
 
 
 def count(rate: str, window: str, interval_s: int = INTERVAL_S) -> str:
-    """Return the PromQL of the number of events over a window, by a recorded rate.
+    """Return the PromQL of a window's events, by a recorded rate.
 
-    Missing samples add nothing: a mean over the window would take a young Prometheus's first minute for all of it.
+    Missing samples add nothing: a mean would take a young Prometheus's first minute for the whole window.
     """
     return f"sum_over_time({rate}[{window}]) * {interval_s}"
 

@@ -12,7 +12,6 @@ from penstock.slo.windows import Windows
 
 
 def of(promise: Promise, windows: Windows) -> list[RecordingRule]:
-    """Return a promise's recording rules, each after those that it reads."""
     period = f"{promise.period_days}d"
     left = f"1 - {promise.series(recorded.error_ratio(period))} / {promise.series(recorded.BUDGET)}"
     return [

@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 from penstock.slo.windows import Severity
 
 BOARD = "penstock-overview"
-"""The board that shows the error budgets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingRule:
-    """A series that Prometheus computes from others."""
-
     record: str
     expr: str
     labels: Mapping[str, str]
@@ -23,8 +20,6 @@ class RecordingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """An alert: its expression, duration, urgency, and its text for a person."""
-
     name: str
     expr: str
     severity: Severity
@@ -51,8 +46,6 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Rules that are evaluated together and in this order."""
-
     name: str
     interval_s: int
     rules: tuple[RecordingRule | Alert, ...]

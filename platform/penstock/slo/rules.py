@@ -19,8 +19,6 @@ UNWATCHED = Group(name="slo-unwatched", interval_s=recorded.INTERVAL_S, rules=(a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFile:
-    """One file for Prometheus, by its name without folder."""
-
     name: str
     groups: tuple[Group, ...]
 
@@ -29,7 +27,7 @@ class RuleFile:
 
 
 def files(tiers: Mapping[Tier, SloTier], windows: Windows) -> list[RuleFile]:
-    """Return the rules of all promises, a file for each tier, or raise ``Unmeasurable``."""
+    """Return a file of rules for each tier, or raise ``Unmeasurable``."""
     of_tiers = [
         RuleFile(name=f"slo-{tier.tier}.yaml", groups=groups(promises(tier), windows)) for tier in tiers.values()
     ]
@@ -65,7 +63,6 @@ def _group(promise: Promise, windows: Windows, interval_s: int) -> Group:
 
 
 def _check(promise: Promise, windows: Windows) -> None:
-    """Refuse a promise whose alerts could never fire."""
     if promise.period_days not in windows.periods_days:
         known = " or ".join(str(days) for days in windows.periods_days)
         raise Unmeasurable(f"{promise.tier}: window_days: no windows are known for {promise.period_days}; take {known}")

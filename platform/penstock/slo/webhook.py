@@ -21,7 +21,7 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One promise that burns, or burns no more; ``began_at`` is Unix seconds."""
+    """``began_at`` is the burn's beginning in Unix seconds."""
 
     fingerprint: str
     alert: str
@@ -34,7 +34,7 @@ class Notice:
 
 
 def notices(message: object) -> tuple[Notice, ...]:
-    """Return a message's notices of promises, other alerts left out; raise ``NotUnderstood``."""
+    """Leave alerts of no promise out; raise ``NotUnderstood``."""
     if not isinstance(message, Mapping) or message.get("version") != VERSION:
         raise NotUnderstood(f"a message of Alertmanager's format {VERSION} is expected")
     alerts = message.get("alerts")

@@ -16,15 +16,13 @@ _EXPECTED = "a number of m, h or d, for example 30m"
 
 
 class Severity(StrEnum):
-    """The urgency of an alert: a page wakes a person, a ticket waits for the next working day."""
-
     PAGE = "page"
     TICKET = "ticket"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPair:
-    """A long and a short window in Prometheus' form, and the share of a budget that they may not spend."""
+    """A long and a short window in Prometheus' form, and the budget's share that they may not spend."""
 
     severity: Severity
     long: str
@@ -32,32 +30,29 @@ class WindowPair:
     budget_ratio: float
 
     def factor(self, period_days: int) -> float:
-        """Return the burn rate that spends ``budget_ratio`` of the budget in the long window."""
+        """Return the burn rate that spends ``budget_ratio`` in the long window."""
         return self.budget_ratio * period_days * DAY_S / seconds(self.long)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """All pairs, the allowed periods of promises, and the least number of bad events for an alert."""
-
     periods_days: tuple[int, ...]
     least_bad_events: int
     pairs: tuple[WindowPair, ...]
 
     @property
     def lengths(self) -> tuple[str, ...]:
-        """Every window of the pairs once, the shortest first."""
         found = {window for pair in self.pairs for window in (pair.long, pair.short)}
         return tuple(sorted(found, key=seconds))
 
 
 def seconds(window: str) -> int:
-    """Return a window's length: ``30m`` is 1800."""
+    """Return the length in seconds: ``30m`` is 1800."""
     return int(window[:-1]) * _UNITS_S[window[-1]]
 
 
 def parse(raw: object, source: str) -> Windows:
-    """Return the windows of this data, or raise ``SpecRefused``; ``source`` names it in messages."""
+    """Return the windows, or raise ``SpecRefused``; ``source`` names it in messages."""
     spec = SpecReader(source, "", raw)
     spec.only(("periods_days", "least_bad_events", "pairs"))
     return Windows(

@@ -28,7 +28,6 @@ _COLUMNS = (
 
 
 def shown(found: Record) -> Iterator[Shown]:
-    """Return the figures of each pair of rules, or how to get some."""
     alias, rules, pairs = found["auto"]["alias"], found["auto"]["rules"], found["pairs"]
     if not pairs and not any(rule["compare"] for rule in rules):
         yield prose(f"No rule of {alias} is compared with another: nothing is asked twice.")
@@ -59,7 +58,6 @@ def _row(pair: Record) -> tuple[str, ...]:
 
 
 def _agreed(pair: Record, kind: str, word: str) -> str:
-    """Return the share of agreeing answers of a kind, with its confidence interval."""
     ratio = pair[f"{kind}_ratio"]
     if ratio is None:
         return "-"

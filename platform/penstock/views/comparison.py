@@ -53,7 +53,6 @@ def judged(incumbent: str, judgement: Record) -> Iterator[Shown]:
 
 
 def brief(judgement: Record) -> str:
-    """Return a judgement in one line: its verdict, and the finding that decides it or is still unproven."""
     verdict = judgement["verdict"]
     wanted = [one for one in judgement["findings"] if one["verdict"] == verdict] or judgement["findings"]
     if verdict in ("wait", "promote"):  # what is farthest from its proof
@@ -62,7 +61,6 @@ def brief(judgement: Record) -> str:
 
 
 def _tokens(judgement: Record) -> str:
-    """Return the candidate's part of the tokens; empty if there are too few."""
     ratio = judgement.get("tokens_ratio")
     return "" if ratio is None else f"it had {ratio:.1%} of both versions' tokens of the last five minutes"
 

@@ -23,8 +23,6 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Texts behind one another, each with its style."""
-
     parts: tuple[tuple[str, Style], ...]
     is_prose: bool = False
     """It may be broken between words."""
@@ -35,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Rows under a title; ``notes`` are one for each row."""
+    """``notes`` are one for each row."""
 
     title: str
     columns: tuple[str, ...]
@@ -47,7 +45,7 @@ Shown = Line | Listing
 
 
 def line(*parts: str | tuple[str, Style]) -> Line:
-    """Return a line; a part without a style is plain."""
+    """Return a line; parts without a style are plain."""
     return Line(parts=tuple((one, Style.PLAIN) if isinstance(one, str) else one for one in parts))
 
 

@@ -38,7 +38,7 @@ def _unheeded(found: ErrorBudgets) -> list[str]:
 
 
 def _left(budget: Budget) -> str:
-    """Return the share left; a negative one as the part, or the multiple, that is overspent."""
+    """Return the share left; a negative one as the overspent part or multiple."""
     left = budget.left_ratio
     if left is None:
         return _few(budget) if budget.is_few else "-"

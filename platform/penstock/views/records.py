@@ -18,7 +18,6 @@ def request(found: Record) -> Iterator[Line]:
 
 
 def _bar(start_s: float, length_s: float, whole_s: float) -> str:
-    """Return a stage's bar at its time; the shortest is still visible."""
     start = min(WIDTH - 1, round(WIDTH * start_s / whole_s))
     length = max(1, min(WIDTH - start, round(WIDTH * length_s / whole_s)))
     return f"{'·' * start}{'█' * length}{'·' * (WIDTH - start - length)}"

@@ -69,7 +69,7 @@ def happened(one: Record, change: Record) -> str:
 
 
 def judged(one: Record) -> str:
-    """Return the judge's present verdict as a line below the history; empty without one."""
+    """Return the verdict below the history; empty without one."""
     if not (judgement := one.get("judgement")):
         return ""
     stage = one["stages"][one["stage"]]["name"]
@@ -77,7 +77,6 @@ def judged(one: Record) -> str:
 
 
 def _way(one: Record) -> str:
-    """Return the stages in a row, with marks for past ones and the present one."""
     shown = []
     for number, stage in enumerate(one["stages"]):
         is_here = number == one["stage"]

@@ -12,8 +12,6 @@ _SPEAKING = {"ready", "draining"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStore:
-    """The store of limits, as the controller and this command's settings know it."""
-
     is_shared: bool
     """The controller knows a store that gateways share."""
     is_remote: bool
@@ -25,7 +23,6 @@ class LimitStore:
 
 
 def workers(found: Sequence[Record], lease_s: float) -> Iterator[Listing]:
-    """Return a row for each worker, ended ones in a listing apart, each with its detail below."""
     gone = [worker for worker in found if worker["age_s"] > lease_s or worker["state"] == "stopped"]
     yield _present([worker for worker in found if worker not in gone], lease_s)
     if gone:
@@ -54,7 +51,7 @@ def limits(store: LimitStore) -> list[str]:
 
 
 def certificates(controller: float | None, own: float | None, now: float) -> list[str]:
-    """Return the ends of the certificates that this command can see: their renewal may have stopped."""
+    """Return the certificates' ends visible here: their renewal may have stopped."""
     ends = {"the controller's": controller, "yours": own}
     told = [f"{owner} {_until(at, now)}" for owner, at in ends.items() if at is not None]
     return [f"certificates: {', '.join(told)}"] if told else []
@@ -81,7 +78,6 @@ def _present(workers: Sequence[Record], lease_s: float) -> Listing:
 
 
 def _load(worker: Record, lease_s: float) -> tuple[str, str]:
-    """Return the running and waiting requests, and the KV cache in use; dashes if the engine does not speak."""
     if worker["age_s"] > lease_s or worker["state"] not in _SPEAKING:
         return "-", "-"
     load = worker["load"]
@@ -94,7 +90,6 @@ def _notes(worker: Record) -> str:
 
 
 def _state(worker: Record, lease_s: float) -> str:
-    """Return a worker's state; without heartbeats it may be anything by now."""
     if worker["age_s"] > lease_s and worker["state"] not in {"stopped", "failed"}:
         return f"silent, was {worker['state']}"
     return f"{worker['state']}, to drain" if worker["draining"] else str(worker["state"])

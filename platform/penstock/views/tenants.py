@@ -24,7 +24,6 @@ _COUNTED = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
 
 
 def described(plan: Mapping[str, object]) -> str:
-    """Return a plan's bounds, those that are any, as the command line takes them."""
     bounds = {name: plan[name] for name in FIELDS if name in plan and plan[name] != _PLAIN.get(name)}
     return " ".join(f"{name}={_word(name, value)}" for name, value in bounds.items() if value or name in YES_OR_NO)
 
@@ -94,7 +93,6 @@ def budgets(found: Sequence[Record]) -> Listing:
 
 
 def reconciled(found: Sequence[Record]) -> Listing:
-    """Return the ledger's and the limits store's figures of each budget."""
     rows = [
         (one["scope"], one["window"], *(dollars(one[name]) for name in ("ledger", "counted", "difference")))
         for one in found

@@ -37,7 +37,6 @@ def running(versions: Sequence[Record]) -> Listing:
 
 
 def owners(version: Record) -> str:
-    """Return the tenants that alone may use a version; empty if all may."""
     tenants = version.get("tenants")
     if tenants is None:
         return ""
@@ -45,7 +44,6 @@ def owners(version: Record) -> str:
 
 
 def adapter(version: Record) -> str:
-    """Return an adapter's base, the workers that hold it and those that refuse it; empty for any other version."""
     if not version.get("base"):
         return ""
     held = ", ".join(version["resident"])
@@ -54,7 +52,6 @@ def adapter(version: Record) -> str:
 
 
 def workers(version: Record) -> str:
-    """Return the wanted number of workers, and those that sleep or wake; of an adapter, whether it is on."""
     if version.get("base"):
         return _switched(version)
     states = version.get("states", {})
@@ -70,19 +67,17 @@ def _switched(adapter: Record) -> str:
 
 
 def pins(pool: Record | None, versions: Sequence[Record]) -> list[str]:
-    """Return a line of the versions that never sleep; none without a pool."""
+    """Return the versions that never sleep; none without a pool."""
     pinned = ", ".join(_pinned(one) for one in versions if one.get("pinned") and one["replicas"])
     return [f"pinned, so no other version gets their memory: {pinned}"] if pool is not None and pinned else []
 
 
 def _pinned(version: Record) -> str:
-    """Return a pinned version; an adapter with its base, which it keeps awake."""
     base = version.get("base")
     return f"{version['id']} (of {base})" if base else str(version["id"])
 
 
 def pool(found: Record | None) -> list[str]:
-    """Return the memory that engines hold, the versions that wait for some, and those that never fit."""
     if found is None:
         return []
     held, limit = (found[name] / 1e6 for name in ("held_bytes", "limit_bytes"))

@@ -4,18 +4,17 @@ import datetime as dt
 from decimal import Decimal
 
 MICRO = 1_000_000
-"""Micro-dollars of a dollar."""
 
 
 def when(epoch_s: float) -> str:
-    """Say a Unix time; zero means never."""
+    """Return the time in UTC; a dash for 0."""
     if not epoch_s:
         return "-"
     return dt.datetime.fromtimestamp(epoch_s, tz=dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def span(seconds: float | None) -> str:
-    """Say a time: seconds up to two minutes, minutes up to two hours."""
+    """Return seconds up to two minutes, minutes up to two hours."""
     if seconds is None:
         return "-"
     if seconds < 120:  # noqa: PLR2004
@@ -26,18 +25,17 @@ def span(seconds: float | None) -> str:
 
 
 def rate(per_s: float) -> str:
-    """Say a rate: by the second, or by the hour if it is a small part of one."""
+    """Return a rate by the second, or by the hour if small."""
     if per_s >= 0.01:  # noqa: PLR2004
         return f"{per_s:.3g}/s"
     return f"{per_s * 3600:.2g}/h"
 
 
 def percent(weight: int) -> str:
-    """Say a weight of 10,000."""
     return f"{weight / 100:g} %"
 
 
 def dollars(micro: object) -> str:
-    """Say micro-dollars as dollars: two digits at least, and as many as it takes."""
+    """Return micro-dollars as dollars, with two digits or more."""
     whole, _, cents = f"{Decimal(str(micro)) / MICRO:.6f}".partition(".")
     return f"{whole}.{cents.rstrip('0'):0<2}"

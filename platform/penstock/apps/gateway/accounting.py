@@ -67,7 +67,6 @@ async def _ledger(dsn: str) -> AsyncIterator[PostgresLedger]:
 
 
 def _refused(metrics: Metrics) -> OnRefused:
-    """Return the report of a row that the ledger refuses, and that its tenant's bill lacks."""
     counted, log = metrics.counter(names.LEDGER_ROWS_REFUSED), logs.logger()
 
     def report(row: LedgerRow, why: str) -> None:

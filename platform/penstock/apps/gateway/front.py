@@ -106,7 +106,7 @@ def _answers(shared: Shared) -> AnswerStore:
 
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
-    """Return the function that gives a caller's bounds by the table in force, kept for callers with the same view."""
+    """Return a caller's bounds by the table in force, kept for callers with the same view."""
     found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
@@ -121,7 +121,7 @@ def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
 
 
 def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:
-    """Return the check that refuses a large body before it is read, if the limits refuse any content."""
+    """Return the check that refuses a large body unread, if the limits refuse any content."""
 
     async def refuse(who: Principal, model: str) -> None:
         versions: frozenset[VersionId] = frozenset()

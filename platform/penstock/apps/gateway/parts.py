@@ -78,8 +78,6 @@ whom, and a refusal here would hit everybody alike."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """The parts of the process."""
-
     front: Front
     table: CurrentTable
     keys: Keyring
@@ -107,13 +105,11 @@ class Gateway:
         return self.front.server
 
     async def exchange(self, found: Keys) -> None:
-        """Put other keys of the platform into force."""
         self.keys.exchange(peppers=found.peppers, salt_key=derive(found.platform[0], Purpose.CACHE_SALT))
         self.ticket_keys.exchange(found.platform)
         _learn_marks(self.ticket_keys, self.table.view.table)
 
     async def close(self) -> None:
-        """Close connections and threads, and send the last spans."""
         await self.client.close()
         self.preprocessor.close()
         await self.offload.close()
@@ -207,7 +203,6 @@ def _degrader(crowd: Crowd, shared: Shared) -> PressureDegrader:
 
 
 def _counted() -> tuple[Metrics, Background]:
-    """Return the metrics, and the background tasks with their count of failures."""
     metrics = Metrics()
     metrics.tell_start()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
@@ -227,7 +222,6 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
 
 
 def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
-    """Return the client of workers, with this gateway's certificate if it has one."""
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
         expiry.show(mutual.now, metrics)
@@ -327,7 +321,6 @@ def _admission(shared: Shared) -> AdmissionController:
 
 
 def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
-    """Learn the key that each worker was given, if there are several keys."""
     if ticket_keys.is_changing:
         ticket_keys.learn(
             {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}

@@ -39,7 +39,7 @@ GARBAGE_AT = 10_000
 
 
 def main(settings: GatewaySettings, fd: int | None = None) -> None:
-    """Run one gateway until SIGTERM or SIGINT; ``fd`` is an inherited listening socket."""
+    """Run until SIGTERM or SIGINT; ``fd`` is an inherited listening socket."""
     logs.configure("gateway", level=settings.log_level)
     keys.check_files(settings, GatewaySettings)
     if fd is None:
@@ -78,7 +78,6 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
 
 
 async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:
-    """Listen for gRPC, return the socket for HTTP, and write both addresses."""
     listener = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
     port = listener.getsockname()[1]
     grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
@@ -110,26 +109,25 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
 
 
 def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
-    """Raise if the database is another platform's."""
     if owner.done() and not owner.cancelled():
         owner.result()
 
 
 def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    """End the process if that turns out later: the database was away at the start."""
+    """End the process if the database, away at the start, turns out to be another platform's."""
     if not owner.cancelled() and owner.exception() is not None:
         server.should_exit = True
 
 
 def _freeze_heap() -> None:
-    """Exclude modules, tokenizers and tables from garbage collection: they stay anyway."""
+    """Exclude lasting modules, tokenizers and tables from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_AT)
 
 
 async def _end_revoked(gateway: Gateway) -> None:
-    """End the answers of keys that are no longer valid, once a second."""
+    """End the answers of invalid keys, once a second."""
     while True:
         await asyncio.sleep(REVOKED_WITHIN_S)
         for lease, call in list(gateway.health_watch.running.items()):
@@ -158,13 +156,12 @@ async def _take(gateway: Gateway, table: RoutingTable) -> None:
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:
-    """Write the file that tells the supervisor that this process serves."""
     await _until(lambda: server.started, None)
     _write(ready, str(os.getpid()))
 
 
 async def _probe_lag(gateway: Gateway) -> None:
-    """Measure the delay of the loop's timers: the first sign of work that does not belong on it."""
+    """Measure the loop's timers: their delay is the first sign of misplaced work."""
     lag, clock = gateway.metrics.histogram(names.LOOP_LAG_SECONDS), gateway.clock.monotonic
     while True:
         due = clock() + LAG_EVERY_S

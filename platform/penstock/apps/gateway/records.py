@@ -17,8 +17,6 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordParts:
-    """The records of ended requests: their making, their folder, and their readers."""
-
     records: Records
     folder: RecordFolder
     asking: RecordLookup

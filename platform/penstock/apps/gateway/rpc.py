@@ -22,7 +22,7 @@ class Rpc:
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self, settings: GatewaySettings, http_port: int, *, is_shared: bool) -> int:
-        """Listen, and return the port; the supervisor has reserved a shared one."""
+        """Return the port; the supervisor has reserved a shared one."""
         from penstock.gateway.oip.grpc.server import RpcServer
 
         self._server = server = RpcServer(self._services, self._facts)

@@ -36,13 +36,10 @@ class _Versions:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """Implements the pipeline's ``Shadows``: copies to candidates of rollouts, and to the models of other rules."""
-
     candidates: Shadows
     rules: Comparing
 
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy an answered request to the models that have room."""
         self.candidates.ended(call, answer, ask)
         self.rules.ended(call, answer, ask)
 

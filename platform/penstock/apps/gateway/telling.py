@@ -14,12 +14,11 @@ from penstock.telemetry.thread_times import of_this_thread
 
 
 def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:
-    """Return the sender of spans; None without a collector."""
+    """None if there is no collector of traces."""
     return RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
 
 
 def expositions(metrics: Metrics, source: TableSource) -> tuple[Exposition, Mapping[str, Page]]:
-    """Return the metrics as text, and the page with exemplars; each refreshes first."""
     fresh = _refreshing(metrics, source)
     return _after(fresh, metrics.exposition), {OPENMETRICS: openmetrics(_after(fresh, metrics.openmetrics))}
 
@@ -33,7 +32,7 @@ def _after(fresh: Callable[[], None], say: Exposition) -> Exposition:
 
 
 def _refreshing(metrics: Metrics, source: TableSource) -> Callable[[], None]:
-    """Return the refresh of metrics; it runs in the event loop's thread, whose CPU time it reads."""
+    """Return the refresh; it runs in the event loop's thread, whose CPU time it reads."""
     age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
     loop, spent = metrics.counter(names.LOOP_SECONDS), dict[str, float]()
     counted = 0

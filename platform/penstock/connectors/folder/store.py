@@ -23,8 +23,6 @@ _CHUNK_BYTES = 1 << 20
 
 
 class FolderStore:
-    """A store below ``root``; several processes may use it at once."""
-
     def __init__(self, root: Path) -> None:
         self._root = root
 
@@ -36,10 +34,7 @@ class FolderStore:
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob; False if it was there already. Refuses content of another digest.
-
-        A damaged blob is replaced.
-        """
+        """Store a blob, or replace a damaged one; False if it was there. Refuses content of another digest."""
         place = self._blob(sha256)
         with _explained(self._root, sha256):
             if place.is_file() and _digest(place) == sha256:
@@ -50,7 +45,6 @@ class FolderStore:
         return True
 
     def put_signature(self, digest: str, signature: bytes) -> None:
-        """Store a version's signature; a former one is replaced."""
         with _explained(self._root, digest), self._appearing(self._signature(digest)) as out:
             out.write(signature)
 
@@ -71,7 +65,7 @@ class FolderStore:
             return file.read(length)
 
     def read_small(self, sha256: str) -> bytes:
-        """Return a whole blob of at most 64 MiB, digest checked."""
+        """Return a blob of at most 64 MiB, digest checked."""
         if self.size(sha256) > MAX_SMALL_BYTES:
             raise ArtifactRefused(f"blob {sha256} is too large to be read at once")
         raw = self.read_range(sha256, 0, MAX_SMALL_BYTES)
@@ -84,7 +78,7 @@ class FolderStore:
 
     @contextmanager
     def _appearing(self, place: Path) -> Iterator[IO[bytes]]:
-        """Give a file that takes its place when the block ends well, and leaves nothing when it does not."""
+        """Yield a file that takes its place only if the block ends well."""
         place.parent.mkdir(parents=True, exist_ok=True)
         path = place.parent / f".{place.name[:12]}.{uuid4().hex}"
         try:
@@ -110,7 +104,6 @@ def _checked(sha256: str) -> str:
 
 
 def _copy(content: Path | bytes, out: IO[bytes]) -> str:
-    """Write the content and return the digest of what was written."""
     if isinstance(content, bytes):
         out.write(content)
         return hashlib.sha256(content).hexdigest()
@@ -129,7 +122,6 @@ def _digest(path: Path) -> str:
 
 @contextmanager
 def _explained(root: Path, sha256: str) -> Iterator[None]:
-    """Turn the operating system's errors into ours."""
     try:
         yield
     except FileNotFoundError as error:

@@ -18,8 +18,8 @@ from penstock.domain.serving.transport import Receiver, always
 class PoolLimits:
     """Bounds of one worker's pool.
 
-    ``max_idle_s`` stays below the workers' own keep-alive (5 s in vLLM), so that they rarely close first;
-    ``max_age_s`` lets connections spread again after a change of addresses.
+    ``max_idle_s`` stays below the workers' own keep-alive (5 s in vLLM), so that they rarely close first; after
+    ``max_age_s`` connections follow a change of addresses.
     """
 
     max_idle: int = 64
@@ -36,10 +36,7 @@ class _Origin:
 
 
 class HttpClient:
-    """Sends requests to many workers.
-
-    ``tls`` returns the context of a new connection; with it no worker is spoken to in the clear.
-    """
+    """``tls`` returns a new connection's context; with it no worker is reached in the clear."""
 
     def __init__(
         self,
@@ -77,11 +74,10 @@ class HttpClient:
         return exchange
 
     def idle(self, url: str) -> int:
-        """Return how many connections to this worker wait for work."""
         return len(self._idle.get(url, ()))
 
     async def close(self) -> None:
-        """Close idle connections; exchanges under way are left to their owners."""
+        """Close idle connections; running exchanges go on."""
         for task in list(self._resends):
             task.cancel()
         await asyncio.gather(*self._resends, return_exceptions=True)
@@ -111,7 +107,6 @@ class HttpClient:
         return None
 
     def _free(self, url: str, connection: Connection) -> None:
-        """Take a connection back, or forget it if it has closed."""
         pool = self._idle.setdefault(url, [])
         if connection.usable and len(pool) < self._limits.max_idle:
             connection.idle_since = self._clock()

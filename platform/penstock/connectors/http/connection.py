@@ -17,12 +17,14 @@ _FIRST_FINAL_STATUS = 200
 
 
 class WorkerExchange:
-    """One request and its answer. Stays valid, and harmless, after the connection has gone on to the next."""
+    """An exchange stays valid, and harmless, after the connection has gone on to the next.
+
+    ``request`` is kept until the answer's first byte: a stale connection means sending it again.
+    """
 
     __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
 
     def __init__(self, receiver: Receiver, request: bytes) -> None:
-        """Keep ``request`` until the first byte of an answer: a stale connection means sending it again."""
         self.receiver = receiver
         self.request = request
         self.connection: Connection | None = None
@@ -31,11 +33,9 @@ class WorkerExchange:
         self.aborted = False
 
     def hand_over(self, receiver: Receiver) -> None:
-        """Let another receiver take the rest of the answer."""
         self.receiver = receiver
 
     def pause(self) -> None:
-        """Stop reading: the worker's send buffer fills, and it waits."""
         if self.connection is not None:
             self.connection.pause()
 
@@ -44,14 +44,16 @@ class WorkerExchange:
             self.connection.resume()
 
     def abort(self) -> None:
-        """Close the connection at once: the engine sees a disconnect and frees the request. No callback follows."""
+        """Close the connection: the engine sees a disconnect and frees the request. No callback follows."""
         self.aborted = True
         if self.connection is not None:
             self.connection.abort()
 
 
 class Connection(asyncio.Protocol):
-    """One socket: runs exchanges one after another."""
+    """Runs exchanges one after another. ``on_free``: usable again, or closed. ``on_stale``: it died unused; send
+    this again.
+    """
 
     __slots__ = (
         "_complete",
@@ -70,7 +72,6 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(self, on_free: Callable[["Connection"], None], on_stale: Callable[[WorkerExchange], None]) -> None:
-        """``on_free``: it may be used again, or has closed. ``on_stale``: it died unused; send this again."""
         self._on_free = on_free
         self._on_stale = on_stale
         self._transport: asyncio.Transport | None = None
@@ -89,11 +90,9 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """True if another exchange may run on it."""
         return self._keep_alive and self._transport is not None and not self._transport.is_closing()
 
     def run(self, exchange: WorkerExchange) -> None:
-        """Send the request; the answer goes to the exchange's receiver."""
         self.exchange = exchange
         exchange.connection = self
         if self._transport is not None:
@@ -128,7 +127,6 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, which calls back into this object."""
         exchange = self.exchange
         if exchange is None or self._parser is None:
             # Nobody asked: whatever a worker says unasked must never become the next caller's answer.
@@ -151,7 +149,7 @@ class Connection(asyncio.Protocol):
             self._finish(self._complete)
 
     def _pass_on(self, exchange: WorkerExchange) -> None:
-        """Hand over what this read brought in one piece: under load one read holds many tokens."""
+        """Deliver one read in one piece: under load it holds many tokens."""
         pieces = self._pieces
         if not pieces:
             return
@@ -168,11 +166,9 @@ class Connection(asyncio.Protocol):
             self._break(error)
 
     def eof_received(self) -> bool:
-        """Close our half too."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the exchange under way, if any."""
         exchange = self._detach()
         ends_with_socket = exc is None and exchange is not None and self._reads_until_close()
         self._transport = self._parser = None
@@ -193,7 +189,7 @@ class Connection(asyncio.Protocol):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Pass the head on, unless it is an interim one."""
+        """Pass the head on, unless it is interim."""
         if self._parser is None or self.exchange is None:
             self._keep_alive = False  # a second answer to one request
             return
@@ -207,7 +203,7 @@ class Connection(asyncio.Protocol):
             self._pieces.append(data)
 
     def on_message_complete(self) -> None:
-        """Note the end; it is acted on when the parser has returned, for the receiver may send again at once."""
+        """Note the end; it is acted on after the parser, for the receiver may send again at once."""
         if self._parser is None or self.exchange is None:
             return
         if self._parser.get_status_code() < _FIRST_FINAL_STATUS:
@@ -244,7 +240,7 @@ class Connection(asyncio.Protocol):
             exchange.receiver.on_end(error)
 
     def _reads_until_close(self) -> bool:
-        """Tell whether the answer is one that only the end of the connection ends (RFC 9112, section 6.3)."""
+        """Tell whether only the connection's end ends the answer (RFC 9112, section 6.3)."""
         if not self._has_head:
             return False
         framed = {b"content-length", b"transfer-encoding"}

@@ -85,26 +85,24 @@ _Shape = TypeVar("_Shape")
 
 
 def page(raw: bytes) -> tuple[list[Json], str, str]:
-    """Return a list's objects, its resource version, and its continue token, empty at the end."""
+    """Return the objects, version, and continue token, empty at the end."""
     found = _decoded(raw)
     meta = _shaped(found, _Page).metadata
     return found["items"], meta.resource_version, meta.following
 
 
 def written(raw: bytes) -> Json:
-    """Return an object after a write."""
     found = _decoded(raw)
     _shaped(found, _Object)
     return found
 
 
 def done(raw: bytes) -> None:
-    """Check an answer whose content is not needed."""
     _decoded(raw)
 
 
 def event(line: bytes) -> tuple[str, Json]:
-    """Return a watch event's type and object; raises a server's error event."""
+    """Return an event's type and object; raises ``ApiRefused`` for an error event."""
     found = _decoded(line)
     kind = _shaped(found, _Event).type
     if kind == "ERROR":

@@ -8,7 +8,7 @@ LONGEST_S = 60.0
 
 @dataclass(slots=True, kw_only=True)
 class Backoff:
-    """Counts failures. A wait is drawn from its upper half, so that many clients do not return together."""
+    """Waits are drawn from their upper half, so that many clients do not return together."""
 
     first_s: float = 1.0
     longest_s: float = LONGEST_S

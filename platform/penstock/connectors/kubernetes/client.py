@@ -42,13 +42,11 @@ class ClientTimeouts:
 
 
 class NamespaceApi:
-    """Calls to one namespace."""
-
     def __init__(self, client: ApiClient, namespace: str, patience: ClientTimeouts = ClientTimeouts()) -> None:
         self._client, self._namespace, self._patience = client, namespace, patience
 
     async def listed(self, kind: ObjectKind, selector: str) -> tuple[list[Json], str]:
-        """Return all selected objects, and the list's version, from which a watch continues."""
+        """Return the objects, and the list's version, from which a watch continues."""
         found: list[Json] = []
         following = ""
         while True:
@@ -78,7 +76,7 @@ class NamespaceApi:
                 yield answers.event(line)
 
     async def apply(self, written: Written) -> Json:
-        """Server-side apply of an object's fields; fields of other owners are never taken."""
+        """Apply an object's fields on the server; other owners' are never taken."""
         query = [("fieldManager", names.OWNER), ("force", "false")]
         path = written.kind.path(self._namespace, written.name)
         return answers.written(await self._call("PATCH", path, query, written.body, _APPLY))
@@ -88,7 +86,7 @@ class NamespaceApi:
         answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
     async def delete(self, kind: ObjectKind, name: str, uid: str = "") -> None:
-        """Delete an object, with ``uid`` only that very one; an absent object is no error."""
+        """Delete an object, with ``uid`` only that very one; absence is no error."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -121,7 +119,6 @@ class NamespaceApi:
         body: Mapping[str, object] | None = None,
         content: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yield a successful answer's head; everything else is ``ApiRefused``."""
         headers = {"Accept": "application/json", "Content-Type": content}
         try:
             asked = await self._client.param_serialize(
@@ -145,7 +142,7 @@ class NamespaceApi:
 async def _refuse_redirects(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Follow no redirect: an API server sends none, and its target would get our credentials."""
+    """Follow no redirect: its target would get our credentials."""
     response = await handler(request)
     if response.status in _ELSEWHERE:
         response.close()
@@ -157,10 +154,7 @@ async def _refuse_redirects(
 async def connected(
     kubeconfig: str, namespace: str, patience: ClientTimeouts = ClientTimeouts()
 ) -> AsyncIterator[NamespaceApi]:
-    """Yield calls to this file's cluster, or the pod's own; ``CommandError`` without one.
-
-    The pod's token is read again as it changes.
-    """
+    """Yield calls to this file's cluster, or the pod's own, with a fresh token; ``CommandError`` without one."""
     async with await _client(kubeconfig) as client:
         yield NamespaceApi(client, namespace, patience)
 

@@ -25,8 +25,6 @@ PACE = WriteIntervals()
 
 
 class KubernetesFleet:
-    """Observes pods and workloads under our label, and writes the objects of fresh plans."""
-
     def __init__(
         self, api: NamespaceApi, pools: Pools, clock: Clock, pace: WriteIntervals = PACE, first_wait_s: float = 1.0
     ) -> None:
@@ -47,7 +45,6 @@ class KubernetesFleet:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Follow the cluster while the context is open."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in (self._pods.follow(), self._workloads.follow(), self._write())]
             try:
@@ -69,7 +66,6 @@ class KubernetesFleet:
         )
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Replace the plan to bring about."""
         self._plan, self._planned_at = plan, self._clock.monotonic()
         self._news.set()
 

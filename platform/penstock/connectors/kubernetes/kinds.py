@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectKind:
-    """One kind of object in one API version."""
-
     group: str
     version: str
     name: str
@@ -20,7 +18,6 @@ class ObjectKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Return the path of the collection, or of one object."""
         root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
         return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
 

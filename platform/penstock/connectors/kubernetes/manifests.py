@@ -22,8 +22,6 @@ ROLLOUT_SLACK_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """One rendered object."""
-
     kind: ObjectKind
     name: str
     body: Mapping[str, object]
@@ -94,7 +92,6 @@ def _mark(deployment: Mapping[str, object]) -> dict[str, str]:
 
 
 def fill(value: object, filling: Mapping[str, str]) -> object:
-    """Fill the placeholders in every text of the value."""
     if isinstance(value, Mapping):
         return {key: fill(one, filling) for key, one in value.items()}
     if isinstance(value, list | tuple):

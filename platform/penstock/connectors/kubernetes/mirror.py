@@ -20,8 +20,6 @@ OnChange = Callable[[Json | None, Json | None], None]
 
 
 class Mirror:
-    """Follows one kind, selected by label."""
-
     def __init__(
         self, api: NamespaceApi, kind: ObjectKind, selector: str, on_change: OnChange, backoff: Backoff
     ) -> None:
@@ -32,7 +30,6 @@ class Mirror:
         self.is_known = False
 
     async def follow(self) -> None:
-        """Follow the server until cancelled."""
         while True:
             try:
                 await self._once()
@@ -57,7 +54,6 @@ class Mirror:
         self._backoff.worked()
 
     def _lost(self, refusal: ApiRefused) -> None:
-        """List again if the server has dropped our resource version; else continue from it."""
         if refusal.status == GONE:
             self._since = ""
             return

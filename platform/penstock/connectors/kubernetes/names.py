@@ -25,14 +25,13 @@ _LONGEST_MODEL, _LONGEST_POOL, _HASH_DIGITS, _LONGEST_LABEL = 20, 12, 10, 63
 
 
 def workload(version: VersionId, pool: str) -> str:
-    """Return the workload's name of a version in a pool: a DNS label of at most 45 characters."""
+    """Return a version's workload name in a pool: a DNS label of at most 45 characters."""
     model = version.partition("@")[0]
     digest = hashlib.sha256(f"{version} {pool}".encode()).hexdigest()[:_HASH_DIGITS]
     return f"{_label(model, _LONGEST_MODEL)}-{_label(pool, _LONGEST_POOL)}-{digest}"
 
 
 def filled(version: VersionId, pool: str) -> dict[str, str]:
-    """Return the values of a pool's pod placeholders."""
     model, _, digest = version.partition("@")
     return {
         "{VERSION}": version,
@@ -45,6 +44,6 @@ def filled(version: VersionId, pool: str) -> dict[str, str]:
 
 
 def _label(text: str, longest: int) -> str:
-    """Return the name's model part: it begins with a letter or digit, as a host name must."""
+    """Return the name's model part: it begins with a letter or digit, like a host name."""
     kept = re.sub(r"[^a-z0-9]+", "-", text.lower())[:longest].strip("-")
     return kept if kept[:1].isalpha() else f"m{kept}"[:longest].strip("-")

@@ -16,8 +16,6 @@ USABLE_RATIO = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A version in a pool: worker size, minimum and maximum, and the capacity of the pools before it."""
-
     served: Served
     pool: Pool
     size: Size
@@ -26,14 +24,13 @@ class Placed:
 
 
 def place(served: Served, pools: tuple[Pool, ...]) -> tuple[Placed, ...]:
-    """Return the version's pools in filling order; empty if none holds it."""
+    """Return the pools in filling order; empty if none holds it."""
     fitting = [(pool, size) for pool in pools for size in pool.sizes if _fits(served, pool, size)]
     smallest = min((pool.device_bytes for pool, _ in fitting), default=0)
     return tuple(_filled(served, [one for one in fitting if one[0].device_bytes == smallest]))
 
 
 def why_nowhere(served: Served, pools: tuple[Pool, ...]) -> str:
-    """Say which resource no pool has."""
     sizes = sorted({size.gpus for pool in pools for size in pool.sizes})
     if served.gpus not in sizes:
         counts = ", ".join(map(str, sizes))
@@ -49,7 +46,7 @@ def _fits(served: Served, pool: Pool, size: Size) -> bool:
 
 
 def _filled(served: Served, fitting: list[tuple[Pool, Size]]) -> Iterator[Placed]:
-    """Spread the minimum over uninterruptible pools, or over spot pools if there are no others."""
+    """Spread the minimum over uninterruptible pools, or over spot pools without others."""
     steady = any(not pool.is_spot for pool, _ in fitting)
     missing, carried = served.least, 0
     for pool, size in fitting:

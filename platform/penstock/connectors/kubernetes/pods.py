@@ -16,18 +16,16 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 
 def version_of(one: Json) -> VersionId:
-    """Return an object's version, empty if its label was removed."""
     return VersionId(one["metadata"].get("annotations", {}).get(names.VERSION, ""))
 
 
 def is_told_to_go(pod: Json) -> bool:
-    """Return whether the pod is drained or deleted."""
     meta = pod["metadata"]
     return bool(meta.get("deletionTimestamp") or names.DRAINING in meta.get("annotations", {}))
 
 
 def running(pod: Json) -> Running | None:
-    """Return a pod's worker, None if it has ended. A pod of an unreachable node may still run."""
+    """Return a pod's worker, None if it has ended. An unreachable node's may still run."""
     meta, status = pod["metadata"], pod.get("status", {})
     if not version_of(pod) or status.get("phase") in _OVER:
         return None
@@ -41,14 +39,14 @@ def running(pod: Json) -> Running | None:
 
 
 class Deaths:
-    """Records workers that ended unasked: failed pods and restarted containers."""
+    """Records unasked ends: failed pods and restarted containers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: list[Death] = []
 
     def note(self, before: Json | None, after: Json | None) -> None:
-        """Compare a pod with its previous state; events before the first look do not count."""
+        """The first look at a pod counts nothing."""
         if before is None or is_told_to_go(before) or not version_of(before):
             return
         if after is None or is_told_to_go(after):

@@ -18,15 +18,13 @@ Json = Mapping[str, object]
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A worker's resources for a number of GPUs, and the pool's maximum of such workers."""
-
     gpus: int
     most: int
     resources: Json
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One pool. ``device_bytes`` is the memory of a GPU or slice, ``start_s`` a worker's longest start."""
+    """``device_bytes`` is a GPU's or slice's memory, ``start_s`` the longest start."""
 
     name: str
     device: str
@@ -38,8 +36,6 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All pools in filling order; the scaler's Prometheus, and the namespace of all objects."""
-
     edition: int
     namespace: str
     prometheus: str
@@ -47,7 +43,7 @@ class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read(file: Path) -> Pools:
-    """Return the shipped pools; raises ``CommandError``."""
+    """Return the pools of a file; raises ``CommandError``."""
     do = "It is made by the infrastructure; deploy it anew, or correct PENSTOCK_POOLS_FILE."
     try:
         found = msgspec.json.decode(file.read_bytes(), type=Pools)

@@ -15,7 +15,6 @@ UP_WINDOW_S, DOWN_WINDOW_S = 30, 300
 
 
 def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, object]:
-    """Return a ScaledObject's ``spec``: scale out fast, in slowly, one worker at a time."""
     down = {
         "stabilizationWindowSeconds": DOWN_WINDOW_S,
         "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],
@@ -39,10 +38,9 @@ def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, objec
 
 
 def triggers(placed: Placed, server: str) -> list[dict[str, object]]:
-    """Queued tokens first, KV use as the bound of concurrency; TTFT guards the first pool alone.
+    """Scale on queued tokens first, KV use bounds concurrency; TTFT guards the first pool alone.
 
-    Only demand beyond the capacity of the pools before this one counts, so that pools fill in order and demand counts
-    once.
+    Only demand beyond the pools before this one counts, so that pools fill in order and demand counts once.
     """
     version = placed.served.version
     of, carried = f'{{version="{version}"}}', placed.carried
@@ -79,10 +77,7 @@ def _beyond(query: str, carried: float) -> str:
 
 
 def _quantile(part: float, histogram: str, selector: str) -> str:
-    """Return a quantile query: 0 without observations, no answer without targets.
-
-    Without observations the quantile is NaN, which a scaler must not get; hence the comparison.
-    """
+    """Return a quantile query: 0 without observations (a scaler must not get NaN), no answer without targets."""
     rate = f"rate({histogram}_bucket{selector}[2m])"
     count = f"rate({histogram}_count{selector}[2m])"
     return f"histogram_quantile({part:g}, sum by (le) ({rate})) >= 0 or 0 * sum({count})"

@@ -20,22 +20,18 @@ Objects = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Apply this object."""
-
     written: Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Mark a pod as drained, and as the first to be removed on scale-in."""
+    """Drain a pod, and remove it first on scale-in."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete an object, with ``uid`` that very one."""
-
     kind: ObjectKind
     name: str
     uid: str = ""
@@ -47,9 +43,9 @@ Step = Apply | Drain | Delete
 def steps(
     plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools, held: Container[str] = ()
 ) -> Iterator[Step]:
-    """Yield the plan's steps: objects to apply first, then removals.
+    """Yield the plan's objects to apply, then removals.
 
-    ``held`` names the Deployments that cannot be written: no other waits for them.
+    No other Deployment waits for ``held`` ones, which cannot be written.
     """
     standing = [one for served in plan.served or () for one in written(served, pools)]
     waits = set(_waiting(standing, workloads, held))
@@ -68,8 +64,7 @@ def steps(
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
     """Yield Deployments whose rolling update waits: one version in one pool updates at a time.
 
-    An update takes one machine more than there are workers; several at once would each ask for one, and a bad template
-    would spread before its first pod has served.
+    Each update takes one more machine, and a bad template would spread before its first pod has served.
     """
     is_free = not any(is_exchanging(one) for one in workloads.values())
     for one in standing:
@@ -82,7 +77,7 @@ def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) 
 
 
 def is_exchanging(workload: Mapping[str, Any]) -> bool:
-    """Return whether pods of an older template still run, as `kubectl rollout status` does.
+    """Tell whether pods of an older template still run, as `kubectl rollout status` does.
 
     https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status
     """
@@ -119,7 +114,7 @@ def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) ->
 
 
 def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
-    """Describe versions that no pool holds, and workloads of pools that are no longer shipped."""
+    """Describe unplaced versions, and workloads of pools no longer shipped."""
     found: dict[str, str] = {}
     placed: set[str] = set()
     for one in served:

@@ -31,7 +31,7 @@ _REMEDY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIntervals:
-    """Seconds: validity of a plan, rewrite interval of applied objects, retry of refused ones."""
+    """Seconds: a plan's validity, the rewrite interval of applied objects, the retry of refused ones."""
 
     fresh_s: float = 3.0
     resync_s: float = 60.0
@@ -40,8 +40,6 @@ class WriteIntervals:
 
 @dataclass(slots=True, kw_only=True)
 class _Stand:
-    """An applied object: its text, resulting generation, and time."""
-
     text: bytes
     generation: int
     at: float
@@ -72,7 +70,6 @@ class Writer:
                 await self._do(step)
 
     def held_names(self, kind: ObjectKind) -> frozenset[str]:
-        """Return the names of this kind's objects that could not be written."""
         return frozenset(key.partition(" ")[2] for key in self.held if key.startswith(f"{kind.name} "))
 
     async def _do(self, step: Step) -> None:
@@ -115,12 +112,10 @@ class Writer:
             logger().warning("cluster_object_set_back", object=key, generation=generation)
 
     def _generation(self, written: Written, before: _Stand) -> int:
-        """Return the last known generation before our call."""
         seen = self.workloads.get(written.name, {}) if written.kind is DEPLOYMENT else {}
         return max(before.generation, int(seen.get("metadata", {}).get("generation", 0)))
 
     def _is_due(self, step: Step) -> bool:
-        """Return whether the object needs a write: it changed, was changed, or its last write is old."""
         key, now = _key(step), self.clock.monotonic()
         if now < self._held_until.get(key, 0.0):
             return False
@@ -150,7 +145,6 @@ class Writer:
         self.held[key] = said
 
     def _forget(self, asked: set[str]) -> None:
-        """Drop held objects that are no longer in the plan."""
         for key in self.held.keys() - asked - {SERVER}:
             del self.held[key]
             self._held_until.pop(key, None)

@@ -32,8 +32,6 @@ class _AnswerRecord:
 
 @dataclass(slots=True)
 class _Room:
-    """A tenant's records, oldest first."""
-
     records: dict[str, _AnswerRecord] = field(default_factory=dict)
     size_bytes: int = 0
 
@@ -42,9 +40,8 @@ class _Room:
 
 
 class MemoryAnswers:
-    """Answers of one process. A tenant over its bound loses its own oldest ones.
-
-    If all exceed ``max_bytes``, the tenant with the most loses its oldest.
+    """Answers of one process. A tenant over its bound loses its own oldest ones, beyond ``max_bytes`` the largest
+    tenant does.
     """
 
     def __init__(self, clock: Clock, quota: AnswerQuota = USUAL_QUOTA, *, max_bytes: int = 256 << 20) -> None:
@@ -113,7 +110,7 @@ class MemoryAnswers:
         return room, room.records.get(key.name)
 
     def _has_room(self, room: _Room, *, more_bytes: int = 0, records: int = 0) -> bool:
-        """Drop old records until ``more_bytes`` and ``records`` fit; False if what is being written takes it all."""
+        """Drop old records until these fit; False if the growing ones take it all."""
         quota = self._quota
         while room.size_bytes + more_bytes > quota.max_bytes or len(room.records) + records > quota.max_records:
             oldest = room.oldest()

@@ -15,7 +15,7 @@ from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDe
 
 @dataclass(slots=True)
 class _Meter:
-    """One meter's state: a bucket's level, or holds with due times and spend."""
+    """A bucket's level, or holds with due times and spend."""
 
     level: float = 0.0
     at: float = 0.0
@@ -24,7 +24,6 @@ class _Meter:
     holds: dict[RequestId, tuple[int, float]] = field(default_factory=dict)
 
     def forget_expired(self, now: float) -> None:
-        """Free holds that were not renewed."""
         for lease in [x for x, (_, due) in self.holds.items() if due <= now]:
             self.held -= self.holds.pop(lease)[0]
 
@@ -44,7 +43,7 @@ class MemoryLimits:
         return self.reserve_now(lease, draws, hold_s)
 
     def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """``reserve`` without an event loop: the hot path with one gateway."""
+        """Reserve without an event loop: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
@@ -132,7 +131,6 @@ class MemoryLimits:
         )
 
     def _free(self, draw: Draw, now: float) -> float:
-        """Return the rest of the draw's meter."""
         meter = self._meters.get(draw.key)
         if meter is None:
             meter = self._meters[draw.key] = _Meter(level=draw.capacity, at=now)

@@ -8,7 +8,7 @@ LENGTH_BYTES = 8
 
 
 async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[bytes]) -> bytes:
-    """Send one frame made of these pieces and return the answer; ``EOFError`` without one."""
+    """Send these pieces as one frame and return the answer; ``EOFError`` without one."""
     writer.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
     for piece in pieces:
         writer.write(piece)
@@ -17,7 +17,7 @@ async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[
 
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO, answer: Callable[[bytes], Sequence[bytes]]) -> None:
-    """Answer frame by frame until the other side is gone."""
+    """Answer frame by frame until the peer is gone."""
     while len(length := incoming.read(LENGTH_BYTES)) == LENGTH_BYTES:
         pieces = answer(incoming.read(int.from_bytes(length, "big")))
         outgoing.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))

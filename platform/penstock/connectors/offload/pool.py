@@ -19,8 +19,6 @@ PIPE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a child runs, and with which environment."""
-
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -32,10 +30,11 @@ class _Work:
 
 
 class OffloadPool:
-    """At most ``processes`` children; each does one piece of work at a time."""
+    """At most ``processes`` children, one piece of work each; after ``patience_s`` work is given up, with its
+    child.
+    """
 
     def __init__(self, program: Program, *, processes: int, patience_s: float) -> None:
-        """Start nothing yet; work that takes longer than ``patience_s`` is given up, its child with it."""
         self._program = program
         self._patience_s = patience_s
         self._free = processes
@@ -44,14 +43,13 @@ class OffloadPool:
         self._turns: FairTurns[_Work] = FairTurns()
 
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
-        """Return a child's answer; ``Overloaded`` if it was too slow, ``EOFError`` if it died of this work."""
+        """Return a child's answer; ``Overloaded`` if it was too slow, ``EOFError`` if the work killed it."""
         work = _Work(tuple(pieces), asyncio.get_running_loop().create_future())
         self._turns.put(who, sum(map(len, pieces)), work)
         self._go_on()
         return await work.done
 
     async def warm(self) -> None:
-        """Start one child, so that the first work finds it there."""
         if self._free and not self._idle:
             self._free -= 1
             try:
@@ -61,7 +59,7 @@ class OffloadPool:
             self._go_on()
 
     async def close(self) -> None:
-        """End the children; work that is under way is lost."""
+        """End the children; running work is lost."""
         self._free = 0
         for task in self._busy:
             task.cancel()
@@ -71,7 +69,6 @@ class OffloadPool:
         self._idle.clear()
 
     def _go_on(self) -> None:
-        """Give free children the next work in turn."""
         while self._free and self._turns:
             work = self._turns.take()
             if work.done.done():  # who asked has left

@@ -25,19 +25,17 @@ class AsUser(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """An account of the machine; ``is_other`` if it is not ours."""
+    """``is_other`` if it is not this process's account."""
 
     uid: int
     gid: int
     is_other: bool
 
     def as_user(self) -> AsUser:
-        """Return the ``subprocess`` arguments for this account."""
         return AsUser(user=self.uid, group=self.gid, extra_groups=[]) if self.is_other else AsUser()
 
 
 def of_server() -> Account:
-    """Return the server's account; root creates it if missing."""
     if os.geteuid() != 0:
         return Account(uid=os.getuid(), gid=os.getgid(), is_other=False)
     try:
@@ -60,7 +58,6 @@ def _create() -> pwd.struct_passwd:
 
 
 def give(path: Path, owner: Account) -> None:
-    """Change the owner of a file, or of a folder and its content."""
     if not owner.is_other:
         return
     os.chown(path, owner.uid, owner.gid)

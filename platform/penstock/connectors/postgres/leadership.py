@@ -16,15 +16,13 @@ _SQL = load("leadership")
 
 
 class PostgresLeadership:
-    """One candidate, on a connection of its own."""
-
     def __init__(self, dsn: str) -> None:
         self._way = way(dsn)
         self._connection: asyncpg.Connection | None = None
         self._holds = False
 
     async def is_mine(self) -> bool:
-        """Take or confirm the lock; ``StoreUnavailable`` if the database is away (then there is no leader)."""
+        """Raise ``StoreUnavailable`` if the database is away: then there is no leader."""
         try:
             with translated():
                 async with asyncio.timeout(CONNECT_WITHIN_S):

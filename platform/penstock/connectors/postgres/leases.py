@@ -23,20 +23,18 @@ class PostgresLeases:
         self._read: dict[WorkerId, Seen] = {}
 
     async def save(self, seen: Sequence[Seen]) -> None:
-        """Store heartbeats in one statement."""
         reports = [msgspec.json.encode(one.report).decode() for one in seen]
         workers = [one.report.worker for one in seen]
         await self._database.rows(_SQL["save"], workers, reports, [one.at for one in seen])
         self._read.update((one.report.worker, one) for one in seen)
 
     async def load(self, after: float) -> tuple[Seen, ...]:
-        """Return the heartbeats since ``after`` (Unix seconds), by worker."""
         found = [self._seen(row) for row in await self._database.rows(_SQL["load"], after)]
         self._read = {one.report.worker: one for one in found}
         return tuple(found)
 
     def _seen(self, row: Record) -> Seen:
-        """Decode a row, unless it was read or written here before."""
+        """Decode a row, unless it is known already."""
         known = self._read.get(row["worker"])
         if known is not None and known.at == row["seen_at"]:
             return known

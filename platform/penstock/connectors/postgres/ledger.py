@@ -16,13 +16,11 @@ _FORGIVEN = tuple(Forgiven.__dataclass_fields__)
 
 
 class PostgresLedger:
-    """Appends and reads; no row is ever changed."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store each row once, in one statement; a request that has a row keeps it."""
+        """Store each row once, in one statement; a request's first row stays."""
         if rows:
             columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
             await self._database.rows(_SQL["append"], *columns)
@@ -39,7 +37,7 @@ class PostgresLedger:
         return await self._spent(_SQL["spent"], span.begin, span.end)
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
-        """Return each key's spend in a day or month, from the database's running sums."""
+        """Return each key's spend in a day or month, from the running sums."""
         return await self._spent(_SQL["spent_in"], period)
 
     async def _spent(self, sql: str, *arguments: object) -> tuple[Spent, ...]:
@@ -53,12 +51,11 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), UsageLine) for row in rows)
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """Return each version's outcomes since the start of that moment's UTC hour."""
+        """Return each version's outcomes since the start of that UTC hour."""
         rows = await self._database.rows(_SQL["ended"], hour_of(since))
         return tuple(msgspec.convert(dict(row), Ended) for row in rows)
 
     async def forgive(self, ends: Sequence[Forgiven]) -> None:
-        """Exclude these outcomes from error budgets."""
         if ends:
             columns = [[getattr(one, column) for one in ends] for column in _FORGIVEN]
             await self._database.rows(_SQL["forgive"], *columns)

@@ -17,7 +17,6 @@ _POLL_S = 0.05
 
 
 def postmaster(data: Path) -> int:
-    """Return the process id of this data folder's running postmaster, 0 without one."""
     try:
         pid = int((data / "postmaster.pid").read_text().partition("\n")[0])
     except (OSError, ValueError):
@@ -26,7 +25,7 @@ def postmaster(data: Path) -> int:
 
 
 def clear(data: Path, locks: Iterable[Path]) -> None:
-    """End orphans of a dead postmaster and remove its lock files; leave a living one alone."""
+    """End a dead postmaster's orphans and remove its lock files; leave a living one alone."""
     if postmaster(data):
         return
     _end_orphans(data)
@@ -35,7 +34,6 @@ def clear(data: Path, locks: Iterable[Path]) -> None:
 
 
 def _end_orphans(data: Path) -> None:
-    """Wait for a killed postmaster's children to end; kill those that do not."""
     for attempt in range(int(_ORPHANS_END_WITHIN_S / _POLL_S)):
         orphans = [pid for pid in _processes() if _works_in(pid, data)]
         if not orphans:

@@ -34,7 +34,7 @@ class Migration:
 
 
 def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
-    """Return a folder's migrations in order; numbers start at 1 without gaps."""
+    """Return the migrations in order; numbers start at 1 without gaps."""
     found = tuple(
         Migration(number=int(path.stem.partition("_")[0]), name=path.stem.partition("_")[2], sql=path.read_text())
         for path in sorted(folder.glob("*.sql"))
@@ -46,7 +46,7 @@ def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
 
 @asynccontextmanager
 async def alone(database: Database, *, within_s: float) -> AsyncIterator[None]:
-    """Lock the preparation of this database; ``StoreUnavailable`` if another process holds the lock for too long."""
+    """Lock this database's preparation; ``StoreUnavailable`` if another process holds it for too long."""
     async with database.transaction() as session:
         deadline = asyncio.get_running_loop().time() + within_s
         while not await _is_taken(session):

@@ -16,8 +16,6 @@ _SQL = load("platform")
 
 
 class _Statements(NamedTuple):
-    """SQL that reads, sets and replaces one fingerprint."""
-
     read: str
     claim: str
     renew: str
@@ -28,16 +26,16 @@ _OF_PEPPER = _Statements(_SQL["pepper"], _SQL["claim_pepper"], _SQL["renew_peppe
 
 
 async def is_owner(database: Database, fingerprints: tuple[str, ...]) -> bool:
-    """Return whether the database is this platform's; an unclaimed one is claimed.
+    """Tell whether the database is this platform's; an unclaimed one is claimed.
 
-    During key rotation a platform has several fingerprints; the first is stored. A role without write access leaves the
-    claim to others: ``StoreUnavailable`` until the database is claimed.
+    During key rotation the first fingerprint is stored. A role without write access leaves the claim to others:
+    ``StoreUnavailable`` until then.
     """
     return await _is_known(database, _OF_KEY, fingerprints)
 
 
 async def is_pepper(database: Database, fingerprints: tuple[str, ...]) -> bool:
-    """Return the same for the API keys' pepper; the database must be this platform's."""
+    """Tell the same of the API keys' pepper; the database must be this platform's."""
     return await _is_known(database, _OF_PEPPER, fingerprints)
 
 

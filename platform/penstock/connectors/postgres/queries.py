@@ -11,7 +11,6 @@ _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @cache
 def load(file: str) -> Mapping[str, str]:
-    """Return a file's queries by name."""
     _, *parts = _HEAD.split((_FOLDER / f"{file}.sql").read_text())
     names, texts = parts[::2], parts[1::2]
     if len(set(names)) != len(names):

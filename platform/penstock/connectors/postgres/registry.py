@@ -27,8 +27,6 @@ _MANIFEST = msgspec.json.Decoder(Manifest)
 
 
 class PostgresRegistry:
-    """Versions, routes and deployments."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self._versions: tuple[ModelVersion, ...] = ()
@@ -39,7 +37,7 @@ class PostgresRegistry:
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """Store and return a version; for a known digest return the stored one without an audit row."""
+        """Of a known digest return the stored version without an audit row."""
         text = canonical(version.manifest).decode()
         name = version.manifest.name
         async with self._database.transaction() as session:
@@ -57,7 +55,6 @@ class PostgresRegistry:
         return _version(stored)
 
     async def routes(self) -> tuple[Route, ...]:
-        """Return the routes in force, by alias."""
         return tuple(_ROUTE.decode(row["route"]) for row in await self._database.rows(_SQL["routes"]))
 
     async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
@@ -68,7 +65,6 @@ class PostgresRegistry:
             await note(session, act)
 
     async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]:
-        """Return an alias's routes, newest first."""
         rows = await self._database.rows(_SQL["route_history"], alias, limit)
         return tuple(
             PastRoute(route=_ROUTE.decode(row["route"]) if row["route"] else None, who=row["who"], at=row["put_at"])
@@ -76,7 +72,6 @@ class PostgresRegistry:
         )
 
     async def autos(self) -> tuple[Auto, ...]:
-        """Return the auto aliases in force."""
         return tuple(_AUTO.decode(row["auto"]) for row in await self._database.rows(_SQL["autos"]))
 
     async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
@@ -87,7 +82,6 @@ class PostgresRegistry:
             await note(session, act)
 
     async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]:
-        """Return an auto alias's settings, newest first."""
         rows = await self._database.rows(_SQL["auto_history"], alias, limit)
         return tuple(
             PastAuto(auto=_AUTO.decode(row["auto"]) if row["auto"] else None, who=row["who"], at=row["put_at"])
@@ -95,12 +89,10 @@ class PostgresRegistry:
         )
 
     async def owned(self) -> tuple[Owned, ...]:
-        """Return the versions restricted to some tenants, by version."""
         rows = await self._database.rows(_SQL["owned"])
         return tuple(Owned(version=row["version"], tenants=_TENANTS.decode(row["tenants"])) for row in rows)
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
-        """Set a version's tenants."""
         async with self._database.transaction() as session:
             await session.run(_SQL["put_owned"], version, _text(tenants), act.who, act.at)
             await note(session, act)
@@ -110,14 +102,13 @@ class PostgresRegistry:
         return tuple(msgspec.json.decode(row["body"], type=Deployment) for row in rows)
 
     async def put_deployment(self, deployment: Deployment, act: Act) -> None:
-        """Set a version's deployment."""
         async with self._database.transaction() as session:
             text = msgspec.json.encode(deployment).decode()
             await session.run(_SQL["put_deployment"], deployment.version, text)
             await note(session, act)
 
     async def catalogue(self) -> Catalogue:
-        """Return everything in one snapshot; immutable versions are read again only if one is new."""
+        """Immutable versions are read again only if one is new."""
         row = await self._database.row(_SQL["catalogue"])
         if row is None:
             return Catalogue()

@@ -22,7 +22,6 @@ class PostgresRollouts:
         self._database = database
 
     async def live(self) -> tuple[Stored, ...]:
-        """Return unfinished rollouts, by alias."""
         return tuple(map(_stored, await self._database.rows(_SQL["live"])))
 
     async def newest(self, limit: int) -> tuple[Stored, ...]:
@@ -36,7 +35,6 @@ class PostgresRollouts:
         return tuple(_CHANGE.decode(row["body"]) for row in await self._database.rows(_SQL["history"], rollout))
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a new rollout with its first change."""
         rollout = step.rollout
         async with self._database.transaction() as session:
             body = msgspec.json.encode(rollout).decode()
@@ -44,7 +42,6 @@ class PostgresRollouts:
             await _write(session, step, act)
 
     async def go_on(self, step: Step, act: Act) -> None:
-        """Store the next state, unless another controller stored one first."""
         rollout = step.rollout
         async with self._database.transaction() as session:
             body = msgspec.json.encode(rollout).decode()

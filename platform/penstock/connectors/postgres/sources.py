@@ -32,7 +32,9 @@ T = TypeVar("T")
 
 
 class _Source(Generic[T]):
-    """One value of the database. ``name`` names its queries and its channel."""
+    """One value of the database, with the last good one in ``snapshot_path``. ``name`` names its queries and
+    channel.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,6 @@ class _Source(Generic[T]):
         decode: Callable[[bytes], Awaitable[T]],
         clock: Clock | None = None,
     ) -> None:
-        """``copy`` is the file of the last good value; ``valid`` decodes a stored text or raises."""
         self._way = way(dsn)
         self._path = snapshot_path
         self._name = name
@@ -58,13 +59,13 @@ class _Source(Generic[T]):
 
     @property
     def age_s(self) -> float:
-        """Seconds since the database last confirmed the value in use; infinite before that."""
+        """Seconds since the database last confirmed the value; infinite before that."""
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Hand over the copy on disk, then each new value, until cancelled; a dead database raises nothing.
+        """Pass on the copy on disk, then each new value; a dead database raises nothing.
 
-        Any other error ends the run. A second run hands over the database's value and no copy.
+        Any other error ends the run. A second run passes on no copy.
         """
         self._stamp = -1
         if not self._is_restored:
@@ -83,7 +84,6 @@ class _Source(Generic[T]):
             retry_s = min(_MAX_RETRY_S, retry_s * 2)
 
     async def _follow(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Hand over changes until the connection breaks."""
         connection = await asyncpg.connect(
             self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
         )
@@ -113,7 +113,6 @@ class _Source(Generic[T]):
             await self._take(row["body"].encode(), on_change)
 
     async def _take(self, data: bytes, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Use and store a valid value, or keep the last good one."""
         if await self._use(data, on_change):
             try:
                 await asyncio.to_thread(_keep, self._path, data)
@@ -146,15 +145,11 @@ class _Source(Generic[T]):
 
 
 class TableSource(_Source[RoutingTable]):
-    """The routing table, validated."""
-
     def __init__(self, dsn: str, snapshot_path: Path, *, clock: Clock | None = None) -> None:
         super().__init__(dsn, snapshot_path, name="table", decode=_table, clock=clock)
 
 
 class KeySource(_Source[KeyRing]):
-    """Keys (hashes) and tenants with their plans."""
-
     def __init__(self, dsn: str, snapshot_path: Path, *, clock: Clock | None = None) -> None:
         super().__init__(dsn, snapshot_path, name="keys", decode=_keys, clock=clock)
 
@@ -184,7 +179,6 @@ def _keep(path: Path, data: bytes) -> None:
 
 
 def _kept(path: Path) -> bytes | None:
-    """Return the last good copy, None without one."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

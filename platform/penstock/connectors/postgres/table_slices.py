@@ -18,14 +18,10 @@ SLICE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RawVersion(VersionEntry):
-    """A version with undecoded workers."""
-
     workers: tuple[msgspec.Raw, ...] = ()  # type: ignore[assignment]
 
 
 class _RawTable(msgspec.Struct):
-    """A table with undecoded versions."""
-
     number: int
     made_at: float
     routes: tuple[Route, ...] = ()
@@ -40,7 +36,7 @@ _FIELDS = tuple(field.name for field in fields(VersionEntry) if field.name != "w
 
 
 async def decode(data: bytes) -> RoutingTable:
-    """Return the table; raises ``msgspec.MsgspecError``."""
+    """Raise ``msgspec.MsgspecError`` if it is no table."""
     raw = _TABLE.decode(data)
     await asyncio.sleep(0)
     versions = [await _version(version) for version in raw.versions]

@@ -13,23 +13,23 @@ _PRUNE_EVERY = 20
 
 
 class PostgresTables:
-    """Numbers only grow; a trigger notifies gateways of an insert (``penstock_table``)."""
+    """Keeps the newest ``keep``, and the last before each change of routes; a trigger notifies gateways
+    (``penstock_table``).
+    """
 
     def __init__(self, database: Database, *, keep: int = 100) -> None:
-        """Keep the newest ``keep`` tables, and of older ones the last before each change of routes."""
         self._database = database
         self._keep = keep
         self._latest = EMPTY
 
     async def latest(self) -> RoutingTable:
-        """Return the newest table, or the empty one; decoded only if newer than the last one seen."""
+        """Return the newest table, or the empty one; decoded only if newer than the last seen."""
         row = await self._database.row(_SQL["latest"], self._latest.number)
         if row is not None:
             self._latest = _TABLE.decode(row["body"])
         return self._latest
 
     async def publish(self, table: RoutingTable) -> None:
-        """Store and notify; ``Conflict`` if the number is not the newest."""
         body = msgspec.json.encode(table).decode()
         if await self._database.row(_SQL["publish"], table.number, body, table.made_at) is None:
             raise Conflict(f"routing table {table.number} is not newer than the published one")

@@ -32,7 +32,6 @@ class PostgresTenancy:
         return tuple(map(_tenant, rows))
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
-        """Store a new tenant; ``Conflict`` if the id is taken or the organisation does not exist."""
         async with self._database.transaction() as session:
             await session.run(_SQL["add_tenant"], tenant.id, tenant.name, _text(tenant.plan), act.at, tenant.org)
             await note(session, act)
@@ -50,13 +49,11 @@ class PostgresTenancy:
         return tuple(Org(id=row["id"], name=row["name"], plan=_plan(row["plan"])) for row in rows)
 
     async def add_org(self, org: Org, act: Act) -> None:
-        """Store a new organisation; ``Conflict`` if the id is taken."""
         async with self._database.transaction() as session:
             await session.run(_SQL["add_org"], org.id, org.name, _text(org.plan), act.at)
             await note(session, act)
 
     async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
-        """Change a plan under a row lock and return it, None for an unknown name."""
         lock, put = _PLANS[whose.kind]
         async with self._database.transaction() as session:
             row = await session.row(lock, whose.id)
@@ -75,13 +72,11 @@ class PostgresTenancy:
         return None if row is None else _key(row)
 
     async def add_key(self, key: ApiKey, act: Act) -> None:
-        """Store a new key; ``Conflict`` if its tenant does not exist."""
         async with self._database.transaction() as session:
             await _insert(session, key)
             await note(session, act)
 
     async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
-        """Revoke a key at the act's time; False if no such key is valid."""
         async with self._database.transaction() as session:
             row = await session.row(_SQL["revoke_key"], key_id, act.at)
             if row is not None:
@@ -89,7 +84,7 @@ class PostgresTenancy:
         return row is not None
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
-        """Store the successor and set the old key's end; ``Conflict`` if the old one is revoked."""
+        """Raise ``Conflict`` if the old key is revoked."""
         async with self._database.transaction() as session:
             if await session.row(_SQL["expire_key"], old, old_expires_at) is None:
                 raise Conflict("only a key that still works can be rotated")

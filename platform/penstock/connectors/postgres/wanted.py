@@ -25,8 +25,6 @@ _RETRY_S = 0.5
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """A gateway's message."""
-
     version: VersionId
     requests: int
     tokens: int
@@ -36,8 +34,6 @@ _TOLD = msgspec.json.Decoder(_Told)
 
 
 class PostgresWantedTeller:
-    """The gateway's side."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -47,8 +43,6 @@ class PostgresWantedTeller:
 
 
 class PostgresWanted:
-    """The controller's side, on a connection of its own."""
-
     def __init__(self, dsn: str) -> None:
         self._way = way(dsn)
         self._broken = asyncio.Event()
@@ -56,7 +50,7 @@ class PostgresWanted:
         """How many notifications were none of ours."""
 
     async def run(self, on_wanted: Callable[[Wanted], None]) -> None:
-        """Hand over each message until cancelled; a dead database raises nothing."""
+        """Deliver each message until cancelled; a dead database raises nothing."""
         is_away = False
         while True:
             try:

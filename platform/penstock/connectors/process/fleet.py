@@ -20,10 +20,7 @@ from penstock.telemetry.logs import logger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """Folder, command and environment of workers; ``environment`` None inherits ours.
-
-    A worker has ``grace_s`` to drain; then its process group is killed.
-    """
+    """``environment`` None inherits ours; after ``grace_s`` to drain a worker's process group is killed."""
 
     run: Path
     logs: Path
@@ -34,10 +31,9 @@ class HostConfig:
 
 
 class LocalFleet:
-    """Starts, adopts, drains and reaps."""
+    """Starts, adopts, drains and reaps; an earlier controller's workers are found by their records."""
 
     def __init__(self, config: HostConfig, clock: Clock) -> None:
-        """Nothing is started; living workers of an earlier controller are found by their records."""
         self._config = config
         self._clock = clock
         self._records = Records(config.run / "workers")
@@ -46,7 +42,6 @@ class LocalFleet:
         self._has_looked = False
 
     async def view(self) -> FleetView:
-        """Return living workers and recent deaths; removes the records of dead ones."""
         now = self._clock.now()
         self._reap()
         running = [record for record in self._records.all() if self._is_alive(record, now)]
@@ -68,7 +63,6 @@ class LocalFleet:
         )
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Drain workers, then start new ones."""
         records = {record.worker: record for record in self._records.all()}
         for worker in plan.drain:
             if worker in records:
@@ -108,13 +102,12 @@ class LocalFleet:
         logger().info("worker_told_to_drain", worker=record.worker, version=record.version, pid=record.pid)
 
     def _kill_overdue(self, record: ProcessRecord, now: float) -> None:
-        """Kill a worker after its drain grace."""
         if record.draining_at and now - record.draining_at > self._config.grace_s:
             logger().warning("worker_killed", worker=record.worker, version=record.version, pid=record.pid)
             identity.kill_group(record.pid, record.start)
 
     def _reap(self) -> None:
-        """Collect exit codes of our own children; init collects those of adopted workers."""
+        """Collect our own children's exit codes; init collects adopted workers'."""
         for worker, child in list(self._children.items()):
             if child.poll() is not None:
                 logger().info("worker_ended", worker=worker, pid=child.pid, exit_code=child.returncode)

@@ -10,7 +10,7 @@ _STARTED = 19
 
 
 def started(pid: int) -> str:
-    """Return a living process's start time as text; empty if it has ended or is a zombie."""
+    """Return a living process's start time; empty if it has ended or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -31,7 +31,6 @@ def send(pid: int, start: str, number: signal.Signals) -> None:
 
 
 def kill_group(pid: int, start: str) -> None:
-    """Kill a session leader and its process group."""
     with suppress(ProcessLookupError):
         if started(pid) == start:
             os.killpg(pid, signal.SIGKILL)

@@ -13,12 +13,10 @@ POLL_S = 0.1
 
 
 def living(run: Path) -> list[ProcessRecord]:
-    """Return this home's workers with a running process."""
     return [record for record in Records(run / FOLDER).all() if _lives(record)]
 
 
 async def drain(run: Path, grace_s: float) -> int:
-    """Drain all workers, kill those that do not end; return the number killed."""
     alive = living(run)
     for record in alive:
         identity.send(record.pid, record.start, signal.SIGTERM)
@@ -39,7 +37,7 @@ def kill(records: Sequence[ProcessRecord]) -> None:
 
 
 def _forget_ended(run: Path) -> None:
-    """Remove the records of drained workers, so that the next controller does not count crashes."""
+    """Remove the records of drained workers, which the next controller would count as crashes."""
     records = Records(run / FOLDER)
     for record in list(records.all()):
         if not _lives(record):

@@ -12,9 +12,7 @@ from penstock.telemetry.logs import logger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
-    """A worker's process. ``start`` is from `identity.started`; times are Unix seconds, ``draining_at`` 0 if not
-    draining.
-    """
+    """``start`` is from `identity.started`; times are Unix seconds, ``draining_at`` 0 if not draining."""
 
     worker: WorkerId
     version: VersionId
@@ -25,8 +23,6 @@ class ProcessRecord:
 
 
 class Records:
-    """One file per worker."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -42,7 +38,6 @@ class Records:
                 path.unlink(missing_ok=True)
 
     def write(self, record: ProcessRecord) -> None:
-        """Write a record atomically."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._path(record.worker)
         draft = path.with_suffix(f".{os.getpid()}")

@@ -19,7 +19,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """From when until when, in Unix seconds, and how far apart points are."""
+    """Begin and end in Unix seconds, and the points' distance."""
 
     begin: float
     end: float
@@ -34,7 +34,6 @@ class Prometheus:
         self._transport = transport
 
     def instant(self, query: str, at: float | None = None) -> tuple[Sample, ...]:
-        """Return the query's value per series now, or at a Unix time; none if nothing was measured."""
         data = self._ask("query", {"query": query} | ({} if at is None else {"time": f"{at:.3f}"}))
         if data["resultType"] == "scalar":
             return (Sample(labels={}, value=_number(data["result"][1])),)
@@ -45,7 +44,7 @@ class Prometheus:
         return tuple(Sample(labels=_labels(one), value=_number(one["value"][1])) for one in data["result"])
 
     def range(self, query: str, span: Span) -> tuple[Series, ...]:
-        """Return the query's values over a time; a series has no point for times without measurement."""
+        """Return the values over a time; a series has no point without a measurement."""
         times = {"start": f"{span.begin:.3f}", "end": f"{span.end:.3f}", "step": f"{span.step_s:.3f}"}
         data = self._ask("query_range", {"query": query} | times)
         return tuple(
@@ -65,7 +64,6 @@ class Prometheus:
         return self._data(answer, form["query"])
 
     def _data(self, answer: httpx.Response, query: str) -> Mapping[str, Any]:
-        """Return what an answer holds, or raise ``CommandError`` in Prometheus's own words."""
         try:
             body = answer.json()
             if body["status"] == "success":

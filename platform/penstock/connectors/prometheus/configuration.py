@@ -13,15 +13,13 @@ JOB = "penstock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One page of metrics: ``host:port``, and what every series of it is labelled with."""
-
     address: str
     labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scraping:
-    """What one Prometheus does: reads the targets in a file, which may change at any time, and judges rules."""
+    """One Prometheus: the rules, and the targets in a file, which may change at any time."""
 
     targets: Path
     rules: Sequence[Path]
@@ -30,7 +28,7 @@ class Scraping:
 
 
 def prometheus(scraping: Scraping) -> str:
-    """Return the configuration. A series' own labels win over its target's: a gateway speaks of other versions too."""
+    """Return the configuration. A series' own labels win: a gateway reports other versions too."""
     every = f"{int(scraping.every_s * 1000)}ms"
     return json.dumps(
         {
@@ -50,5 +48,4 @@ def prometheus(scraping: Scraping) -> str:
 
 
 def discovered(targets: Sequence[Target]) -> str:
-    """Return the targets as Prometheus' file-based discovery reads them."""
     return json.dumps([{"targets": [one.address], "labels": dict(one.labels)} for one in targets], indent=2)

@@ -18,14 +18,12 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What is known of the page that a counter is on: when it was first read, when its process started."""
-
     read_at: float | None = None
     started_at: float | None = None
 
 
 def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
-    """Return the increase since ``begin``; None if a part of it is unknown. Points are in order of time."""
+    """Return the increase since ``begin``, None if a part is unknown. Points are in order of time."""
     grown: float | None = 0.0
     before: Point | None = None
     for now in points:
@@ -35,19 +33,18 @@ def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
 
 
 def step(before: float | None, after: float | None) -> float | None:
-    """Return by how much a counter grew between two values: one that became less began again at 0."""
+    """Return a counter's growth: one that fell began again at 0."""
     if before is None or after is None:
         return None
     return after - before if after >= before else after
 
 
 def sum_of(one: float | None, other: float | None) -> float | None:
-    """Return the sum, None if a part is unknown."""
     return None if one is None or other is None else one + other
 
 
 def _first(point: Point, page: Page, begin: float) -> float | None:
-    """Return the first value's share of the increase; unknown for a counter created before ``begin``."""
+    """Return the first value's share; unknown for a counter created before ``begin``."""
     if point.at <= begin:
         return 0.0
     if point.created is not None:
@@ -58,6 +55,6 @@ def _first(point: Point, page: Page, begin: float) -> float | None:
 
 
 def _next(before: Point, now: Point) -> float | None:
-    """Return the increase between two values; a new creation time means a new counter."""
+    """Return the increase; a new creation time means a new counter."""
     is_another = before.created is not None and now.created is not None and before.created != now.created
     return now.value if is_another else step(before.value, now.value)

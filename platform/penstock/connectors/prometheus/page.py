@@ -16,7 +16,7 @@ Page = Mapping[str, tuple[Sample, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """All pages at one moment (monotonic seconds) by address; those that did not answer are ``silent``."""
+    """All pages at one moment (monotonic seconds) by address; ``silent`` ones did not answer."""
 
     at: float
     pages: Mapping[str, Page]
@@ -24,7 +24,6 @@ class Reading:
 
 
 def parse(text: str, instance: str) -> Page:
-    """Return the samples of a page in the Prometheus text format, each labelled with its instance."""
     found: dict[str, list[Sample]] = {}
     for family in text_string_to_metric_families(text):
         for one in family.samples:
@@ -34,7 +33,7 @@ def parse(text: str, instance: str) -> Page:
 
 
 def read(addresses: Iterable[str], at: float, transport: httpx.BaseTransport | None = None) -> Reading:
-    """Read all pages once; a process that does not answer, or not with such a page, is named and left out."""
+    """Read all pages once; a process without a readable page is named and left out."""
     pages: dict[str, Page] = {}
     silent: list[str] = []
     with httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=transport) as http:
@@ -48,11 +47,9 @@ def read(addresses: Iterable[str], at: float, transport: httpx.BaseTransport | N
 
 
 def instance_of(address: str) -> str:
-    """Return host and port, as Prometheus names a target."""
     url = httpx.URL(address)
     return url.netloc.decode()
 
 
 def everywhere(reading: Reading, name: str) -> Sequence[Sample]:
-    """Return the samples of this name on all pages."""
     return [sample for page in reading.pages.values() for sample in page.get(name, ())]

@@ -30,10 +30,9 @@ Labels = Mapping[str, str]
 
 
 class PrometheusWindow:
-    """The last ``seconds`` before now, or before ``until``, as a Prometheus has them.
+    """The last ``seconds`` before now, or before ``until``, in a Prometheus.
 
-    Counters are counted here, by ``growth``: Prometheus's own ``increase`` takes the first value of one that is younger
-    than the window for nothing.
+    Counted by ``growth``: Prometheus's own ``increase`` ignores the first value of a counter younger than the window.
     """
 
     def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
@@ -50,7 +49,7 @@ class PrometheusWindow:
         return self._until - first
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """Return each counter's increase; None if part of it may be older than the window."""
+        """None if a part of the increase may be older than the window."""
         span = self._span
         found = []
         for series in self._prometheus.range(name, span):
@@ -64,7 +63,6 @@ class PrometheusWindow:
         return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's maximum."""
         return self._ask(f"max_over_time({name}[{self.seconds:g}s])")
 
     @cached_property
@@ -75,7 +73,6 @@ class PrometheusWindow:
         return {key: Page(read_at=firsts.get(key), started_at=starts.get(key)) for key in {*firsts, *starts}}
 
     def _creations(self, name: str) -> Mapping[Key, Mapping[float, float | None]]:
-        """Return when each counter was created, as its own process says beside it, by moment."""
         whole = next((name.removesuffix(part) for part in _PARTS if name.endswith(part)), name)
         if whole not in self._created:
             found = self._prometheus.range(f"{whole}_created", self._span)
@@ -89,8 +86,6 @@ class PrometheusWindow:
 
 
 class PagesWindow:
-    """The time between the first and the last of some readings, two at least."""
-
     def __init__(self, readings: Sequence[Reading]) -> None:
         if len(readings) < 2:  # noqa: PLR2004
             raise ValueError("a window needs two readings")
@@ -116,11 +111,9 @@ class PagesWindow:
         return _samples(grown)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's mean over the readings."""
         return _samples({key: fmean(found) if found else None for key, found in self._found(name).items()})
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's greatest value among the readings."""
         return _samples({key: max(found) if found else None for key, found in self._found(name).items()})
 
     def _found(self, name: str) -> Mapping[Key, list[float]]:
@@ -134,7 +127,7 @@ class PagesWindow:
 def watch(
     addresses: Callable[[], Sequence[str]], clock: Clock, seconds: float, sleep: Callable[[float], None] = time.sleep
 ) -> PagesWindow:
-    """Read the pages now, each second and at the end, so that gauges have a mean; raise ``CommandError`` for none."""
+    """Read the pages now, each second and at the end, for gauges' means; raise ``CommandError`` for none."""
     end = clock.monotonic() + seconds
     readings = [reading(addresses, clock)]
     while (left := end - clock.monotonic()) > 0:
@@ -144,7 +137,7 @@ def watch(
 
 
 def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
-    """Read the pages once; raise ``CommandError`` if no process shows any."""
+    """Raise ``CommandError`` if no process shows any page."""
     found = read(addresses(), clock.monotonic())
     if not found.pages:
         raise CommandError(
@@ -164,7 +157,7 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
 
 
 def _even(end: float, seconds: float) -> Span:
-    """Return the window, lengthened if needed, in even steps of whole milliseconds."""
+    """Return the window, lengthened to even steps of whole milliseconds."""
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
     return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 

@@ -15,7 +15,7 @@ _decoder = msgspec.json.Decoder(Decided)
 
 
 class DecisionFile:
-    """Keeps the last ``MOST_KEPT``; a disk that takes none costs their survival, never a decision."""
+    """Keeps the last ``MOST_KEPT``; a full disk costs their survival, never a decision."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

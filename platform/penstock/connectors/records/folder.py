@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder(RequestRecord).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What all files of the folder may take together, and how old one may become."""
+    """Bounds on the folder's bytes and on a file's age."""
 
     most_bytes: int
     keep_s: float
@@ -43,8 +43,9 @@ def _nobody(_: int) -> None: ...
 
 
 class RecordFolder:
+    """A folder closed to others; ``on_lost`` gets the number of records that the disk did not take."""
+
     def __init__(self, folder: Path, bounds: Bounds, clock: Clock, on_lost: Callable[[int], None] = _nobody) -> None:
-        """Create the folder, closed to others; ``on_lost`` is told how many records the disk did not take."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder, self._bounds, self._clock, self._on_lost = folder, bounds, clock, on_lost
         self._new: list[RequestRecord] = []
@@ -53,14 +54,12 @@ class RecordFolder:
         self._writing, self._reading = asyncio.Lock(), asyncio.Lock()
 
     def keep(self, record: RequestRecord) -> None:
-        """Take a record; it is written soon."""
         if len(self._new) < MOST_WAITING:
             self._new.append(record)
         else:
             self._on_lost(1)
 
     async def run(self) -> None:
-        """Write until cancelled, then write the rest."""
         try:
             while True:
                 await asyncio.sleep(PAUSE_S)
@@ -69,7 +68,7 @@ class RecordFolder:
             self._write(self._new)
 
     async def flush(self) -> None:
-        """Write what came, and delete what is beyond the bounds."""
+        """Write the waiting records, and delete those beyond the bounds."""
         async with self._writing:
             batch, self._new = self._new, []
             await asyncio.to_thread(self._write, batch)
@@ -123,7 +122,7 @@ class RecordFolder:
         self._fd, self._size, self._began_at = fd, 0, now
 
     def _sweep(self, now: float) -> None:
-        """Delete the oldest files: those beyond the time, and those beyond the bytes, with room for one more."""
+        """Delete the oldest files: those beyond the time or the bytes, with room for one more."""
         left = self._bounds.most_bytes - self._most_of_one
         for file in self._newest_first():
             with suppress(FileNotFoundError):  # another gateway was quicker

@@ -14,7 +14,7 @@ MOST_LINE_BYTES = 64 << 10
 
 
 def beginning(path: Path, start: bytes) -> bytes:
-    """Return the first whole line with this beginning, without its end; empty without one or without the file."""
+    """Return the first line with this beginning, without its end; empty without one."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -28,7 +28,6 @@ def beginning(path: Path, start: bytes) -> bytes:
 
 
 def _offset(fd: int, needle: bytes) -> int:
-    """Return the line's offset, -1 if there is none."""
     offset, tail = 0, b"\n"
     while piece := os.pread(fd, SLICE_BYTES, offset):
         found = (tail + piece).find(needle)

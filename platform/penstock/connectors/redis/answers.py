@@ -51,8 +51,6 @@ def _script(name: str) -> str:
 
 @dataclass(slots=True)
 class _Writing:
-    """A record that a request of this gateway writes."""
-
     seal: Seal
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
     is_begun: bool = False
@@ -61,7 +59,7 @@ class _Writing:
 class RedisAnswers:
     """Answers in Redis, sealed under ``key``. ``prefix`` keeps platforms apart.
 
-    A record is its claimant's alone: a gateway that was frozen until its claim lapsed can't write into another's.
+    A record is its claimant's alone: a gateway frozen until its claim lapsed can't write into another's.
     """
 
     def __init__(self, wire: Wire, key: bytes, quota: AnswerQuota = USUAL_QUOTA, *, prefix: str = "penstock") -> None:
@@ -75,7 +73,6 @@ class RedisAnswers:
         self._release = Script(wire, _script("answer_release.lua"))
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
-        """Open a record for this body, or tell what is there."""
         writing, quota = _Writing(Seal.new(self._key, key)), self._quota
         told: list[Argument] = [
             print_of(self._key, key, fingerprint),
@@ -93,7 +90,7 @@ class RedisAnswers:
         return claim
 
     async def has(self, key: RecordKey) -> bool:
-        """Tell whether there is a record: its claim is there as long as the record."""
+        """Tell whether there is a record: its claim lives as long."""
         with _store():
             return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
 
@@ -119,7 +116,7 @@ class RedisAnswers:
             await self._drop(key, writing.owner)
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the record's pieces as they come; a record that disappears broke off, one that can't be read goes."""
+        """Yield the pieces as they come; a vanished record broke off, an unreadable one goes."""
         last, wait_s, seal = b"0-0", SHORTEST_WAIT_S, None
         while True:
             with _store():
@@ -166,14 +163,13 @@ def _store() -> "Iterator[None]":
 
 
 def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """Return a stream's entries: the answer names each stream, and a stream's fields come flat."""
     if not read:
         return []
     return [(entry, dict(list(pairwise(fields))[::2])) for entry, fields in cast("_Read", read)[0][1]]
 
 
 def _sealed(writing: _Writing, piece: Piece) -> list[bytes]:
-    """Return a piece's entry; the first one carries the salt, the last one says that it is the last."""
+    """Return a piece's entry; the first carries the salt, the last is marked."""
     fields = [b"e" if piece.is_end else b"p", writing.seal.close(msgspec.msgpack.encode(piece), is_last=piece.is_end)]
     if not writing.is_begun:
         writing.is_begun = True

@@ -24,10 +24,11 @@ def _script(name: str) -> str:
 
 
 class RedisLimits:
-    """Meters in Redis. ``prefix`` keeps platforms apart."""
+    """Meters in Redis, on a connection that fails soon: no admission may hang on a dead store. ``prefix`` keeps
+    platforms apart.
+    """
 
     def __init__(self, wire: Wire, *, prefix: str = "penstock", shard: str = "0") -> None:
-        """Take a connection that fails soon: an admission decision must not hang on a dead store."""
         self._wire = wire
         self._prefix = f"{prefix}:{{{shard}}}:"
         self._reserve = Script(wire, _script("reserve.lua"))
@@ -42,7 +43,6 @@ class RedisLimits:
         return _decision(draws, await self._draw(lease, draws, hold_s, "ask"))
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Tell what ``reserve`` would decide now, and take nothing."""
         return _decision(draws, await self._draw(NO_LEASE, draws, 0.0, "look"))
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
@@ -54,11 +54,9 @@ class RedisLimits:
             await _answered(self._renew, keys, [int(hold_s * 1000), KEEP_MS])
 
     async def free(self, lease: RequestId) -> None:
-        """Give back the slots; what else it drew stays."""
         await _answered(self._free, [self._lease(lease)], [])
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace what was reserved by what was used, once."""
         argv = [part for pair in actual.items() for part in pair]
         return bool(await _answered(self._settle, [self._lease(lease)], argv))
 
@@ -66,7 +64,7 @@ class RedisLimits:
         await self._wire.call("PING")
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """Register this gateway as alive and return the others."""
+        """Register this gateway and return the others."""
         keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
         # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
         mark = secrets.token_hex(8)
@@ -78,7 +76,6 @@ class RedisLimits:
         return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=marked.decode())
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        """Return what each of these meters has counted."""
         counted = await _answered(self._spent, [self._prefix + key for key in meters], []) if meters else []
         return dict(zip(meters, _ints(counted), strict=True))
 
@@ -117,7 +114,7 @@ def _ints(values: Value) -> list[int]:
 
 
 def _retry_after_s(draw: Draw, wait_ms: int) -> float:
-    """Turn the script's answer into seconds: a bucket's refill, a window's end, a slot's likely end, or never."""
+    """Return the seconds to a bucket's refill, a window's end, a slot's likely end, or never."""
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

@@ -23,8 +23,6 @@ class Unreadable(Exception):
 
 
 class Seal:
-    """One record's key, and how many pieces it has sealed or opened."""
-
     def __init__(self, key: bytes, record: RecordKey, salt: bytes) -> None:
         of_tenant = hmac.digest(key, b"answers/" + record.tenant.encode() + b"\x01", hashlib.sha256)
         of_record = hmac.digest(of_tenant, record.name.encode() + salt + b"\x01", hashlib.sha256)
@@ -34,15 +32,13 @@ class Seal:
 
     @classmethod
     def new(cls, key: bytes, record: RecordKey) -> "Seal":
-        """Return a seal that was never used."""
         return cls(key, record, secrets.token_bytes(SALT_BYTES))
 
     def close(self, data: bytes, *, is_last: bool) -> bytes:
-        """Seal the next piece."""
         return self._cipher.encrypt(self._next(is_last=is_last), data, None)
 
     def open(self, data: bytes, *, is_last: bool) -> bytes:
-        """Open the next piece; raises ``Unreadable``."""
+        """Raise ``Unreadable`` if it is not the next piece."""
         try:
             return self._cipher.decrypt(self._next(is_last=is_last), data, None)
         except InvalidTag as error:
@@ -54,5 +50,5 @@ class Seal:
 
 
 def print_of(key: bytes, record: RecordKey, fingerprint: str) -> str:
-    """Return a keyed fingerprint of a body: equal for equal bodies, and not guessable without the key."""
+    """Return a keyed fingerprint of a body, not guessable without the key."""
     return hmac.new(key, f"print/{record.tenant}\x1f{fingerprint}".encode(), hashlib.sha256).hexdigest()

@@ -50,7 +50,7 @@ def _away(why: str) -> StoreUnavailable:
 
 
 def _code(error: ReplyError) -> str:
-    """Return the first word of a refusal, such as WRONGPASS: the rest may repeat what was said."""
+    """Return a refusal's first word, such as WRONGPASS: the rest may repeat the command."""
     return str(error).partition(" ")[0]
 
 
@@ -59,8 +59,6 @@ class _Incomplete(Exception):
 
 
 class Wire:
-    """A connection that is made when it is needed and again after it was lost."""
-
     def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
         self._where = dict(parse_url(url))
         self._patience_s = patience_s
@@ -69,7 +67,7 @@ class Wire:
         self._rest_until = 0.0
 
     async def call(self, *parts: Argument) -> Value:
-        """Return the answer to one command; raises ``ReplyError``, or ``StoreUnavailable`` at once or when late."""
+        """Return the answer; raises ``ReplyError``, or ``StoreUnavailable`` at once or when late."""
         link = self._link
         if link is None or link.is_lost:
             link = await self._connected()
@@ -93,7 +91,7 @@ class Wire:
             link.lose()
 
     async def _connected(self) -> "_Link":
-        """Connect, once for all that ask at the same time."""
+        """Connect, once for all concurrent callers."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._rest_until:
             raise _away("was away a moment ago")
@@ -142,7 +140,7 @@ class Wire:
 
 
 class _Link(asyncio.Protocol):
-    """One connection: bytes out in the order of the calls, answers back in the same order."""
+    """One connection; answers come in the order of the calls."""
 
     def __init__(self, turn_s: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -156,7 +154,6 @@ class _Link(asyncio.Protocol):
         self.is_lost = False
 
     def ask(self, command: bytes) -> "asyncio.Future[Value]":
-        """Send it with everything else of this turn, and return its answer to come."""
         answer: asyncio.Future[Value] = self._loop.create_future()
         if self.is_lost:
             answer.set_exception(_away("does not answer"))
@@ -171,7 +168,6 @@ class _Link(asyncio.Protocol):
         return answer
 
     def lose(self) -> None:
-        """Drop the connection; waiting calls fail: the store is away."""
         self.is_lost = True
         if self._timer is not None:
             self._timer.cancel()
@@ -190,7 +186,6 @@ class _Link(asyncio.Protocol):
         self.lose()
 
     def data_received(self, data: bytes) -> None:
-        """Pass each complete answer to its caller."""
         self._heard = self._turn
         self._in = data = self._in + data if self._in else data
         at = 0
@@ -220,7 +215,7 @@ class _Link(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
     def _look(self) -> None:
-        """Look whether anything came, and at the oldest call; between two looks all that is there has been read."""
+        """Look for data, and at the oldest call."""
         self._timer = None
         self._turn += 1
         if not self._waiting:
@@ -249,13 +244,12 @@ class Script:
 
 
 def _password(where: dict[str, object]) -> str:
-    """Return the password of now: what the parameter ``password_file`` of the address names is read each time."""
+    """Return the present password: ``password_file`` is read each time."""
     file = where.get("password_file")
     return Path(str(file)).read_text().strip() if file else str(where.get("password") or "")
 
 
 def _greeting(where: dict[str, object], password: str) -> list[tuple[Argument, ...]]:
-    """Return what is said first on a new connection."""
     said: list[tuple[Argument, ...]] = []
     if password:
         user = (str(where["username"]),) if where.get("username") else ()
@@ -266,7 +260,7 @@ def _greeting(where: dict[str, object], password: str) -> list[tuple[Argument, .
 
 
 def _encoded(parts: Sequence[Argument]) -> bytes:
-    """Return a command's bytes; in one step if all arguments are ASCII, as every decision's are."""
+    """Return a command's bytes; in one step if all arguments are ASCII, like every decision's."""
     try:
         texts = [part if type(part) is str else str(part) for part in parts if type(part) is not bytes]
         if len(texts) == len(parts):
@@ -278,7 +272,7 @@ def _encoded(parts: Sequence[Argument]) -> bytes:
 
 
 def _parsed(data: bytes, at: int) -> tuple["Value | ReplyError", int]:
-    """Return the value that begins at ``at``, and the offset after it."""
+    """Return the value at ``at``, and the offset after it."""
     end = data.find(b"\r\n", at)
     if end < 0:
         raise _Incomplete

@@ -32,10 +32,11 @@ _EXISTS = frozenset({"412", "PreconditionFailed"})
 
 
 class S3Store:
-    """A store in one bucket below one prefix; thread-safe, as boto3's clients are."""
+    """A store at ``s3://bucket/prefix``; thread-safe like boto3's clients. ``endpoint`` replaces AWS's; files above
+    ``max_put_bytes`` go up in parts.
+    """
 
     def __init__(self, url: str, *, endpoint: str = "", region: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
-        """Open ``s3://bucket/prefix``; ``endpoint`` replaces AWS's; files above the limit go up in parts."""
         parts = urlsplit(url)
         if parts.scheme != "s3" or not parts.netloc:
             raise StoreUnavailable(f"{url!r} is no S3 address; write s3://bucket/prefix")
@@ -55,7 +56,6 @@ class S3Store:
             )
 
     def has(self, sha256: str) -> bool:
-        """Tell whether the blob is there and S3 knows no other digest of it."""
         with self._explained():
             return self._sound(sha256)
 
@@ -64,10 +64,7 @@ class S3Store:
             return self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256))["ContentLength"]
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob; False if it was there already. Refuses content of another digest.
-
-        A damaged blob (other digest or size) is replaced.
-        """
+        """Store a blob, or replace a damaged one; False if it was there. Refuses content of another digest."""
         key = self._blob(sha256)
         size = _checked_size(sha256, content)
         with self._explained(sha256):
@@ -83,7 +80,6 @@ class S3Store:
         return True
 
     def put_signature(self, digest: str, signature: bytes) -> None:
-        """Store a version's signature; a former one is replaced."""
         with self._explained(digest):
             self._client.put_object(Bucket=self._bucket, Key=self._signature(digest), Body=signature)
 
@@ -111,7 +107,6 @@ class S3Store:
             return answer["Body"].read()
 
     def read_small(self, sha256: str) -> bytes:
-        """Return a whole blob of at most 64 MiB, digest checked."""
         if self.size(sha256) > MAX_SMALL_BYTES:
             raise ArtifactRefused(f"blob {sha256} is too large to be read at once")
         with self._explained(sha256):
@@ -141,7 +136,7 @@ class S3Store:
         return True
 
     def _sound(self, sha256: str, size: int | None = None) -> bool:
-        """Tell whether the blob is there and, as far as S3 knows, right; a file sent in parts has no digest there."""
+        """Tell whether the blob is there and, by S3, right; one sent in parts has no digest there."""
         try:
             head = self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256), ChecksumMode="ENABLED")
         except ClientError as error:
@@ -183,7 +178,6 @@ def _code(error: ClientError) -> str:
 
 
 def _checked_size(sha256: str, content: Path | bytes) -> int:
-    """Return the content's size, once its digest is the one it is put under."""
     if isinstance(content, bytes):
         actual, size = hashlib.sha256(content).hexdigest(), len(content)
     else:

@@ -13,9 +13,9 @@ PUBLIC = "public.pem"
 
 
 def ensure_key_pair(folder: Path) -> Path:
-    """Create the key pair if it is missing; return the path of the public key.
+    """Create a missing key pair; return the public key's path.
 
-    Safe for several processes at once: the first to link the private key wins, and the public key is derived from it.
+    Safe for several processes: the first to link the private key wins, and the public key is derived from it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     private, public = folder / PRIVATE, folder / PUBLIC
@@ -31,7 +31,6 @@ def ensure_key_pair(folder: Path) -> Path:
 
 
 def fingerprint(public_key: Path) -> str:
-    """Return the hex SHA-256 of the public key's PEM: what a bundle names its key by."""
     return hashlib.sha256(public_key.read_bytes()).hexdigest()
 
 
@@ -42,7 +41,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _link_new(path: Path, content: bytes) -> None:
-    """Create the file with mode 0600, whole from its first moment; leave one that appeared meanwhile."""
+    """Create the file with mode 0600, whole at once; leave one that appeared meanwhile."""
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -18,25 +18,22 @@ from penstock.domain.errors import ArtifactRefused
 
 
 class KeyPairSigner:
-    """Signs with the private key of a folder."""
-
     def __init__(self, folder: Path) -> None:
         self._private = folder / PRIVATE
         self._fingerprint = fingerprint(ensure_key_pair(folder))
 
     def sign(self, folder: Path) -> bytes:
-        """Return the Sigstore bundle over every file of the folder."""
         with _bundle_file() as path:
             signing.Config().use_elliptic_key_signer(private_key=self._private).sign(folder, path)
             return path.read_bytes()
 
     def has_signed(self, bundle: bytes) -> bool:
-        """Tell whether the bundle names this key; says nothing about whether the signature is right."""
+        """Tell whether the bundle names this key, without checking the signature."""
         return _named_key(bundle) == self._fingerprint
 
 
 class PublicKeyVerifier:
-    """Verifies with a public key, or with the one before it while that is still there."""
+    """Verifies with a public key, or its predecessor while that is still there."""
 
     def __init__(self, public_key: Path, before: Path | None = None) -> None:
         self._public_key = public_key
@@ -56,7 +53,7 @@ class PublicKeyVerifier:
                 raise ArtifactRefused(f"{error}; push the model again") from error
 
     def _key_of(self, signature: bytes) -> Path:
-        """Return the key that the bundle names, or raise ``ArtifactRefused``."""
+        """Return the named key, or raise ``ArtifactRefused``."""
         if not self._public_key.is_file():
             raise ArtifactRefused(f"there is no public key at {self._public_key} to verify versions with")
         named, ours = _named_key(signature), fingerprint(self._public_key)
@@ -71,7 +68,6 @@ class PublicKeyVerifier:
 
 
 def _named_key(bundle: bytes) -> str:
-    """Return the key fingerprint in a bundle; empty without one."""
     try:
         hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
     except (ValueError, KeyError, TypeError, RecursionError):

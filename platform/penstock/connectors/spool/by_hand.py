@@ -17,15 +17,12 @@ from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink
 
 @dataclass(slots=True, kw_only=True)
 class Delivered:
-    """The number of rows that came to the ledger, its refusals with reasons, and the files that still hold rows."""
-
     rows: int = 0
     refused: dict[RequestId, str] = field(default_factory=dict)
     left: tuple[Path, ...] = ()
 
 
 async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
-    """Deliver the rows of processes that have ended, or raise ``CommandError``."""
     if not await asyncio.to_thread(folder.is_dir):
         raise CommandError(f"There is no spool in {folder}.", do="Name the folder `spool` of a gateway's home.")
     done = Delivered()

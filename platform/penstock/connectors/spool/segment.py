@@ -16,21 +16,17 @@ from penstock.domain.tokens import Usage
 
 
 class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
-    """Tokens delivered so far, by request; only those that changed."""
+    """Tokens delivered so far, by request; changed ones only."""
 
     at: float
     tokens: dict[RequestId, int]
 
 
 class Opened(msgspec.Struct, tag="opened", frozen=True):
-    """A request started."""
-
     opening: Opening
 
 
 class Closed(msgspec.Struct, tag="closed", frozen=True):
-    """A request ended."""
-
     row: LedgerRow
 
 
@@ -41,8 +37,6 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class History:
-    """What some segments of one process say, read in order."""
-
     open: dict[RequestId, Opening] = field(default_factory=dict)
     tokens: dict[RequestId, int] = field(default_factory=dict)
     last_seen: float = 0.0
@@ -62,11 +56,10 @@ class History:
                 self.last_seen = max(self.last_seen, row.closed_at)
 
     def lost(self, took: Mapping[RequestId, Usage]) -> list[LedgerRow]:
-        """Return rows for what was open when the process died, with what their workers say that they ``took``."""
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
-        """Bill what is known, or else the prompt and the tokens passed on, as far as was noted."""
+        """Bill the known usage, or else the prompt and the noted tokens."""
         if usage is None:
             tokens = self.tokens.get(opening.request, 0)
             prompt = opening.prompt_tokens if tokens else 0
@@ -75,13 +68,12 @@ class History:
         return close(opening, Outcome.INTERNAL, usage, gpu_s=gpu_s, now=self.last_seen)
 
     def _gpu_s(self, opening: Opening) -> float:
-        """Return its time until the process was seen last, shared with what else was open at its version."""
+        """Return its time until the process's last sign, shared with other open requests of its version."""
         beside = sum(other.version == opening.version for other in self.open.values())
         return max(0.0, self.last_seen - opening.opened_at) / max(1, beside)
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """Return what a segment says, in order."""
     for raw in path.read_bytes().split(b"\n"):
         try:
             yield _decoder.decode(raw)

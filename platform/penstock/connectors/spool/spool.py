@@ -36,13 +36,11 @@ SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 
 
 class Spool:
-    """One process's spool in a folder that all gateways of a home share."""
+    """One process's spool, locked for its life, in the folder of a home's gateways. ``on_refused`` gets each row
+    that the ledger refuses, and why.
+    """
 
     def __init__(self, folder: Path, clock: Clock, on_refused: OnRefused = lambda *_: None) -> None:
-        """Create the folder and the first segment; hold its lock for as long as this process lives.
-
-        ``on_refused`` gets each row that the ledger does not take, and why.
-        """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._clock = clock
@@ -65,20 +63,20 @@ class Spool:
         return bool(self._backlog)
 
     def opened(self, opening: Opening) -> None:
-        """Record the start of a request; raises ``StoreUnavailable`` if the disk is full."""
+        """Record a start; raises ``StoreUnavailable`` if the disk is full."""
         if (self.is_full and not self._retry()) or not self._write(Opened(opening)):
             message = "the ledger spool is full; free disk space in the data folder"
             raise StoreUnavailable(message, retry_after_s=self._wait_s())
         self._open[opening.request] = opening
 
     def delivered(self, request: RequestId, tokens: int) -> None:
-        """Remember how many tokens a stream has passed on; written by the next ``flush``."""
+        """Remember a stream's delivered tokens; written by the next ``flush``."""
         if tokens and request in self._open:
             self._tokens[request] = tokens
             self._is_behind = True
 
     def closed(self, row: LedgerRow) -> None:
-        """Note that a request ended. Where the disk is full the row waits in memory, and ``is_full`` says so."""
+        """Note an end. With a full disk the row waits in memory, and ``is_full`` is True."""
         self._open.pop(row.request, None)
         self._tokens.pop(row.request, None)
         line = Closed(row)
@@ -86,15 +84,15 @@ class Spool:
             self._backlog.append(line)
 
     def flush(self) -> None:
-        """Write progress and retry what the disk refused; call it about once a second."""
+        """Write progress and retry refused lines; call it about once a second."""
         self._retry()
         if self._is_behind:
             self._note_progress()
 
     async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered.
+        """Sync, then deliver sealed segments and dead processes'; return the number of rows.
 
-        ``inherit`` gets the rows that a dead process left first, perhaps more than once: it settles their leases.
+        ``heir`` gets a dead process's rows first, perhaps more than once: it settles their leases.
         """
         if self._size and not self.is_full:
             self._rotate()
@@ -107,7 +105,7 @@ class Spool:
         return rows
 
     def leave(self) -> None:
-        """End without requests of one's own: take away the files that hold nothing, and let go of the others."""
+        """Remove the empty files, and release the others."""
         for fd in (*self._sealed, self._fd):
             os.close(fd)
         aside = self._folder / f"{self._name}{REFUSED}"
@@ -118,12 +116,12 @@ class Spool:
         os.close(self._lock)
 
     async def _sync(self) -> None:
-        """Bring everything to the disk, the new segment too: what is still open stands only there."""
+        """Sync everything, the new segment too: only it holds the open requests."""
         sealed, self._sealed = self._sealed, []
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
     async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
-        """Deliver all segments of a dead process; nothing if it lives or another process finishes it."""
+        """Deliver a dead process's segments; nothing if it lives or another process finishes it."""
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)
@@ -149,7 +147,7 @@ class Spool:
         return len(rows)
 
     async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
-        """Append all rows; if they are refused, find the faulty row by halving and set it aside."""
+        """Append all rows; of refused ones find the faulty row by halving and set it aside."""
         try:
             await sink.append(rows)
         except BadRequest as refused:
@@ -193,7 +191,7 @@ class Spool:
             self._is_behind = not self._write(DeliveredTokens(self._clock.now(), self._tokens))
 
     def _wait_s(self) -> float:
-        """Return the wait before the next try, in proportion to the length of the outage so far."""
+        """Return the wait before the next try, in proportion to the outage's length so far."""
         full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
         return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
 
@@ -203,7 +201,7 @@ class Spool:
         return not self._backlog
 
     def _rotate(self) -> None:
-        """Seal the segment; what is still open is carried into the next, so that each is complete by itself."""
+        """Seal the segment; open requests go into the next, so that each is complete by itself."""
         fd = self._new_segment()
         self._sealed.append(self._fd)
         self._fd, self._size = fd, 0
@@ -237,7 +235,7 @@ async def _read(segments: list[Path]) -> History:
 
 
 def _lock(path: Path) -> int:
-    """Take the lock file; raises ``OSError`` if a living process holds it. It is released with the process."""
+    """Take the lock file; ``OSError`` if a living process holds it. It is released with the process."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

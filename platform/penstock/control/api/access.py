@@ -14,8 +14,6 @@ from penstock.domain.tenancy.tenant import OPERATORS, ApiKey, KeyRing, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminCaller:
-    """A caller of the operators' API, by its valid key."""
-
     key: ApiKey
 
     @property
@@ -25,14 +23,14 @@ class AdminCaller:
 
     @property
     def reach(self) -> TenantId | None:
-        """The one tenant that the key may see; None for all."""
+        """Return the key's one tenant; None for all."""
         return None if self.is_operator else self.key.tenant
 
     def sees(self, tenant: TenantId) -> bool:
         return self.is_operator or tenant == self.key.tenant
 
     def visible(self, ring: KeyRing) -> KeyRing:
-        """Return the part of the ring that the key may see, without organisations for other than operators."""
+        """Return the visible keys; only operators see organisations."""
         if self.is_operator:
             return ring
         return KeyRing(
@@ -53,7 +51,7 @@ class AdminCaller:
             raise Forbidden("this key is of another tenant")
 
     def check_models(self, models: tuple[Alias, ...]) -> None:
-        """Raise ``Forbidden`` if a new key would reach models that this one doesn't."""
+        """Raise ``Forbidden`` if a new key would reach more models than this one."""
         mine = set(self.key.models)
         if mine and not (models and mine.issuperset(models)):
             raise Forbidden(f"this key gives keys for some of {', '.join(sorted(mine))} only")

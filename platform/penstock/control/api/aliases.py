@@ -101,7 +101,7 @@ async def comparison(control: Controlled, _: Overseer, alias: Alias) -> AliasCom
 
 
 async def _overrides(control: Control, alias: Alias, body: NewShares) -> tuple[Override, ...]:
-    """Return the alias's new overrides, or raise ``InvalidField`` for a tenant without effect."""
+    """Raise ``InvalidField`` for a tenant without effect."""
     if body.overrides is None:
         return next((route.overrides for route in await control.registry.routes() if route.alias == alias), ())
     if body.overrides:

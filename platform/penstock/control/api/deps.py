@@ -41,11 +41,10 @@ class Secrets:
 
     @property
     def pepper(self) -> bytes:
-        """The key that new API keys are hashed with."""
         return self.peppers[0]
 
     def is_bearer(self, bearer: str, worker: WorkerId, version: VersionId) -> bool:
-        """Tell whether this is the credential of a worker of this name, started for this version."""
+        """Tell whether this is the credential of this worker, started for this version."""
         expected = (worker_bearer(key, worker, version).encode() for key in self.platform_keys)
         return any(hmac.compare_digest(bearer.encode(), one) for one in expected)
 
@@ -55,8 +54,6 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The rooms behind the API."""
-
     clock: Clock
     registry: Registry
     tenancy: TenancyStore
@@ -83,13 +80,11 @@ class Control:
     """The end of this controller's certificate; None without one."""
 
     async def ring(self) -> KeyRing:
-        """Return all keys, tenants and organisations."""
         return KeyRing(
             keys=await self.tenancy.keys(), tenants=await self.tenancy.tenants(), orgs=await self.tenancy.orgs()
         )
 
     def act(self, caller: AdminCaller, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
-        """Return the caller's act, now; ``tenant`` may read of it."""
         return Act(who=caller.key.id, what=what, target=target, at=self.clock.now(), tenant=tenant)
 
 
@@ -108,7 +103,7 @@ async def _worker(
     sent_worker: Annotated[str, Header(alias=WORKER_HEADER)] = "",
     sent_version: Annotated[str, Header(alias=VERSION_HEADER)] = "",
 ) -> tuple[WorkerId, VersionId]:
-    """Return the calling worker and the version it serves, or raise ``Unauthenticated``."""
+    """Raise ``Unauthenticated`` without a worker's own credential."""
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")

@@ -204,7 +204,6 @@ async def status(control: Controlled, _: Operator) -> Status:
 
 
 def _pool(control: Control) -> PoolShown | None:
-    """Return the pool as of the leading controller's last tick."""
     if not control.pool_bytes:
         return None
     runtime = control.runtime
@@ -236,7 +235,7 @@ def _worker(control: Control, one: Seen) -> WorkerShown:
 
 
 def _revived(old: RoutingTable, latest: RoutingTable, owners: Mapping[VersionId, Owners], now: float) -> RoutingTable:
-    """Return the old table with the workers of now; the tenants of versions do not go back with it."""
+    """Return the old table with today's workers and tenants."""
     workers = {version.id: version.workers for version in latest.versions}
     versions = tuple(
         replace(version, workers=workers.get(version.id, ()), tenants=owners.get(version.id))

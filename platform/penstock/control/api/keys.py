@@ -127,7 +127,7 @@ async def rotate(control: Controlled, caller: Manager, key: KeyId, body: Sent[Ro
 
 
 async def _act(control: Control, caller: Manager, what: str, key: KeyId) -> Act:
-    """Return the act; a key of a tenant that the caller doesn't see does not exist for it."""
+    """A key of a tenant that the caller doesn't see does not exist for it."""
     known = await control.tenancy.key(key)
     if known is None or not caller.sees(known.tenant):
         raise InvalidField("there is no such key", param="key")

@@ -194,7 +194,7 @@ async def _check_known(control: Control, tenants: Owners) -> None:
 
 
 def _unusual(engine: EngineSettings) -> dict[str, str]:
-    """Return an engine's settings that are not the defaults: what tells versions of the same weights apart."""
+    """Return the settings that tell versions of the same weights apart."""
     usual = asdict(EngineSettings())
     return {name: str(value) for name, value in asdict(engine).items() if value != usual[name]}
 

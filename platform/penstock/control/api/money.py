@@ -134,7 +134,7 @@ async def cap(control: Controlled, caller: Operator, kind: str, name: str, body:
 
 
 async def _span(control: Controlled, begin: float = 0.0, end: float = 0.0) -> Span:
-    """Return the span between two Unix seconds; 0 stands for the month's begin, and for now."""
+    """Return a span in Unix seconds; 0 is the month's begin, or now."""
     now = control.clock.now()
     for value, param in ((begin, "begin"), (end, "end")):
         if not math.isfinite(value):

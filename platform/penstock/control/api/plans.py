@@ -36,7 +36,7 @@ _TENANTS_OWN = (
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
-    """Return the plan, or raise ``InvalidField``; ``param`` is put before the field's name."""
+    """Raise ``InvalidField`` with ``param`` before the field's name."""
     if not 1 <= plan.weight <= MOST:
         raise InvalidField("a weight is at least 1", param=f"{param}weight")
     for name in _BOUNDS:

@@ -10,30 +10,28 @@ from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 
 
 class TenancyStore(Protocol):
-    """Tenants and keys; a change and its act are written in one transaction."""
+    """A change and its act are written in one transaction."""
 
     async def tenants(self) -> tuple[Tenant, ...]: ...
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
-        """Store a new one; ``Conflict`` if the id is taken or the organisation does not exist."""
+        """Raise ``Conflict`` if the id is taken or the organisation does not exist."""
         ...
 
     async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
-        """Move a tenant to another organisation; None if there is no such tenant, ``Conflict`` if no such
-        organisation.
-        """
+        """None if there is no such tenant, ``Conflict`` if no such organisation."""
         ...
 
     async def orgs(self) -> tuple[Org, ...]:
-        """Return every organisation, by id; the default one always exists."""
+        """Return the organisations by id; the default one always exists."""
         ...
 
     async def add_org(self, org: Org, act: Act) -> None:
-        """Store a new one; ``Conflict`` if the id is taken."""
+        """Raise ``Conflict`` if the id is taken."""
         ...
 
     async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
-        """Change a plan under a lock and return it, None if there is no such scope; ``change`` may raise."""
+        """Change a plan under a lock, None if there is no such scope; ``change`` may raise."""
         ...
 
     async def keys(self) -> tuple[ApiKey, ...]: ...
@@ -41,15 +39,15 @@ class TenancyStore(Protocol):
     async def key(self, key_id: KeyId) -> ApiKey | None: ...
 
     async def add_key(self, key: ApiKey, act: Act) -> None:
-        """Store a new one; ``Conflict`` if its tenant does not exist."""
+        """Raise ``Conflict`` if its tenant does not exist."""
         ...
 
     async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
-        """Revoke at the act's time; False if there is no such working key."""
+        """False if there is no such working key."""
         ...
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
-        """Store the successor; the old key ends at ``old_expires_at`` at the latest."""
+        """End the old key at ``old_expires_at`` at the latest."""
         ...
 
 
@@ -57,14 +55,12 @@ class TableHistory(Protocol):
     async def latest(self) -> RoutingTable: ...
 
     async def publish(self, table: RoutingTable) -> None:
-        """Store and push; ``Conflict`` if the number is not the newest."""
+        """Raise ``Conflict`` if the number is not the newest."""
         ...
 
     async def numbered(self, number: int) -> RoutingTable | None: ...
 
-    async def history(self, limit: int) -> tuple[RoutingTable, ...]:
-        """Return stored ones, newest first."""
-        ...
+    async def history(self, limit: int) -> tuple[RoutingTable, ...]: ...
 
 
 class AuditLog(Protocol):
@@ -77,5 +73,5 @@ class AuditLog(Protocol):
         ...
 
     async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
-        """Return the newest selected acts, newest first, of all tenants or of one."""
+        """Return acts, newest first, of all tenants or of one."""
         ...

@@ -109,7 +109,7 @@ async def move(control: Controlled, caller: Operator, tenant: TenantId, body: Se
 
 
 def _checked_id(text: str, whose: str) -> str:
-    """Return an id that fits into meters' names and addresses, or raise ``InvalidField``."""
+    """Raise ``InvalidField`` for an id that meters' names can't hold."""
     if not _ID.fullmatch(text):
         raise InvalidField(f"{whose} id has 1 to 63 of a-z, 0-9, '_' and '-'", param="id")
     return text

@@ -65,8 +65,6 @@ class _Bounded(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route with a bounded body, as all of the controller's are."""
-
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
 
@@ -80,7 +78,6 @@ class JsonRoute(APIRoute):
 
 
 def refusal_of(error: RequestValidationError) -> PenstockError:
-    """Return the error that names the field at fault, an unknown field first."""
     found: Sequence[dict[str, Any]] = error.errors()
     first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
     place, *path = first["loc"]
@@ -91,7 +88,6 @@ def refusal_of(error: RequestValidationError) -> PenstockError:
 
 
 def _written(path: Sequence[str | int]) -> str:
-    """Return the path of a field, ``rules[0].name``."""
     return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).removeprefix(".")
 
 

@@ -40,7 +40,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """Return the tier's budgets as last read; none after an hour without an answer."""
+        """Return the budgets last read; none after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now
@@ -63,7 +63,7 @@ async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class LedgerBudgets:
-    """The pace that each tier's budgets allow; an unavailable ledger is no data, for which the policy decides."""
+    """An unavailable ledger is no data, for which the policy decides."""
 
     ledger: LedgerReader
     clock: Clock
@@ -78,7 +78,6 @@ class LedgerBudgets:
         return (await self.verdict(tier, versions)).pace is RolloutPace.FROZEN
 
     async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> BudgetVerdict:
-        """Return what the tier's budgets allow, by its versions' requests in the objective's period."""
         recorded = await self.recorded(tier)
         now, promise = self.clock.monotonic(), self.promised.tiers[tier]
         if self._read_at is None or now - self._read_at >= REREAD_S:

@@ -15,8 +15,6 @@ from penstock.domain.tenancy.tenant import KeyRing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetComparison:
-    """A budget by the ledger and by its meter."""
-
     line: BudgetLine
     counted: MicroUsd
 
@@ -34,7 +32,7 @@ async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: f
 
 
 async def correct(compared: tuple[BudgetComparison, ...], store: SpentStore) -> int:
-    """Set the meters to the ledger, and return how many differed. For a platform at rest."""
+    """Set the meters to the ledger, for a platform at rest; return how many differed."""
     wrong = {one.line.budget.meter: int(one.line.spent) for one in compared if one.difference}
     await store.put_spent(wrong)
     return len(wrong)

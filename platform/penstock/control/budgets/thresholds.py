@@ -14,8 +14,6 @@ PERCENTS = (50, 80, 95, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """A threshold that a budget has reached."""
-
     line: BudgetLine
     percent: int
 

@@ -32,14 +32,12 @@ OTHER = "other"
 class ThresholdLog(Protocol):
     """The log of alarms, each name once and for ever."""
 
-    async def note_threshold(self, act: Act) -> bool:
-        """Write it unless its target has one; True if this call wrote it."""
-        ...
+    async def note_threshold(self, act: Act) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWatch:
-    """A controller's watch; ``shared`` is the limits store that all gateways share, if there is one."""
+    """``shared`` is the limits store of all gateways, if there is one."""
 
     clock: Clock
     ledger: LedgerReader
@@ -66,7 +64,6 @@ class BudgetWatch:
             await asyncio.sleep(every_s)
 
     async def look(self) -> int:
-        """Check once, and return the number of new alarms."""
         ring = await self.ring()
         lines = await budget.read(self.ledger, ring, self.clock.now())
         self._show(lines)

@@ -19,9 +19,7 @@ matrices, and they are as large as the roots of the faces. An upper end: SmolLM2
 
 
 def worker_bytes(manifest: Manifest) -> int:
-    """Return the bytes that an awake worker of this version holds; 0 for an adapter, which has no worker of its
-    own.
-    """
+    """Return an awake worker's bytes; 0 for an adapter, which has no worker."""
     if manifest.adapter is not None:
         return 0
     engine = manifest.engine
@@ -35,9 +33,9 @@ def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
 
 
 def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
-    """Return the versions that do not fit beside the pinned ones, with the bytes that each needs.
+    """Return the versions that do not fit beside the pinned ones, with their bytes.
 
-    ``limit_bytes`` 0: no pool. Pinned versions, and those larger than the pool, are left out.
+    ``limit_bytes`` 0: no pool. Pinned versions and those larger than the pool are left out.
     """
     if not limit_bytes or not known.kept:
         return {}

@@ -34,7 +34,6 @@ def follow(before: Seen | None, report: WorkerReport, now: float) -> Seen:
 
 
 def is_busy(report: WorkerReport) -> bool:
-    """Tell whether it has work, by its last report."""
     return report.load.running + report.load.waiting > 0
 
 

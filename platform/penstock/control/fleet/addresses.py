@@ -33,16 +33,14 @@ class WorkerAddresses:
 
     @classmethod
     def of(cls, named: Iterable[str], *, secure: bool = False) -> "WorkerAddresses":
-        """Parse networks (``10.0.0.0/8``) and domains (``svc.cluster.local``); ``ValueError`` for a malformed
-        network.
-        """
+        """Parse networks (``10.0.0.0/8``) and domains; ``ValueError`` for a malformed network."""
         named = tuple(one.strip().strip(".").lower() for one in named if one.strip())
         domains = tuple(one for one in named if not _is_network(one))
         networks = tuple(ip_network(one) for one in named if _is_network(one))
         return cls(networks=networks, domains=domains, secure=secure)
 
     def reached_at(self, url: str, peer: str) -> str:
-        """Return the URL for gateways of a worker that reports ``url`` from ``peer``, or raise ``Forbidden``."""
+        """Return the URL for gateways of a worker at ``peer``, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
             raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")
@@ -73,7 +71,7 @@ def _is_network(named: str) -> bool:
 
 
 def _address(text: str) -> Address | None:
-    """Return the address, unwrapped if it is an IPv4-mapped IPv6 one; None for a name."""
+    """Unwrap an IPv4-mapped IPv6 address; None for a name."""
     try:
         address = ip_address(text)
     except ValueError:

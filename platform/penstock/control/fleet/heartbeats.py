@@ -19,11 +19,11 @@ class LeaseStore(Protocol):
     """The store of heartbeats; every method may raise ``StoreUnavailable``."""
 
     async def save(self, seen: Sequence[Seen]) -> None:
-        """Save; an older heartbeat never replaces a newer one."""
+        """An older heartbeat never replaces a newer one."""
         ...
 
     async def load(self, after: float) -> tuple[Seen, ...]:
-        """Return heartbeats since ``after`` (Unix seconds), by worker."""
+        """Return the heartbeats since ``after`` (Unix seconds), by worker."""
         ...
 
     async def forget(self, before: float) -> None: ...
@@ -31,15 +31,13 @@ class LeaseStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Retention of heartbeats: a silent worker stays visible for ``keep_s``, to show why it failed."""
+    """A silent worker is visible for ``keep_s``, to show why it failed."""
 
     keep_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Callbacks on heartbeats that change something."""
-
     on_news: Callable[[], None] = lambda: None
     """A worker appeared, changed its state or gave its memory back: the next tick should not wait."""
     on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
@@ -75,7 +73,7 @@ class Heartbeats:
             self._listeners.on_end(report)
 
     async def save(self) -> None:
-        """Save new heartbeats and drop expired ones; after a failure they are saved next time."""
+        """Save new heartbeats and drop expired ones; a failed save is repeated."""
         batch, self._unsaved = self._unsaved, set()
         oldest = self._clock.now() - self._memory.keep_s
         try:
@@ -88,7 +86,7 @@ class Heartbeats:
         self._seen = {worker: one for worker, one in self._seen.items() if one.at >= oldest}
 
     async def seen(self) -> tuple[Seen, ...]:
-        """Return every worker's last heartbeat, by worker; from memory alone if the store is unavailable."""
+        """Return the last heartbeats, from memory alone if the store is unavailable."""
         oldest = self._clock.now() - self._memory.keep_s
         try:
             stored = await self._store.load(oldest)
@@ -103,5 +101,5 @@ class Heartbeats:
 
 
 def _news(report: WorkerReport) -> tuple[WorkerState, str, bool]:
-    """Return the fields of a report whose change calls for a tick."""
+    """Return the fields whose change calls for a tick."""
     return report.state, report.url, report.holds_memory

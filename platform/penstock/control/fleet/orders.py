@@ -15,20 +15,16 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 class Host(Protocol):
-    async def view(self) -> FleetView:
-        """Return the workers with a process, and those that died recently."""
-        ...
+    async def view(self) -> FleetView: ...
 
     async def apply(self, plan: FleetPlan) -> None: ...
 
 
 class Warmth(Protocol):
-    """The one way to order a worker awake or asleep, with its next heartbeat."""
-
     def promote(self, worker: WorkerId) -> None: ...
 
     def park(self, worker: WorkerId) -> None:
-        """Order it to free its engine's memory once its streams have ended."""
+        """Free its engine's memory once its streams have ended."""
         ...
 
 
@@ -50,19 +46,18 @@ class Orders:
         self._since = now
 
     def forget(self) -> None:
-        """Forget sleep and wake orders and pins: another controller decides them now."""
+        """Forget orders and pins: another controller decides them now."""
         self._told, self._pinned = {}, None
 
     def pin(self, adapters: Mapping[VersionId, tuple[VersionId, ...]]) -> None:
-        """Set the adapters that the workers of each version load first and never unload."""
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
-        """Return the pinned adapters of a version's workers; None if this controller does not know them."""
+        """None if this controller does not know them."""
         return None if self._pinned is None else self._pinned.get(version, ())
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Return the worker's order; without one it keeps the state it reports."""
+        """Without an order it keeps the state it reports."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE
@@ -72,7 +67,7 @@ class Orders:
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Return the host's view; an earlier controller's drains count too."""
+        """Count an earlier controller's drains as its own."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:

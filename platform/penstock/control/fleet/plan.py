@@ -28,10 +28,10 @@ _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPolicy:
-    """Thresholds for silence and deaths, in seconds.
+    """Thresholds in seconds.
 
-    A process that has not reported within ``start_timeout_s``, or is silent for ``silence_s``, is replaced.
-    The ``n``-th accident within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
+    A process silent for ``start_timeout_s`` at its start, or ``silence_s`` later, is replaced. The ``n``-th accident
+    within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
@@ -43,8 +43,6 @@ class FleetPolicy:
 
 
 class _Replica(NamedTuple):
-    """A worker of a version, by its process and its last heartbeat."""
-
     worker: WorkerId
     started_at: float
     has_process: bool
@@ -62,7 +60,6 @@ class _Replica(NamedTuple):
 
     @property
     def must_end(self) -> bool:
-        """True if it is silent or failed, and was not told to drain."""
         return self.has_process and not self.is_draining and (self.is_silent or self.state is WorkerState.FAILED)
 
     @property
@@ -75,15 +72,13 @@ class _Replica(NamedTuple):
 
 
 class _Deaths(NamedTuple):
-    """Recent deaths of a version's workers, and the policy for them."""
-
     at: list[float]
     now: float
     policy: FleetPolicy
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return the next step, an empty one if the host can't say what runs. ``now`` is Unix seconds."""
+    """Return the step at ``now`` (Unix seconds), an empty one if the host can't say what runs."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
@@ -105,7 +100,6 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
 
 
 def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> list[Decision]:
-    """Return the drains: of silent or failed workers, and of surplus ones."""
     ending = [
         why.silent(one.worker, one.patience_s) if one.is_silent else why.failed(one.worker, one.detail)
         for one in replicas
@@ -119,7 +113,6 @@ def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replic
 
 
 def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], deaths: _Deaths) -> list[Decision]:
-    """Return the starts, or why they have to wait."""
     is_draining = any(replica.is_draining for replica in replicas)
     missing = _missing(wanted, counted, is_draining=is_draining)
     if missing and deaths.now < _next_start_at(deaths.at, deaths.policy):
@@ -128,18 +121,14 @@ def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica
 
 
 def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
-    """Return how many to start: up to the deployed number, and one more if one is to be replaced and none is
-    draining.
-    """
+    """Count the starts: up to the deployed number, and one for a replacement if none is draining."""
     is_renewing = not is_draining and any(_is_outdated(wanted, replica) for replica in counted)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
 
 
 def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
-    """Return the surplus: outdated workers once enough others are proven, else the unproven, sleeping and idlest
-    first.
-    """
+    """Return the surplus: outdated workers once others are proven, else unproven, sleeping and idlest first."""
     if len(counted) <= wanted.replicas:
         return []
     counted = sorted(
@@ -176,7 +165,7 @@ def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
 
 
 def _bursts(deaths: list[float]) -> int:
-    """Count deaths within ``BURST_S`` once: one accident that takes eight workers is no crash loop."""
+    """Count deaths within ``BURST_S`` once: one accident is no crash loop."""
     count, began = 0, -math.inf
     for at in sorted(deaths):
         if at - began >= BURST_S:
@@ -185,7 +174,7 @@ def _bursts(deaths: list[float]) -> int:
 
 
 def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:
-    """Return the times at which each version's workers failed or died, once for each worker."""
+    """Return deaths by version, one for each worker."""
     last: dict[tuple[VersionId, WorkerId], float] = {}
     for one in seen:
         if one.report.state is WorkerState.FAILED:
@@ -203,7 +192,6 @@ def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[Vers
 def _by_version(
     seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> Mapping[VersionId, list[_Replica]]:
-    """Return each version's workers: those with a process here, and those that only report."""
     reports = {one.report.worker: one for one in seen}
     fleet: dict[VersionId, list[_Replica]] = defaultdict(list)
     for running in sorted(view.running, key=attrgetter("worker")):
@@ -232,7 +220,7 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
 
 
 def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
-    """Return a worker without a process here; its age is unknown, so only its name can call for a replacement."""
+    """Return a worker without a process here, of unknown age: only its name can call for a replacement."""
     return _Replica(
         worker=worker,
         started_at=now,

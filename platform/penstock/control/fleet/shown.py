@@ -24,7 +24,7 @@ class FleetMetrics:
         self._alive: dict[WorkerId, str] = {}
 
     def show(self, deployments: Iterable[Deployment], known: Iterable[Seen], after: float) -> None:
-        """Set the gauges; versions that are gone are removed.
+        """Set the gauges, without versions that are gone.
 
         A worker not heard of since ``after`` (Unix seconds) counts only if it failed.
         """
@@ -53,7 +53,6 @@ class FleetMetrics:
             self._workers.remove(*key)
 
     def _count_lost(self, known: Iterable[Seen], after: float) -> None:
-        """Count workers that were alive at the last call and have been silent since without a word of leaving."""
         leaving = {one.report.worker for one in known if one.report.end or one.report.state in _GONE}
         alive = {one.report.worker: str(one.report.version) for one in known if one.at > after}
         for worker in self._alive.keys() - alive.keys() - leaving:

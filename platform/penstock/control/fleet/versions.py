@@ -23,9 +23,7 @@ _ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 def plan_versions(
     catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> FleetPlan:
-    """Return versions to serve and workers to let go; an empty plan if the host can't be asked. ``now`` is Unix
-    seconds.
-    """
+    """Return the plan at ``now`` (Unix seconds), an empty one if the host can't be asked."""
     if not view.is_known:
         return FleetPlan()
     wanted = {one.version: one for one in catalogue.staffed if one.replicas}
@@ -72,7 +70,7 @@ def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
 
 
 def _is_free(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> bool:
-    """Tell whether a drained worker has no stream left; silence counts as none only after ``silence_s``."""
+    """Silence counts as no stream only after ``silence_s``."""
     if not running.draining:
         return False
     heard_at = max(running.started_at, since, last.at if last else 0.0)

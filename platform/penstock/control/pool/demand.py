@@ -18,8 +18,6 @@ _MOST = 1000
 
 
 class WantedSource(Protocol):
-    """The gateways' reports of held requests."""
-
     async def run(self, on_wanted: Callable[[Wanted], None]) -> None:
         """Deliver reports until cancelled; none while the source is unavailable."""
         ...

@@ -60,8 +60,6 @@ _STAYING = frozenset({Stay.COMING, Stay.HERE})
 
 
 class Rank(IntEnum):
-    """Priority of a claim, highest first."""
-
     KEPT = 0
     WAITED_FOR = 1
     NEW = 2
@@ -75,7 +73,7 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceClaim:
-    """A worker that needs memory: a sleeping one (``worker``), or one to start (None)."""
+    """A sleeping ``worker`` that needs memory, or None to start one."""
 
     version: VersionId
     size_bytes: int
@@ -112,8 +110,6 @@ class PoolPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """Versions to start a worker of, workers to wake and to put to sleep, and why."""
-
     start: tuple[VersionId, ...] = ()
     wake: tuple[WorkerId, ...] = ()
     sleep: tuple[WorkerId, ...] = ()
@@ -122,8 +118,6 @@ class Packed:
 
 @dataclass(slots=True)
 class _Room:
-    """Bytes and residents left while claims are served in order."""
-
     policy: PoolPolicy
     free: int
     """Bytes that no resident holds."""
@@ -132,7 +126,6 @@ class _Room:
     most: int
     """The most that a claim can have: versions that never sleep hold the rest."""
     idle: dict[WorkerId, Resident]
-    """Who may be put to sleep."""
     busy: dict[WorkerId, Resident]
     """Who may be told to for a turn alone."""
     start: list[VersionId] = field(default_factory=list)
@@ -143,7 +136,6 @@ class _Room:
     """Whether a claim waits for a leaving resident."""
 
     def serve(self, claim: PlaceClaim, now: float) -> None:
-        """Grant the claim its memory, gather memory for it, or let it wait."""
         if claim.holds_bytes:
             if not self.is_awaited:
                 self.leaving -= claim.holds_bytes
@@ -154,7 +146,6 @@ class _Room:
             self._gather(claim, now)
 
     def shrink(self, over: int) -> None:
-        """Put idle residents to sleep until the rest fits a pool that became smaller."""
         chosen = _victims(self.idle.values(), over)
         for resident in list(self.idle.values()) if chosen is None else chosen:
             self._sleep(resident, why.too_many(resident.worker, over, self.policy.limit_bytes))
@@ -175,7 +166,7 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: PlaceClaim, now: float) -> None:
-        """Put residents to sleep for the claim unless those leaving are enough; reserve the free bytes for it."""
+        """Put residents to sleep unless those leaving are enough; reserve the free bytes."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
         if chosen is None:
@@ -200,7 +191,6 @@ class _Room:
         self.leaving -= min(self.leaving, claim.size_bytes - taken)
 
     def _turn(self, claim: PlaceClaim, short: int, now: float) -> list[Resident] | None:
-        """Return the residents displaced by a turn, as few busy ones as possible; None if there are not enough."""
         if now - claim.held_since <= self.policy.turn_s or claim.size_bytes > self.most:
             return None
         busy = _victims(self.busy.values(), short - sum(one.size_bytes for one in self.idle.values()))
@@ -217,7 +207,7 @@ def pack(
     now: float,
     policy: PoolPolicy,
 ) -> Packed:
-    """Return the workers to wake, start and put to sleep now. Workers of ``kept`` versions never sleep."""
+    """Return the workers to wake, start and put to sleep. Workers of ``kept`` versions never sleep."""
     claims = sorted(claims, key=lambda one: (one.rank, one.since, one.version, one.worker or ""))
     spared = {*kept, *(one.version for one in claims if one.rank in _SPARED)}
     others = [one for one in residents if one.version not in spared and one.stay is Stay.HERE]
@@ -244,7 +234,7 @@ def pack(
 
 
 def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
-    """Tell whether it is idle and past its residency; a worker that was proven and never used has none."""
+    """Tell whether it is idle and past its residency; a proven worker never used has none."""
     return not resident.is_busy and (not resident.uses_per_s or _was_here(resident, now, policy))
 
 
@@ -253,7 +243,7 @@ def _was_here(resident: Resident, now: float, policy: PoolPolicy) -> bool:
 
 
 def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
-    """Return the residents that free ``short`` bytes at the least loss of use; None if all together are not enough.
+    """Return the residents that free ``short`` bytes at the least loss of use; None if there are not enough.
 
     Greedy knapsack cover by use per byte, without needless ones, or the one resident that is enough, whichever loses
     less: at most twice the optimum (Csirik et al., Acta Cybernetica 10, 1991). For equal sizes and uses it is LRU.

@@ -26,7 +26,6 @@ _ENDING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAIL
 def plan_pool(
     step: FleetPlan, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, *, pool: PoolPolicy
 ) -> FleetPlan:
-    """Return the fleet's step with the starts that memory allows, and with the workers to wake and to put to sleep."""
     if not pool.limit_bytes or not view.is_known:
         return step
     scene = _Scene.of(catalogue, seen, view, now, pool.lease_s)
@@ -47,7 +46,6 @@ def plan_pool(
 
 
 def _unfit(catalogue: Catalogue, held: Mapping[VersionId, int], limit_bytes: int) -> tuple[str, ...]:
-    """Describe deployed versions that can never be awake: larger than the pool, or than its unpinned rest."""
     found = sorted((one.version, held.get(one.version, 0)) for one in catalogue.staffed if one.replicas)
     large = [(version, why.does_not_fit(needs, limit_bytes)) for version, needs in found if needs > limit_bytes]
     crowded = crowded_out(catalogue, limit_bytes)
@@ -57,8 +55,6 @@ def _unfit(catalogue: Catalogue, held: Mapping[VersionId, int], limit_bytes: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scene:
-    """The pool's view of catalogue, heartbeats and host."""
-
     residents: tuple[Resident, ...]
     wanted: Mapping[VersionId, Wanted]
     kept: frozenset[VersionId]
@@ -124,7 +120,6 @@ _AWAKE = frozenset({Stay.COMING, Stay.HERE})
 
 
 def _lightest(resident: Resident) -> tuple[bool, float, WorkerId]:
-    """Sort key of sleeping workers: memory still held first, then the shortest wake."""
     return resident.stay is Stay.AWAY, resident.wake_s, resident.worker
 
 
@@ -142,14 +137,13 @@ def _claim(resident: Resident, rank: Rank, signal: str, value: str, since: float
 
 
 def _bases(catalogue: Catalogue) -> Mapping[VersionId, VersionId]:
-    """Return the base of each adapter, whose workers serve it."""
     by_digest = {one.digest: one.id for one in catalogue.versions}
     adapters = [(one.id, one.manifest.adapter.base) for one in catalogue.versions if one.manifest.adapter is not None]
     return {version: by_digest[base] for version, base in adapters if base in by_digest}
 
 
 def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) -> Mapping[VersionId, Wanted]:
-    """Return held requests by serving version; of a base and its adapters the longest wait."""
+    """Return held requests by serving version, the longest wait of a base and its adapters."""
     found: dict[VersionId, Wanted] = {}
     for one in wanted:
         version = bases.get(one.version, one.version)
@@ -176,7 +170,6 @@ def _resident(
 
 
 def stay_of(report: WorkerReport | None, order: WorkerOrder | None) -> Stay:
-    """Return a worker's use of memory by its last report and its last order."""
     if report is None:
         return Stay.COMING
     if report.state in _ENDING:

@@ -18,8 +18,6 @@ _WELL = _ON_THE_WAY | {WorkerState.READY, WorkerState.SLEEPING, WorkerState.DRAI
 
 
 class PoolMetrics:
-    """Metrics of the pool; none without a pool."""
-
     def __init__(self, metrics: Metrics, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._limit, self._held = metrics.gauge(names.POOL_LIMIT_BYTES), metrics.gauge(names.POOL_HELD_BYTES)
@@ -29,7 +27,7 @@ class PoolMetrics:
             self._swaps.labels(cause)
 
     def show(self, held_bytes: int, wanted: Iterable[Wanted], decisions: Sequence[Decision], now: float) -> None:
-        """Set the gauges and count the sleeps of a tick (Unix seconds)."""
+        """``now`` is in Unix seconds, like the beginnings of waits."""
         if not self._limit_bytes:
             return
         self._limit.set(self._limit_bytes)
@@ -44,7 +42,7 @@ class PoolMetrics:
             gauge.set(0.0)
 
     def heard(self, before: WorkerReport, report: WorkerReport) -> None:
-        """Count a wake that ended or failed with this report; both counters exist from the wake's beginning."""
+        """Count an ended or failed wake; both counters exist from its beginning."""
         if _is_waking(before) or _is_waking(report):
             for reason in ("failed", "slow"):
                 self._failures.labels(report.version, reason)

@@ -10,7 +10,7 @@ def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Deci
 
 
 def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str, *, is_turn: bool) -> Decision:
-    """Return the reason for a sleep: another version needs the memory, and a busy worker gives way to its turn."""
+    """Explain a sleep for another version; a busy worker gives way to its turn."""
     return Decision(
         what="sleep",
         target=worker,
@@ -21,7 +21,6 @@ def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal:
 
 
 def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
-    """Return the reason for a sleep without a claim: the pool is smaller than what is awake."""
     return Decision(
         what="sleep",
         target=worker,

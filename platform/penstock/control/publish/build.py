@@ -37,8 +37,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
 ) -> RoutingTable:
     """Return the next table, or ``latest`` itself if nothing urgent changed.
 
-    ``now`` is Unix seconds; a worker silent for ``lease_s`` is left out. Silence before ``since`` does not count: this
-    controller was not listening. Workers share ``pool_bytes``, unless it is 0.
+    A worker silent for ``lease_s`` is left out, but silence before ``since`` does not count. 0 ``pool_bytes``: no pool.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     reports = _by_version(_fresh(seen, before, now - lease_s, since))
@@ -79,17 +78,13 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
 
 
 def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
-    """Return the auto aliases that a table may hold: a concurrent change may have removed a target."""
     if not catalogue.autos:
         return ()
     return sound(catalogue.autos, {*(one.alias for one in catalogue.routes), *(one.id for one in catalogue.versions)})
 
 
 def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
-    """Return each version's longest complete start; versions without one are left out.
-
-    The longest, because it is promised to callers: several concurrent starts take longer than one.
-    """
+    """Return each version's longest complete start: several concurrent starts take longer than one."""
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
         if report.phases and report.phases[-1].phase is WorkerState.WARMING and not _is_wake(report):
@@ -102,10 +97,9 @@ def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 def kin_starts_s(
     versions: Iterable[ModelVersion], starts: Mapping[VersionId, float], owners: Mapping[VersionId, Owners]
 ) -> dict[VersionId, float]:
-    """Return, for versions without a measured start, the longest start of the same runtime and task.
+    """Return, for versions without a measured start, the longest one of the same runtime and task.
 
-    Only versions for all tenants or for the same tenants count: start times of others' are not disclosed. A much larger
-    model may take longer, and reports that itself while it starts.
+    Only versions for all or the same tenants count: start times of others' are not disclosed.
     """
     known = [one for one in versions if one.manifest.adapter is None]
     longest: dict[tuple[Runtime, Task, Owners], float] = {}
@@ -121,12 +115,11 @@ def kin_starts_s(
 
 
 def _is_wake(report: WorkerReport) -> bool:
-    """Tell whether its last phases are those of a wake, which is shorter than a start."""
+    """Tell whether its last phases are a wake's, which is shorter than a start."""
     return any(phase.phase is WorkerState.WAKING for phase in report.phases)
 
 
 def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
-    """Return the longest restart of each version's workers; versions without one are left out."""
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
         if report.restart_s > longest.get(report.version, 0.0):
@@ -135,7 +128,7 @@ def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
-    """Tell whether anything is new; identical objects are compared by identity."""
+    """Identical objects are compared by identity, which is quick."""
     return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 
@@ -159,7 +152,6 @@ def _by_version(reports: Iterable[WorkerReport]) -> Mapping[VersionId, list[Work
 def _workers(
     reports: list[WorkerReport], before: Mapping[WorkerId, WorkerEntry], *, with_load: bool
 ) -> tuple[WorkerEntry, ...]:
-    """Return the entries by worker; unchanged ones are the same objects as before."""
     reports.sort(key=_WORKER)
     found = []
     for report in reports:

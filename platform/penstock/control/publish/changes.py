@@ -14,7 +14,6 @@ _ROUTES = "aliases lead where operators set them, or their rollouts do"
 
 
 def changes(before: RoutingTable, after: RoutingTable) -> list[Decision]:
-    """Return the decisions, workers first."""
     return [*_workers(before, after), *_routes(before, after), *_autos(before, after)]
 
 

@@ -26,7 +26,7 @@ def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> Non
 
 
 def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId, ...]]:
-    """Return the workers that hold each adapter, of those heard of recently (Unix seconds)."""
+    """Return each adapter's workers, of those heard of recently (Unix seconds)."""
     found: dict[VersionId, tuple[WorkerId, ...]] = {}
     for one in sorted(seen, key=lambda one: one.report.worker):
         for version in one.report.adapters if now - one.at <= HEARD_S else ():
@@ -35,7 +35,6 @@ def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId,
 
 
 def refusals(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[str, ...]]:
-    """Return the workers that refused each adapter when last asked, and why, in words."""
     found: dict[VersionId, tuple[str, ...]] = {}
     for one in sorted(seen, key=lambda one: one.report.worker):
         for refused in one.report.refused if now - one.at <= HEARD_S else ():
@@ -46,12 +45,11 @@ def refusals(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[str, ...
 
 
 def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
-    """Return the version whose workers serve this one: an adapter's base, or itself."""
     return adapter.bases_of(known).get(version, version)
 
 
 def check_scale(wanted: Deployment, known: Catalogue) -> None:
-    """Raise ``Conflict`` or ``InvalidField`` if this number of workers leaves an adapter without a base."""
+    """Raise ``Conflict`` or ``InvalidField`` if an adapter would have no base."""
     base = base_of(wanted.version, known.versions)
     if base == wanted.version:
         if not wanted.replicas and (left := _used_on(base, known)):
@@ -73,7 +71,7 @@ def check_renewal(version: VersionId, known: Iterable[ModelVersion]) -> None:
 
 
 def check_pin(version: VersionId, known: Catalogue) -> None:
-    """Raise ``Conflict`` if an adapter can't be pinned beside those that are."""
+    """Raise ``Conflict`` if it can't be pinned beside those that are."""
     base = next((one for one in known.versions if one.id == base_of(version, known.versions)), None)
     if base is None or base.id == version:
         return

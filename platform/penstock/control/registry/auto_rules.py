@@ -43,14 +43,14 @@ def check_alias(alias: Alias, autos: Collection[Auto]) -> None:
 
 
 def check_unled(alias: Alias, autos: Collection[Auto]) -> None:
-    """Raise ``Conflict`` if rules lead to an alias that is to be removed."""
+    """Raise ``Conflict`` if rules lead to an alias to be removed."""
     led = [f"{rule.name} of {auto.alias}" for auto in autos for rule in auto.rules if rule.to == alias]
     if led:
         raise Conflict(f"a rule leads to {alias}: {', '.join(led[:5])}; change that first")
 
 
 def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
-    """Return the changes from the auto aliases in force to the wanted ones: set, or removed (None)."""
+    """Return the changes: set, or removed (None)."""
     now, then = ({auto.alias: auto for auto in side} for side in (autos, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)
@@ -67,7 +67,6 @@ def _led(versions: Sequence[ModelVersion], routes: Sequence[Route]) -> Mapping[s
 
 
 def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
-    """Return why no request can match this rule with this version; empty if one can."""
     if rule.price and manifest.price.dearest > rule.price:
         return f"{rule.to} costs more than its price"
     apis = [api for api in rule.apis or tuple(Api) if manifest.task in api.tasks]
@@ -79,7 +78,6 @@ def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
 
 
 def _not_comparable(rule: Rule, other: Rule, led: Mapping[str, Sequence[Manifest]]) -> str:
-    """Return why no request of one rule can be asked of the other's model; empty if one can."""
     mine, theirs = led[rule.to], led[other.to]
     if len(mine) == len(theirs) == 1 and mine[0] == theirs[0]:
         return f"{rule.to} and {other.to} are one version"

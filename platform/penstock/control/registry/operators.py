@@ -23,9 +23,9 @@ class Tenancy(Protocol):
 
 
 async def let_in(tenancy: Tenancy, now: float, pepper: bytes, keep: Callable[[str], None]) -> bool:
-    """Create the operators' tenant, and an admin key if none is valid; tell whether a key was made.
+    """Create the operators' tenant, and an admin key if none is valid; True if a key was made.
 
-    ``keep`` takes the secret before the store knows the key: a crash in between leaves a worthless secret.
+    ``keep`` takes the secret first: a crash in between leaves a worthless secret.
     """
     if OPERATORS not in {tenant.id for tenant in await tenancy.tenants()}:
         await tenancy.add_tenant(

@@ -21,7 +21,6 @@ def checked(tenants: Owners) -> Owners:
 
 
 def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> None:
-    """Raise ``Conflict`` if a version is for other tenants: pushing it again changes nothing."""
     now: Owners = next((one.tenants for one in owned if one.version == version), None)
     if now != asked:
         do = f"penstock models tenants {version}"
@@ -32,7 +31,7 @@ def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> Non
 
 
 def check_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> None:
-    """Raise ``InvalidField`` if an override gives a tenant a version that it does not have."""
+    """Raise ``InvalidField`` if an override's tenant does not have the version."""
     for one in route.overrides:
         theirs = owners.get(one.version)
         if theirs is not None and one.tenant not in theirs:

@@ -19,15 +19,13 @@ class RegistryStore(Protocol):
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """Store it for these tenants and return it; if the digest is stored already, return that one and note no
-        act.
-        """
+        """Store and return it; of a stored digest return that version and note no act."""
         ...
 
     async def routes(self) -> tuple[Route, ...]: ...
 
     async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
-        """Set (None: remove) several aliases at once."""
+        """Set (None: remove) all aliases in one transaction."""
         ...
 
     async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]: ...
@@ -35,25 +33,23 @@ class RegistryStore(Protocol):
     async def autos(self) -> tuple[Auto, ...]: ...
 
     async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
-        """Set (None: remove) several auto aliases at once."""
+        """Set (None: remove) all auto aliases in one transaction."""
         ...
 
     async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]: ...
 
-    async def owned(self) -> tuple[Owned, ...]:
-        """Return the versions with tenants of their own, by version."""
-        ...
+    async def owned(self) -> tuple[Owned, ...]: ...
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
-        """Set a version's tenants; ``Conflict`` if there is no such version."""
+        """Raise ``Conflict`` if there is no such version."""
         ...
 
     async def deployments(self) -> tuple[Deployment, ...]: ...
 
     async def put_deployment(self, deployment: Deployment, act: Act) -> None:
-        """Set a version's deployment; ``Conflict`` if there is no such version."""
+        """Raise ``Conflict`` if there is no such version."""
         ...
 
     async def catalogue(self) -> Catalogue:
-        """Return everything in one snapshot."""
+        """Return everything of the registry in one snapshot."""
         ...

@@ -18,15 +18,12 @@ _RENEWALS_KEPT = 100
 
 
 class Registry:
-    """Versions, aliases and deployments; acts are written with the change."""
-
     def __init__(self, store: RegistryStore, *, pool_bytes: int = 0) -> None:
         self._store = store
         self._pool_bytes = pool_bytes
 
     async def register(self, manifest: Manifest, signature: str, act: Act, tenants: Owners = EVERYBODY) -> ModelVersion:
-        """Store a version, or return the stored one of this digest; ``ArtifactRefused`` if it may not be
-        registered.
+        """Return a stored version of this digest; ``ArtifactRefused`` if it may not be registered.
 
         ``Conflict`` if it is stored for other tenants.
         """
@@ -42,14 +39,14 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """Set a version's tenants (None: every tenant), or raise ``UnknownModel`` or ``InvalidField``."""
+        """None is every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = owners.checked(tenants)
         await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
         return asked
 
     async def owners(self) -> dict[VersionId, Owners]:
-        """Return the tenants of versions that have tenants of their own; an adapter is also for its base's."""
+        """Return the versions with tenants of their own; an adapter is also for its base's."""
         return (await self._store.catalogue()).owners
 
     async def of_base(self, version: VersionId) -> tuple[VersionId, ...]:
@@ -66,7 +63,7 @@ class Registry:
         raise UnknownModel(f"there is no version {version_id}")
 
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
-        """Tell whether a worker started for one version may read the other: itself, or its adapter."""
+        """Tell whether a worker may read this version: its own, or its adapter."""
         return version == worker_of or adapters.base_of(version, await self._store.versions()) == worker_of
 
     async def routes(self) -> tuple[Route, ...]:
@@ -89,7 +86,7 @@ class Registry:
         await self._store.put_routes(((alias, None),), act)
 
     async def restore_routes(self, wanted: tuple[Route, ...], autos: tuple[Auto, ...], act: Act) -> None:
-        """Set all aliases to those of an older table, auto aliases too."""
+        """Set all aliases, auto aliases too, to an older table's."""
         known = await self._known()
         for route in wanted:
             rules.check_route(route, known)
@@ -123,7 +120,6 @@ class Registry:
         return await self._store.deployments()
 
     async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> Deployment:
-        """Set a version's number of workers; requested renewals stay."""
         deployment = replace(await self._deployment(version), replicas=replicas)
         rules.check_deployment(deployment, await self._known())
         known = await self._store.catalogue()
@@ -135,7 +131,7 @@ class Registry:
         return deployment
 
     async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
-        """Pin a version, so that its workers never sleep or never unload an adapter; ``Conflict`` if pins would not
+        """A pinned version's workers never sleep, its adapter is never unloaded; ``Conflict`` if pins would not
         fit.
         """
         known = await self._store.catalogue()
@@ -147,7 +143,6 @@ class Registry:
         return deployment
 
     async def renew_all(self, version: VersionId, act: Act) -> Deployment:
-        """Request that every present worker of a version be replaced, one at a time."""
         return await self._renew(replace(await self._existing(version), renew_before=act.at), act)
 
     async def renew_worker(self, version: VersionId, worker: WorkerId, act: Act) -> Deployment:

@@ -41,7 +41,7 @@ class AACheck:
         """How many requests of a second count at most."""
 
     def observe(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
-        """Add a second of the incumbent's times by worker; ``mean`` is the judge's tolerated mean rank."""
+        """``mean`` is the mean rank that the judge tolerates."""
         given = {worker: tuple(times) for worker, times in workers.items()}
         if at // BIN_S != self._bin:
             self._close(at // BIN_S)
@@ -63,7 +63,6 @@ class AACheck:
                 sums[1] += sum(counts.values())
 
     def is_rejected(self, log_odds: float) -> bool:
-        """Tell whether the evidence against any worker reaches these odds."""
         return any(one.reaches(log_odds) for one in self._alarms.values())
 
     def _measured(self) -> float:

@@ -36,7 +36,7 @@ class Judges(Protocol):
     def roll(self, rollouts: Sequence[Rollout], tiers: Mapping[VersionId, Tier]) -> None: ...
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
-        """Return the judgement now; None without a judge."""
+        """None for a rollout that has no judge."""
         ...
 
     def next_stage(self, rollout: Rollout) -> None: ...
@@ -44,8 +44,6 @@ class Judges(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Now:
-    """A tick's knowledge of all rollouts."""
-
     at: float
     tiers: Mapping[VersionId, Tier]
     workers: Counter[VersionId]
@@ -55,14 +53,12 @@ class _Now:
     """Of adapters."""
 
     def serving(self, version: VersionId) -> int:
-        """Return the number of workers that serve a version; an adapter's are its base's."""
+        """Count a version's serving workers; an adapter's are its base's."""
         return self.workers[self.bases.get(version, version)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """The stage between registry and fleet."""
-
     store: RolloutStore
     judges: Judges
     replicas: Replicas
@@ -71,7 +67,6 @@ class Advance:
     _moving: set[VersionId] = field(default_factory=set)
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> tuple[Decision, ...]:
-        """Advance each live rollout (Unix seconds); return the decisions, which change the catalogue."""
         live = await self.store.live()
         self._moving.clear()
         self._moving.update(*((one.rollout.incumbent, one.rollout.candidate) for one in live))
@@ -88,14 +83,12 @@ class Advance:
         return tuple(one for one in decided if one is not None)
 
     def moving(self) -> frozenset[VersionId]:
-        """Return the versions of rollouts that were live at the last ``advance``."""
         return frozenset(self._moving)
 
     def unknown(self) -> None:
         self.shown.unknown()
 
     async def _show(self, live: Sequence[Rollout]) -> None:
-        """Set the metrics, and count the rollouts that ended since the last tick."""
         for gone in self.shown.show(live, {one.id: self.judges.judgement(one) for one in live}):
             if (stored := await self.store.one(gone)) is not None:
                 self.shown.ended(stored.rollout)
@@ -125,10 +118,7 @@ class Advance:
         return _decision(word, rollout, f"{verdict}{change.says}")
 
     async def _grow(self, rollout: Rollout, what: steps.StepInputs, known: _Now) -> Decision | None:
-        """Deploy the workers for a proven candidate's next share; None if nothing changes.
-
-        An adapter needs none: its base's workers serve its incumbent already.
-        """
+        """Deploy workers for a proven candidate's next share; an adapter needs none, its base's serve already."""
         if rollout.candidate in known.bases:
             return None
         has = known.deployed.get(rollout.candidate, 0)
@@ -145,7 +135,7 @@ class Advance:
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
-    """Return the workers that the candidate needs for its next share, in proportion to the incumbent's."""
+    """Return the candidate's workers, in proportion to the incumbent's."""
     following = rollout.stages[min(rollout.stage + 1, len(rollout.stages) - 1)]
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 

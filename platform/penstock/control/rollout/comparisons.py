@@ -33,7 +33,6 @@ class Comparisons:
         """By a rollout's pair: the rollout and the stage that its judge is of."""
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
-        """Judge the pairs of these routes, and no others."""
         wanted = {pair for route in routes if route.alias not in self._rolling for pair in pairs(route)}
         wanted.update(self._rolling.values())
         for gone in self._judges.keys() - wanted:
@@ -43,10 +42,6 @@ class Comparisons:
                 self._judges[pair] = Judge(self._gates(tier), *pair)
 
     def roll(self, rollouts: Iterable[Rollout], tiers: Mapping[VersionId, Tier]) -> None:
-        """Judge the candidates of these rollouts, and of no others.
-
-        A rollout begins without evidence, even for a pair judged before; each stage requires new proofs.
-        """
         live = {VersionPair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
         self._rolling = {pair.alias: pair for pair in live}
         for pair, rollout in live.items():
@@ -59,7 +54,6 @@ class Comparisons:
         self._stages = {pair: (one.id, one.stage) for pair, one in live.items()}
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
-        """Return the judgement on a rollout's candidate now; None without a judge."""
         judge = self._judges.get(VersionPair(rollout.alias, rollout.incumbent, rollout.candidate))
         if judge is None:
             return None
@@ -73,7 +67,7 @@ class Comparisons:
             judge.next_stage()
 
     def take(self, second: ArmSecond, told_at: float) -> bool:
-        """Pass a second of evidence to every judge; False only if all of them dropped it."""
+        """False only if every judge dropped the second."""
         self._now = max(self._now, told_at)
         arms: dict[Alias, list[ArmCounts]] = {}
         for arm in second.arms:
@@ -91,7 +85,7 @@ class Comparisons:
             yield
 
     def judged(self, alias: Alias | None = None) -> tuple[tuple[VersionPair, Judgement], ...]:
-        """Return the judgements on an alias's pairs, or on all, as of the last second of evidence."""
+        """Return judgements as of the last second of evidence."""
         wanted = [pair for pair in sorted(self._judges) if alias in (None, pair.alias)]
         return tuple((pair, self._judges[pair].judgement(self._now)) for pair in wanted)
 

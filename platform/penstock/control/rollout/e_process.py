@@ -33,14 +33,13 @@ class EProcess:
         self._evidence: float | None = None
 
     def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
-        """Add a slot's counts by score, weighted by ``cap``; ``mean`` is the tolerated one, in (0, 1)."""
+        """Add a slot's counts; ``mean`` is the tolerated score, in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions
             self.add(total_gains(counts, lambda score: _gains(score, mean, fractions)), min(1.0, cap / many))
 
     def add(self, gains: Sequence[float], weight: float) -> None:
-        """Add a slot's log gains with a weight."""
         if self._forgets:
             self._logs = [
                 log + weight * gain if log > 0.0 else weight * gain for log, gain in zip(self._logs, gains, strict=True)
@@ -56,11 +55,10 @@ class EProcess:
 
     @property
     def has_gained(self) -> bool:
-        """True if any bet is above its starting wealth."""
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:
-        """Tell whether the wealth reaches these odds. The best bet bounds the mean, so it is checked first."""
+        """The best bet bounds the mean, so it is checked first."""
         return max(self._logs) >= log_odds and self.log_wealth >= log_odds
 
     @property
@@ -81,7 +79,7 @@ class GainTable:
         self._rows: dict[float, Sequence[float]] = {}
 
     def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
-        """Return each e-process's log gains for these counts, of which there is at least one."""
+        """Return each e-process's log gains; ``counts`` is not empty."""
         row, width = total_gains(counts, self._row), len(FRACTIONS)
         return [row[at : at + width] for at in range(0, len(row), width)]
 
@@ -110,16 +108,15 @@ def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[flo
 
 
 def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
-    """Return the scores mirrored, to prove that a mean is below a tolerated one."""
     return {1.0 - score: count for score, count in counts.items()}
 
 
 def expected_s(
     per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
 ) -> float:
-    """Return the expected seconds until an e-process reaches these odds; infinite if never.
+    """Return the expected seconds until these odds, infinite if never; chance may double or halve them.
 
-    ``per_s`` are requests a second by score. For plans: chance may double it or halve it.
+    ``per_s`` are requests a second by score.
     """
     many = sum(per_s.values())
     if many <= 0.0:

@@ -27,7 +27,7 @@ class EvidenceStore(Protocol):
     """The store of the gateways' seconds; every method may raise ``StoreUnavailable``."""
 
     async def since(self, after: int, within_s: float) -> Sequence[Told]:
-        """Return the seconds after id ``after`` that are at most ``within_s`` old, oldest first."""
+        """Return seconds at most ``within_s`` old, oldest first."""
         ...
 
     async def forget(self, older_s: float) -> None: ...
@@ -35,8 +35,6 @@ class EvidenceStore(Protocol):
 
 @dataclass(slots=True)
 class EvidenceReader:
-    """The reader's position, and the number of seconds left out."""
-
     store: EvidenceStore
     take: Callable[[ArmSecond, float], bool]
     """Takes a second and the Unix second of its report; False if it did not count."""

@@ -47,7 +47,7 @@ class ShareGate:
     """The floor is a promise, and judges if the incumbent's own share is unknown."""
 
     def mean(self, known: float | None, over: float) -> float | None:
-        """Return the tolerated share given the incumbent's; None if there is nothing to compare with."""
+        """None if there is nothing to compare with."""
         if known is None:
             return self.floor if self.stands_alone else None
         return min(_MOST, max(self.floor, self.times * known, known + over))
@@ -55,8 +55,6 @@ class ShareGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odds:
-    """Odds at which an e-process decides."""
-
     promote: float
     hold: float
     abort: float
@@ -76,8 +74,6 @@ class PerSecond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """All tolerances of a judge."""
-
     ranked: Mapping[Metric, RankGate]
     scored: Mapping[Metric, ScoreGate]
     shares: Mapping[Metric, ShareGate]
@@ -92,7 +88,7 @@ _SIDES = tuple(PerSecond.__dataclass_fields__)
 
 
 def parse(raw: object, source: str, *, error_budget_ratio: float) -> Gates:
-    """Return the gates of a tier with this error budget, or raise ``SpecRefused``."""
+    """Return the gates, or raise ``SpecRefused``; ``error_budget_ratio`` is the tier's."""
     spec = SpecReader(source, "", raw)
     spec.only(("ranked", "scored", "shares", "evidence", "per_second", "min_sample"))
     ranked, scored, shares = spec.inner("ranked"), spec.inner("scored"), spec.inner("shares")

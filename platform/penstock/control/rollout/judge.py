@@ -36,8 +36,6 @@ TimesOf = Callable[[ArmCounts], tuple[Times, ...]]
 
 
 class Judge:
-    """The evidence on a candidate that shares an alias with its incumbent."""
-
     def __init__(
         self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId, *, since: float = 0.0
     ) -> None:
@@ -71,7 +69,7 @@ class Judge:
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
         """Add a gateway's second; False if it was counted before, is too late, or lies ahead.
 
-        Within a gateway's life numbers grow. ``arms`` are those of this alias, if the caller knows them.
+        ``arms`` are those of this alias, if known.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
@@ -89,7 +87,7 @@ class Judge:
             self._judged_to = math.floor(now)
 
     def judgement(self, now: float) -> Judgement:
-        """Return the judgement at ``now`` (Unix seconds, the store's clock)."""
+        """``now`` is Unix seconds by the store's clock."""
         due = [at for at in self._waiting if at <= now - LATE_S]
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))
@@ -146,7 +144,6 @@ class Judge:
         self._mine, self._both = self._mine + own, self._both + own + others
 
     def _tokens_ratio(self, now: float) -> float | None:
-        """Return the candidate's part of recent tokens, which shares by tenant or user don't tell."""
         while self._tokens and self._tokens[0][0] <= now - KNOWN_S:
             _, own, both = self._tokens.popleft()
             self._mine, self._both = self._mine - own, self._both - both
@@ -161,7 +158,7 @@ class Judge:
 
 
 def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
-    """Return the worst finding's verdict; promotion needs a proof in each, and one compared with the incumbent."""
+    """Return the worst finding's verdict; promotion needs a proof in each, one compared with the incumbent."""
     worst = next((one.verdict for one in found if one.verdict in _HARM), None)
     if worst is not None:
         return worst
@@ -170,7 +167,6 @@ def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
 
 
 def _weight(finding: MetricFinding) -> tuple[int, float]:
-    """Sort key of findings: severity, then strength."""
     return _ORDER[finding.verdict], finding.strength or 0.0
 
 
@@ -182,7 +178,7 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """Return events and totals by metric, in the order of ``SHARES``."""
+    """Return events and totals in the order of ``SHARES``."""
     good = bad = refused = empty = cut = answers = broken = asked = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
@@ -199,7 +195,7 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Return events by tenant; unnamed ones count as one tenant's."""
+    """Events of unnamed tenants count as one tenant's."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

@@ -35,9 +35,7 @@ class EventLeaveOneOut:
         self._without: dict[TenantId, EProcess] = {}
 
     def observe(self, before: EProcess, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:
-        """Add a slot's bad events by tenant, of ``all_`` events; ``before`` is the e-process of all without this
-        slot.
-        """
+        """Add a slot's bad events; ``before`` is the e-process of all without this slot."""
         if not before.has_gained:
             self._without.clear()
         for tenant in so:
@@ -55,21 +53,16 @@ class EventLeaveOneOut:
 
 @dataclass(slots=True, kw_only=True)
 class _Without:
-    """The e-processes and the incumbent's prices without one tenant."""
-
     ranks: Ranks
     abort: EProcess
     brake: EProcess
 
     @property
     def log_wealth(self) -> float:
-        """Both e-processes' wealth: the less is left, the more the tenant had contributed."""
         return self.abort.log_wealth + self.brake.log_wealth
 
 
 class _Parts:
-    """Each tenant's part of either version's recent answers."""
-
     def __init__(self) -> None:
         self._answers: tuple[Counter[TenantId], ...] = (Counter(), Counter())
         self._totals: tuple[int, ...] = (0, 0)
@@ -85,13 +78,12 @@ class _Parts:
         self._totals = tuple(one.total() for one in self._answers)
 
     def of(self, tenant: TenantId, more: int = 0) -> float:
-        """Return a tenant's parts of both versions, as if it had ``more`` answers at each."""
         answers = zip(self._answers, self._totals, strict=True)
         return sum((one[tenant] + more) / total for one, total in answers if total)
 
 
 class PriceLeaveOneOut:
-    """E-processes of prices without each tenant with a large part of either version's answers."""
+    """E-processes of prices without each tenant with many answers."""
 
     def __init__(self, abort: float, brake: float) -> None:
         self._gains = GainTable(((abort, False), (brake, False)))
@@ -101,11 +93,7 @@ class PriceLeaveOneOut:
     def observe(
         self, at: int, before: tuple[Ranks, EProcess, EProcess], given: Prices, caps: tuple[float, float]
     ) -> None:
-        """Add a second's prices; ``before`` are the incumbent's ranks and the e-processes of all without this
-        second.
-
-        ``caps`` are the most requests that a second counts as, by e-process.
-        """
+        """Add a second's prices; ``before`` are the ranks and e-processes without it, ``caps`` by e-process."""
         ranks, abort, brake = before
         if not abort.has_gained and not brake.has_gained:
             for one in self._without.values():
@@ -123,14 +111,13 @@ class PriceLeaveOneOut:
                     bets.add(gains, min(1.0, cap / all_))
 
     def holds_without_any(self, abort: float, brake: float) -> bool:
-        """Tell whether either e-process reaches its odds (their logs) without any one tenant."""
         without = self._without.values()
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Return the tenants to add; each replaces one with a far smaller part.
+        """Return the tenants to add, each in place of a far smaller one.
 
-        The tenant that contributed most is never replaced: its evidence stays in the other e-processes.
+        The largest contributor is never replaced: its evidence stays in the others' e-processes.
         """
         self._parts.add(at, answers)
         found = list[TenantId]()

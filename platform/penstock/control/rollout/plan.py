@@ -36,9 +36,8 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """A stage: the candidate's requests a second, and what follows.
+    """A stage: ``needs_s`` to a proof, None if the traffic is too thin (``lacks`` says why).
 
-    ``needs_s`` is the time to a proof, None if the traffic is too thin for the rollout's patience; ``lacks`` says why.
     ``finds_s`` is the time to an abort by fault, None if it would not be seen.
     """
 
@@ -55,7 +54,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The stages, and the seconds that they take if nothing is wrong; None if one never ends."""
+    """The stages and their seconds without a fault; None if one never ends."""
 
     stages: tuple[PlannedStage, ...]
     takes_s: float | None
@@ -65,10 +64,7 @@ class Planned:
 
 
 def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
-    """Return each stage's needs and detection times.
-
-    ``requests`` are the alias's in the last ``over_s``; ``incumbents`` is the number of its workers.
-    """
+    """Return each stage's needs; ``requests`` are the alias's in the last ``over_s``, ``incumbents`` its workers."""
     per_s = requests / over_s
     stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)
     needed = [one.needs_s for one in stages]
@@ -101,7 +97,7 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
 
 
 def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
-    """Return why a stage can't be proven in time; empty if it can."""
+    """Return the reason that no proof comes in time; empty without one."""
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:
@@ -115,7 +111,6 @@ def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gate
 
 
 def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> float:
-    """Return the seconds until an equal candidate is proven no worse, with the least sample."""
     if per_s <= 0.0:
         return math.inf
     bad = gates.shares[Metric.BAD]
@@ -136,7 +131,6 @@ def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> floa
 
 
 def _scored_s(per_s: float, gates: Gates) -> float:
-    """Return the seconds until ``per_s`` scored answers a second prove equal answers."""
     if per_s <= 0.0:
         return math.inf
     mean = 1.0 - gates.scored[Metric.ANSWERS].promote
@@ -161,7 +155,6 @@ def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
 
 @lru_cache
 def _ranks(times: float) -> dict[float, float]:
-    """Return the distribution of ranks of a candidate slower by the factor ``times``."""
     shift = math.log(times / GROWTH**FORGIVEN) / SPREAD
 
     def below(rank: float) -> float:

@@ -14,8 +14,6 @@ PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices of both versions' answers, and scores of copies against their originals, by tenant."""
-
     candidate: Mapping[TenantId, Sequence[Times]] = field(default_factory=dict)
     incumbent: Mapping[TenantId, Sequence[Times]] = field(default_factory=dict)
     copies: Mapping[TenantId, Mapping[float, int]] = field(default_factory=dict)
@@ -28,7 +26,7 @@ class Prices:
         return found
 
     def answers(self) -> tuple[Counter[TenantId], Counter[TenantId]]:
-        """Return answers by tenant: the candidate's, copies included, and the incumbent's."""
+        """The candidate's answers include those of copies."""
         mine = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
         mine.update(_many(self.candidate))
         return mine, _many(self.incumbent)
@@ -38,7 +36,7 @@ NO_PRICES = Prices()
 
 
 def prices(candidate: Iterable[ArmCounts], incumbent: Iterable[ArmCounts]) -> Prices:
-    """Return a second's prices by tenant; unnamed ones count as one tenant's."""
+    """Return a second's prices; unnamed tenants count as one."""
     mine = tuple(candidate)
     copies: dict[TenantId, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for arm in mine:

@@ -29,8 +29,6 @@ _NEWEST = 200
 
 
 class Move(StrEnum):
-    """A person's move in a live rollout."""
-
     HOLD = "hold"
     RESUME = "resume"
     PROMOTE = "promote"
@@ -47,7 +45,7 @@ _MOVES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """Warnings that a person accepts; ``reason`` is kept in the history and the audit log."""
+    """``reason`` is kept in the history and the audit log."""
 
     reason: str = ""
     dearer: bool = False
@@ -60,8 +58,6 @@ class Consent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollouts:
-    """Starts and steers rollouts; acts are written with the change."""
-
     store: RolloutStore
     catalogue: Callable[[], Awaitable[Catalogue]]
     seen: Callable[[], Awaitable[Sequence[Seen]]]
@@ -71,9 +67,8 @@ class Rollouts:
     """How many requests an alias had before a moment (Unix seconds), in so many seconds."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
-        """Begin a rollout beside the version that has all of the alias.
-
-        Raises ``InvalidField``, ``UnknownModel`` or ``Conflict``; nothing is started then.
+        """Begin beside the version with all of the alias, or raise ``InvalidField``, ``UnknownModel`` or
+        ``Conflict``.
         """
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
         rollout = replace(
@@ -98,8 +93,7 @@ class Rollouts:
         return Stored(rollout=rollout, number=1)
 
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
-        """Return the stages' needs with the traffic of the last hours; nothing is started. A live rollout may be
-        planned too.
+        """Return the stages' needs with the last hours' traffic, for a live rollout too.
 
         Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` if such a rollout can't begin.
         """
@@ -114,10 +108,9 @@ class Rollouts:
         return plan(rollout, had.requests, had.over_s, self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
-        """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
+        """Raise ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
 
-        If automation was first, the move is tried again on the new state. Two concurrent promotions go one stage, not
-        two.
+        Tried again if automation was first; two concurrent promotions go one stage.
         """
         reason = _reason(consent.reason)
         if not reason:
@@ -149,7 +142,6 @@ class Rollouts:
         return stored
 
     async def listed(self, alias: Alias | None = None) -> tuple[Stored, ...]:
-        """Return the newest, newest first; with ``alias`` those of one alias."""
         found = await self.store.newest(_NEWEST)
         return tuple(one for one in found if alias in (None, one.rollout.alias))
 
@@ -189,13 +181,13 @@ def _serving(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 
 
 def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
-    """Return a version's workers; an adapter's are its base's."""
+    """Return a version's workers, or an adapter's base's."""
     staffed = bases_of(known.versions).get(version, version)
     return [one for one in seen if one.report.version == staffed]
 
 
 def _reason(text: str) -> str:
-    """Return the reason in one line, or raise ``InvalidField`` if it is too long."""
+    """Return it in one line, or raise ``InvalidField`` if it is too long."""
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
         raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")

@@ -16,7 +16,7 @@ _TOKENIZER = "tokenizer.json"
 
 
 def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout]) -> VersionId:
-    """Return the version that has all of an alias; raises ``UnknownModel``, or ``Conflict`` if several share it."""
+    """Return the version with all of an alias, or raise ``UnknownModel``, or ``Conflict`` if several share it."""
     for other in live:
         if other.alias == alias:
             raise Conflict(f"{alias} has a rollout already, {other.id}: end that one first")
@@ -44,7 +44,7 @@ def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
 
 
 def check_pair(rollout: Rollout, known: Catalogue) -> None:
-    """Raise like ``check`` if its stages make no sense or its candidate can't replace its incumbent."""
+    """Raise like ``check`` for senseless stages or a candidate that can't replace its incumbent."""
     steps.check(rollout)
     first, most = next(one.weight for one in rollout.stages if one.weight) / WEIGHT_TOTAL, rollout.blast.tokens_ratio
     if 0.0 < most < first < 1.0:
@@ -59,7 +59,7 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
 
 
 def _check_owners(rollout: Rollout, known: Catalogue) -> None:
-    """Raise unless both are for the same tenants: else some would lose the alias, or see another tenant's version."""
+    """Raise unless both have the same tenants: some would lose the alias, or see another's version."""
     owners = known.owners
     mine, theirs = owners.get(rollout.candidate), owners.get(rollout.incumbent)
     if mine != theirs:
@@ -70,7 +70,7 @@ def _check_owners(rollout: Rollout, known: Catalogue) -> None:
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:
-    """Return the prices that the candidate raises, in dollars per million tokens; empty if none."""
+    """Return the raised prices, in dollars per million tokens; empty if none."""
     lines = (
         ("prompt", incumbent.prompt_per_mtok, candidate.prompt_per_mtok),
         ("cached", incumbent.cached_per_mtok, candidate.cached_per_mtok),
@@ -80,7 +80,6 @@ def dearer(incumbent: Price, candidate: Price) -> str:
 
 
 def shorter(known: Catalogue, rollout: Rollout) -> str:
-    """Return an end of a sentence on the candidate's shorter context; empty if it is not shorter."""
     lengths = {one.id: one.manifest.engine.max_model_len for one in known.versions}
     was, now = lengths[rollout.incumbent], lengths[rollout.candidate]
     return f" (its context is {now} tokens, not {was}: it refuses longer prompts)" if now < was else ""

@@ -26,8 +26,6 @@ LEAST_KNOWN = 50
 
 
 class RankTest:
-    """Tests on ranks among the incumbent's requests."""
-
     def __init__(self, metric: Metric, gate: RankGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
         self._least = gates.min_sample
@@ -41,7 +39,7 @@ class RankTest:
         self._unmatched = self._all = 0
 
     def next_stage(self) -> None:
-        """Require a new proof, as another share is another load; the watch for harm goes on."""
+        """Require a new proof, as another share is another load."""
         self._proof, self._sample, self._sum = EProcess(forgets=False), 0, 0.0
         self._is_told = False
 
@@ -53,7 +51,7 @@ class RankTest:
         cap: float,
         prices: Prices = NO_PRICES,
     ) -> None:
-        """Add a second of both; ``cap`` is the A/A check's; ``prices`` are by tenant, if the metric is a price."""
+        """Add a second; ``cap`` is the A/A check's, ``prices`` are for the price metric."""
         theirs = tuple(incumbent)
         caps = min(cap, self._caps.abort), self._caps.brake * min(1.0, cap)
         if self._leave_one_out is not None:
@@ -82,7 +80,6 @@ class RankTest:
 
     @property
     def finding(self) -> MetricFinding | None:
-        """The finding now; None if the incumbent has nothing to compare with, so that no proof is needed."""
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
         return self._finding
@@ -114,7 +111,7 @@ class RankTest:
         )
 
     def _harm(self, verdict: Verdict, bets: EProcess, odds: float, said: str) -> MetricFinding:
-        """Return the finding of harm; a price aborts only if no one tenant makes the evidence."""
+        """Return harm; a price aborts only if no one tenant makes the evidence."""
         enough = math.log(self._odds.abort), math.log(self._odds.brake)
         if (
             verdict is Verdict.ABORT
@@ -138,7 +135,7 @@ class ScoreTest:
         self._sample, self._sum = 0, 0.0
 
     def observe(self, percents: Sequence[tuple[int, int]]) -> None:
-        """Add a second's pairs of percent and count, each an independent request."""
+        """Add pairs of percent and count, each an independent request."""
         if not percents:
             return
         counts = dict[float, int]()
@@ -151,7 +148,7 @@ class ScoreTest:
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
     def finding(self, *, is_needed: bool) -> MetricFinding | None:
-        """The finding now; None without evidence if no proof is needed. A proof holds at every share."""
+        """None without evidence if no proof is needed. A proof holds at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         tests = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
@@ -170,8 +167,6 @@ class ScoreTest:
 
 
 class ShareTest:
-    """Tests on the share of bad events."""
-
     def __init__(self, metric: Metric, gate: ShareGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
         self._least = gates.min_sample
@@ -183,7 +178,6 @@ class ShareTest:
         self.next_stage()
 
     def next_stage(self) -> None:
-        """Require a new proof; the watch for harm goes on."""
         self._proof, self._so, self._sample = EProcess(RARE, forgets=False), 0, 0
         self._is_told = False
 
@@ -194,7 +188,6 @@ class ShareTest:
         incumbent: tuple[int, int],
         whose: Mapping[TenantId, int] = NO_TENANTS,
     ) -> None:
-        """Add a second of both as events and totals, with the candidate's events by tenant."""
         if self._remember(at, *incumbent) or candidate[1]:
             self._is_told = False
         so, all_ = candidate
@@ -211,9 +204,9 @@ class ShareTest:
 
     @property
     def finding(self) -> MetricFinding | None:
-        """The finding now; None if neither version has such events.
+        """None if neither version has such events.
 
-        Few callers may ask for JSON or leave the end to the model: no proof is awaited there, but harm counts at once.
+        Events that few callers ask for need no proof, but harm counts at once.
         """
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
@@ -235,7 +228,7 @@ class ShareTest:
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
 
     def _harm(self, verdict: Verdict, bets: EProcess, said: str) -> MetricFinding:
-        """Return the finding of harm; events that callers can cause abort only if no one tenant makes the evidence."""
+        """Return harm; events that callers can cause abort only if no one tenant makes the evidence."""
         is_enough = self._metric is Metric.BAD or self._leave_one_out.holds_without_any(math.log(self._odds.share))
         if verdict is Verdict.ABORT and not is_enough:
             verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
@@ -246,7 +239,7 @@ class ShareTest:
         return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
 
     def _remember(self, at: int, so: int, all_: int) -> bool:
-        """Add the incumbent's second and drop expired ones; True if anything changed."""
+        """Drop expired seconds; True if anything changed."""
         before = len(self._known)
         while self._known and self._known[0][0] <= at - KNOWN_S:
             _, gone, of = self._known.popleft()
@@ -264,7 +257,7 @@ class ShareTest:
 def _finding(
     metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str
 ) -> MetricFinding:
-    """Return a finding; ``sample`` is the sample and the least one."""
+    """``sample`` is the sample and the least one."""
     many, least = sample
     lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
     return MetricFinding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)

@@ -28,7 +28,7 @@ CONTROLLER = "controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInputs:
-    """The input of a step: ``ready`` are the candidate's serving workers, ``needed`` those of its next share.
+    """``ready`` are the candidate's serving workers, ``needed`` those of its next share.
 
     ``budget_spent`` is the error budget's verdict; without data its policy decides.
     """
@@ -57,10 +57,7 @@ def check(rollout: Rollout) -> None:
 
 
 def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
-    """Return the next step at ``now`` (Unix seconds); None if nothing follows.
-
-    ``number`` is that of the change, one above the history's last.
-    """
+    """Return the next step at ``now`` (Unix seconds), if any; ``number`` is its change's."""
     if rollout.state.is_over:
         return None
     act = _Act(rollout, now, number, CONTROLLER)
@@ -76,14 +73,13 @@ def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | 
 
 
 def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
-    """Tell whether only missing workers keep it from its next share."""
     if rollout.state is not State.RUNNING or rollout.stages[rollout.stage].watched or seen.ready >= seen.needed:
         return False
     return _fresh(seen.judgement, now) is Verdict.PROMOTE and not seen.budget_spent
 
 
 def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Keep it at its share; raises ``Conflict`` if it is held already, or is over."""
+    """Keep its share; raises ``Conflict`` if it is held already, or is over."""
     act = _Act(rollout, now, number, who)
     act.refuse(State.HELD, "it is held already")
     return act.to(State.HELD, why)
@@ -96,7 +92,7 @@ def resume(rollout: Rollout, now: float, number: int, who: str, why: str) -> Ste
 
 
 def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Go to the next stage whatever the evidence says, by a person's decision. Raises ``Conflict`` if it is over."""
+    """Go to the next stage whatever the evidence says; raises ``Conflict`` if it is over."""
     act = _Act(rollout, now, number, who)
     act.refuse()
     if _is_last(rollout):
@@ -136,7 +132,7 @@ class _Act:
             raise Conflict(f"{says}: nothing was changed")
 
     def to(self, state: State, says: str, judgement: Judgement | None = None) -> Step:
-        """Change its state; its time at the stage starts anew."""
+        """Start its time at the stage anew."""
         after = replace(self.rollout, state=state, since=self.now)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -153,7 +149,7 @@ class _Act:
         return Step(rollout=after, change=self._change(after, says, judgement))
 
     def propose(self, verdict: Verdict, says: str, judgement: Judgement | None) -> Step:
-        """Record in the history what automation would do, and change nothing else."""
+        """Record what automation would do, and change nothing else."""
         after = replace(self.rollout, proposed=True, proposes=verdict)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -171,7 +167,7 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold; after a person's promotion propose it instead, once, and once more if it gets worse."""
+    """Abort or hold; after a person's promotion propose it, and again only if it gets worse."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
@@ -200,7 +196,7 @@ def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
 
 
 def _fresh(judgement: Judgement | None, now: float) -> Verdict:
-    """Return the verdict; an old proof is none, evidence of harm does not age."""
+    """An old proof is none, evidence of harm does not age."""
     if judgement is None:
         return Verdict.WAIT
     is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S
@@ -208,7 +204,7 @@ def _fresh(judgement: Judgement | None, now: float) -> Verdict:
 
 
 def _over_blast(rollout: Rollout, judgement: Judgement | None) -> str:
-    """Describe a token share above the allowed one; empty if there is none."""
+    """Describe the excess token share; empty if there is none."""
     ratio = judgement.tokens_ratio if judgement is not None else None
     most = rollout.blast.tokens_ratio
     if ratio is None or ratio <= most or rollout.stages[rollout.stage].weight == WEIGHT_TOTAL:
@@ -241,7 +237,6 @@ def _why(judgement: Judgement | None) -> str:
 
 
 def _last(judgement: Judgement | None) -> str:
-    """Return the finding with the weakest proof, for which the others waited."""
     findings = judgement.findings if judgement is not None else ()
     told = [(one.strength, one.says) for one in findings if one.strength is not None]
     return min(told, default=(0.0, "what no finding is told of"))[1]

@@ -33,8 +33,6 @@ Counts = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class _StratumSample:
-    """The incumbent's requests of one stratum: by bucket, in total, and by second, oldest first."""
-
     buckets: list[int]
     many: int = 0
     slots: deque[tuple[int, Counts, int]] = field(default_factory=deque)
@@ -51,7 +49,7 @@ class _StratumSample:
         return _StratumSample(list(self.buckets), self.many, deque(self.slots))
 
     def forget(self, now: int) -> None:
-        """Drop what is older than a minute while enough stay, and what is too old in any case."""
+        """Drop requests older than a minute while enough stay, and those too old in any case."""
         while self.slots:
             at, counts, many = self.slots[0]
             if at > now - SPAN_S or (at > now - MOST_S and self.many - many < LEAST):
@@ -62,10 +60,7 @@ class _StratumSample:
             self.many -= many
 
     def rank(self, bucket: int) -> float:
-        """Return the part below this bucket, with half of those in it.
-
-        Two pseudo-counts in the middle keep the first few from extreme ranks.
-        """
+        """Return the part below this bucket, with half of it; two pseudo-counts temper the first few."""
         return (sum(self.buckets[:bucket]) + 0.5 * self.buckets[bucket] + 1.0) / (self.many + 2.0)
 
 
@@ -74,7 +69,7 @@ _Comparators = list[tuple[_StratumSample, float]]
 
 
 class Ranks:
-    """The incumbent's recent times by stratum. Memory is bounded by strata, buckets and seconds."""
+    """The incumbent's recent times, bounded by strata, buckets and seconds."""
 
     def __init__(self, buckets: int = BUCKETS) -> None:
         self._buckets = buckets
@@ -88,7 +83,7 @@ class Ranks:
         return found
 
     def add(self, at: int, times: Iterable[Times]) -> None:
-        """Add a second of the incumbent's; seconds come in order."""
+        """Seconds of the incumbent come in order."""
         self._now = at
         for stratum, counts in times:
             known = self._strata.get(stratum)
@@ -100,9 +95,9 @@ class Ranks:
             self._sweep()
 
     def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
-        """Return counts by rank in [0, 1], and the number of requests without comparable ones.
+        """Return counts by rank in [0, 1], and the requests without comparable ones.
 
-        ``forgiven`` buckets are subtracted from each: with little spread, an unnoticeable difference has a rank too.
+        ``forgiven`` buckets are subtracted: with little spread, an unnoticeable difference has a rank too.
         """
         (found,), unmatched = self.scores_by(times, (forgiven,))
         return found, unmatched
@@ -129,9 +124,6 @@ class Ranks:
         return found, unmatched
 
     def _comparators(self, stratum: Stratum) -> _Comparators:
-        """Return the strata that a request of this one is compared with, and their weights; empty if there are
-        none.
-        """
         own = self._known(stratum)
         comparators = [(own, float(own.many))] if own is not None else []
         if own is not None and own.many >= LEAST:
@@ -165,7 +157,6 @@ def _rank(comparators: _Comparators, place: int) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def _opposite(stratum: Stratum) -> tuple[tuple[Stratum, Stratum], tuple[Stratum, Stratum]]:
-    """Return the pairs of adjacent strata, by running requests and by prompt length."""
     prompt, running = stratum
     fewer, more = running - (2 if running == _NO_STRATUM + 1 else 1), running + (2 if running == _NO_STRATUM - 1 else 1)
     return (Stratum(prompt, fewer), Stratum(prompt, more)), (Stratum(prompt - 1, running), Stratum(prompt + 1, running))

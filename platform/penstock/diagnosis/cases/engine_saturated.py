@@ -86,7 +86,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _says(engine: EngineFigures) -> str:
-    """Return the sentence of the case; if the slots are not the bound, the other bounds are not measured apart."""
+    """Return the case's sentence; if slots are not the bound, the others are not measured apart."""
     used = engine.slots_used_ratio
     if used is None or used >= FULL_RATIO or (engine.device_busy_ratio or 0.0) >= BUSY_RATIO:
         return "The engines compute all they can, and requests wait for them."

@@ -10,7 +10,6 @@ SOME_WAIT = 1.0
 
 
 def engine_of(snapshot: Snapshot) -> EngineFigures:
-    """Return that version's engines, or unknown figures without any."""
     return max(
         snapshot.engines,
         key=lambda one: (one.waiting or 0.0, one.saturation or 0.0),

@@ -33,7 +33,6 @@ SEE = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge the requested version with the fewest ready workers."""
     version = missing(snapshot)
     return Judgement(
         case=Case.NO_WORKER,
@@ -55,7 +54,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
-    """Return the check that requests were refused for lack of a worker; a full worker does not count."""
+    """Check for refusals for lack of a worker; a full worker does not count."""
     return Check(
         says="requests found no worker",
         metric=f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}',
@@ -66,7 +65,7 @@ def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
 
 
 def missing(snapshot: Snapshot) -> VersionFigures:
-    """Return the version that lacks workers most, among models with refused requests; else unknown figures."""
+    """Return the version that lacks workers most, with refused requests; else unknown figures."""
     asked = [one for one in snapshot.versions if one.model in snapshot.faults.refused_models]
     wanted = [one for one in asked if one.wanted != 0]
     nobodys = [one for one in asked if one.wanted == 0]
@@ -79,7 +78,7 @@ def missing(snapshot: Snapshot) -> VersionFigures:
 
 
 def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
-    """Return this case if one of these versions lacks workers: another version's trouble is no cause of it."""
+    """Return this case if one of these versions lacks workers: another's lack is no cause."""
     return frozenset({Case.NO_WORKER} if missing(snapshot).version in versions else ())
 
 
@@ -100,7 +99,6 @@ def _is_unwanted(version: VersionFigures) -> bool:
 
 
 def _remedies(version: VersionFigures) -> tuple[Remedy, ...]:
-    """Return the remedies: more workers if none is wanted; else commands that tell why they are not ready."""
     scale = Remedy(
         says="Have a worker of the version again.",
         cost=Cost.CAPACITY,

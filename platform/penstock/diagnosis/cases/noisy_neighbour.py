@@ -72,7 +72,6 @@ def _longest(tenants: tuple[TenantFigures, ...]) -> float | None:
 
 
 def _as_long(their_wait: float | None, own_wait: float | None) -> float | None:
-    """Return the others' wait in parts of its own, which counts as at least a long one."""
     return None if their_wait is None or own_wait is None else their_wait / max(own_wait, LONG_WAIT_S)
 
 

@@ -39,7 +39,7 @@ REMEDIES = (
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    """Judge all engines together: gaps between tokens are not measured by version."""
+    """Judge all engines together: token gaps are not measured by version."""
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.PREFILL_INTERFERENCE,
@@ -91,5 +91,4 @@ def _lack_of_itl(snapshot: Snapshot) -> float | None:
 
 
 def _queue_part(snapshot: Snapshot) -> float | None:
-    """Return the queue's part of the time to a first token; None without such tokens."""
     return snapshot.part(Stage.QUEUE, WAY) if snapshot.stage(Stage.PREFILL) is not None else None

@@ -80,7 +80,6 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | None:
-    """Return the zone's time to a first token in parts of the other zones' mean."""
     others = [one for one in zones if one is not slowest]
     streams = sum(one.streams for one in others)
     waited = sum((one.ttft_mean_s or 0.0) * one.streams for one in others)
@@ -90,10 +89,9 @@ def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | Non
 
 
 def _quickest_times(snapshot: Snapshot, zone: str) -> float | None:
-    """Return the prefill time of the zone's quickest worker in parts of the other zones' mean.
+    """Return the prefill time of the zone's quickest worker in parts of the others' mean.
 
-    None for a zone with one worker, which can't be told from its worker; and if its workers are as quick as others: the
-    network before them may still be slow.
+    None for a zone with one worker, or with workers as quick as others: the network may still be slow.
     """
     here = [one.prefill_mean_s for one in snapshot.workers if one.zone == zone and one.prefill_mean_s is not None]
     there = [one.prefill_mean_s for one in snapshot.workers if one.zone != zone and one.prefill_mean_s is not None]

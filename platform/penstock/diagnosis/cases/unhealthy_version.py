@@ -87,7 +87,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:
-    """Return the remedies; another version is one only if one of the same model runs and is well."""
+    """Return the remedies, among them another version of the model if one runs well."""
     name = version.partition("@")[0]
     others = {one.version for one in snapshot.workers if one.version.partition("@")[0] == name} - {version}
     well = sorted(others - {one.version for one in snapshot.workers if _is_affected(one)})

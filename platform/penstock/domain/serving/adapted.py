@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Met(StrEnum):
-    """What a request found of its adapter when it came."""
+    """The adapter's state at a request's arrival."""
 
     HIT = "hit"
     """In memory, and in a slot of the batch or with a free one: nothing to wait for."""
@@ -20,7 +20,7 @@ class Met(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """How it was met, and the wait for that alone, which is a part of the wait at the door."""
+    """The adapter's state at arrival, and the wait for it, a part of the wait at the door."""
 
     met: Met
     waited_s: float = 0.0

@@ -19,9 +19,7 @@ _NORMAL = 1.96
 
 
 class Pair(NamedTuple):
-    """Two compared models: a request that ``rule`` of an alias gave to ``version`` is asked of ``other``'s model as
-    well.
-    """
+    """A request that ``rule`` gave to ``version`` is asked of ``other``'s model as well."""
 
     alias: Alias
     rule: str
@@ -31,8 +29,6 @@ class Pair(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What came of some comparisons."""
-
     answered: int = 0
     """Requests that the rule has answered; most of them are asked of nobody else."""
     pairs: int = 0
@@ -60,8 +56,6 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What came of the comparisons of one pair, of one tenant's requests."""
-
     pair: Pair
     tenant: TenantId
     counts: Counts
@@ -69,8 +63,6 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """One pair, all tenants together."""
-
     pair: Pair
     counts: Counts
     tenants: int
@@ -80,27 +72,27 @@ class Reported:
 
     @property
     def forms_ratio(self) -> float | None:
-        """How often answers that have a form were equal; None if there are none."""
+        """None if no answers have a form."""
         return _ratio(self.counts.forms_agreed, self.counts.forms)
 
     @property
     def texts_ratio(self) -> float | None:
-        """How often texts agreed; None if none was scored."""
+        """None if no texts were scored."""
         return _ratio(self.counts.texts_agreed, self.counts.texts)
 
     @property
     def alike_ratio(self) -> float | None:
-        """The mean part of a text's tokens that both hold for the likeliest; None if none was scored."""
+        """Return the mean part of tokens likeliest for both models; None without texts."""
         return _ratio(self.counts.alike, PERCENT * self.counts.texts)
 
     @property
     def price_ratio(self) -> float | None:
-        """The cost of the other model's answers beside that of the callers' own; None if unknown."""
+        """Return the other model's cost by the callers'; None if unknown."""
         return _ratio(self.counts.other_paid, self.counts.paid)
 
 
 def reported(told: Iterable[Agreement]) -> tuple[Reported, ...]:
-    """Add up what was told of each pair; in order of the pairs."""
+    """Sum the comparisons, in order of the pairs."""
     whole: dict[Pair, Counts] = {}
     pairs: dict[Pair, Counter[TenantId]] = {}
     for one in told:
@@ -119,7 +111,7 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def between(part: int, whole: int) -> tuple[float, float]:
-    """Return between which ratios the true one lies, with 95 % (Wilson 1927), for ``part`` of ``whole`` seen."""
+    """Return the true ratio's 95 % interval (Wilson 1927), for ``part`` of ``whole`` seen."""
     if not whole:
         return 0.0, 1.0
     seen, square = part / whole, _NORMAL**2

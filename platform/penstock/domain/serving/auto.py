@@ -28,8 +28,6 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class Caller(StrEnum):
-    """The callers that rules tell apart, as plans and classes rank them."""
-
     BATCH = "batch"
     FREE = "free"
     PAID = "paid"
@@ -46,13 +44,12 @@ _CALLERS = {
 
 
 def caller_of(standing: Standing) -> Caller:
-    """Return the rules' caller of this standing."""
     return _CALLERS.get(standing, Caller.PAID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule. A condition that is not given holds for everything."""
+    """A condition that is not given holds for everything."""
 
     name: str
     to: Alias
@@ -79,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """A name that callers use, and its rules: the first one that fits wins."""
+    """A callers' name, and its rules: the first one that fits wins."""
 
     alias: Alias
     rules: tuple[Rule, ...]
@@ -88,7 +85,6 @@ class Auto:
         return next((rule for rule in self.rules if rule.name == name), None)
 
     def only(self, rules: Sequence[Rule]) -> "Auto":
-        """Return it with some of its rules, none of them compared with one that is gone."""
         names = {rule.name for rule in rules}
         kept = (
             rule if rule.compare in names else replace(rule, compare="", compare_per_s=COMPARED_PER_S) for rule in rules
@@ -98,7 +94,7 @@ class Auto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAuto:
-    """An auto alias's earlier rules (None: taken away), with author and time (Unix seconds)."""
+    """Earlier rules (None: removed), with author and time (Unix seconds)."""
 
     auto: Auto | None
     who: str
@@ -106,7 +102,7 @@ class PastAuto:
 
 
 def fault(auto: Auto, targets: Collection[str], autos: Collection[str]) -> str:
-    """Return what can't be, empty if it is sound; ``targets``: aliases and versions, ``autos``: all of its kind."""
+    """Return the fault, empty if sound; ``targets``: aliases and versions, ``autos``: all auto aliases."""
     if auto.alias in targets:
         return f"{auto.alias} is the name of an alias or a version already"
     if not 1 <= len(auto.rules) <= MOST_RULES:
@@ -143,7 +139,7 @@ def _of_compared(rule: Rule, auto: Auto) -> str:
 
 
 def sound(autos: Collection[Auto], targets: Collection[str]) -> tuple[Auto, ...]:
-    """Return what a table may hold, by name: without rules that lead nowhere, and without those that have none left."""
+    """Return the autos of a table by name, without rules that lead nowhere."""
     names = {auto.alias for auto in autos} - set(targets)
     kept = []
     for auto in sorted(autos, key=lambda one: one.alias):

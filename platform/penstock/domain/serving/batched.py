@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Trigger(StrEnum):
-    """Why a batch started; also the value of a metric's label."""
+    """A batch's reason to start; also a metric's label."""
 
     SIZE = "size"
     """It had as many items as one may have."""
@@ -24,7 +24,7 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batched:
-    """How one item fared; the size is that of the batch as it started."""
+    """An item's batch; the size is that at its start."""
 
     size: int
     trigger: Trigger
@@ -32,4 +32,3 @@ class Batched:
     prepared_s: float | None = None
     """How long its input took to become tensors; None where an older worker does not say."""
     computed_s: float | None = None
-    """How long its batch was computed."""

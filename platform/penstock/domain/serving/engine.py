@@ -8,5 +8,5 @@ HANDLER_FAILED = "handler"
 
 
 def is_dead(answer: bytes) -> bool:
-    """Tell whether this failure, an answer's body or an event's data, is of every request of this engine."""
+    """Tell whether this failure, a body or an event's data, is of the whole engine."""
     return any(mark in answer for mark in _DEAD)

@@ -15,7 +15,7 @@ from penstock.domain.ids import TenantId
 
 
 class RecordKey(NamedTuple):
-    """The record's tenant, and the caller's key hashed: keys of tenants can't meet, the caller's words stay here."""
+    """The record's tenant, and the caller's key hashed: tenants' keys can't meet."""
 
     tenant: TenantId
     name: str
@@ -23,7 +23,7 @@ class RecordKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerQuota:
-    """What one tenant's records may take together; a piece counts its bytes and ``PIECE_BYTES``."""
+    """Bounds of one tenant's records; a piece counts its bytes and ``PIECE_BYTES``."""
 
     max_bytes: int = 64 << 20
     max_records: int = 50_000
@@ -39,7 +39,7 @@ ALIVE_S = 10.0
 
 
 class Claim(StrEnum):
-    """What a request finds under its key."""
+    """The state of the key that a request comes with."""
 
     MINE = "mine"
     """Nothing: this request answers, and records."""
@@ -70,29 +70,27 @@ class Piece:
 
 
 class AnswerStore(Protocol):
-    """Recorded answers, shared by gateways. Every call may raise ``StoreUnavailable``."""
+    """Recorded answers, shared by gateways; calls may raise ``StoreUnavailable``."""
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
-        """Open a record for this body, or tell what is there; one atomic decision."""
+        """Open a record for this body, or return what is there, in one atomic decision."""
         ...
 
     async def has(self, key: RecordKey) -> bool:
-        """Tell whether there is a record, complete or growing, whatever body it is for."""
+        """Tell whether there is a record, complete or growing, of any body."""
         ...
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Add to the record this request opened; a sign of life as well (an empty piece is only that).
+        """Add to this request's record; an empty piece is only a sign of life.
 
         Raises ``Conflict`` if the record is no longer this gateway's, or is given up for want of room.
         """
         ...
 
-    async def release(self, key: RecordKey) -> None:
-        """Forget the record: there is no answer worth keeping."""
-        ...
+    async def release(self, key: RecordKey) -> None: ...
 
     def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the record's pieces from the first to the end, waiting for those to come.
+        """Yield the record's pieces from first to last, waiting for those to come.
 
         Raises ``Conflict`` if the answer broke off: the caller may try again.
         """

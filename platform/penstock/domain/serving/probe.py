@@ -9,7 +9,6 @@ EXAMPLES = "examples"
 
 
 def question(task: Task) -> tuple[Api, dict[str, object]]:
-    """Return the path to ask, and the body without the model's name."""
     if task is Task.EMBED:
         return Api.EMBEDDINGS, {"input": [[1]]}
     if task is Task.CLASSIFY:

@@ -14,7 +14,7 @@ from penstock.domain.serving.waited import Waited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """``used`` of a stream comes with its last event, not with its head."""
+    """A stream's ``used`` comes with its last event, not with its head."""
 
     load: Load | None = None
     waited: Waited | None = None

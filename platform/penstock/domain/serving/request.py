@@ -10,8 +10,6 @@ from penstock.domain.tenancy.cost import Cost
 
 
 class Api(StrEnum):
-    """The inference APIs, by their path."""
-
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
     EMBEDDINGS = "/v1/embeddings"
@@ -23,12 +21,10 @@ class Api(StrEnum):
 
     @property
     def tasks(self) -> frozenset[Task]:
-        """What a model may be for to answer this API."""
         return _TASKS.get(self, _GENERATES)
 
     @property
     def generates(self) -> bool:
-        """True if the answer is text that a model makes token by token."""
         return self not in _TASKS
 
 
@@ -43,9 +39,9 @@ JSON_APIS = tuple(api for api in Api if api is not Api.INFER)
 
 
 class Sealed:
-    """A field of a large body that stays JSON: to read it here would hold up every stream of the process.
+    """A large body's field that stays JSON: reading it would hold up every stream of the process.
 
-    The process that read it left what others must know of it. Not a dataclass: encoders would look inside.
+    Not a dataclass: encoders would look inside.
     """
 
     __slots__ = ("is_text", "items", "json")
@@ -56,7 +52,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedTensors:
-    """Tensors as they go to a worker: ``head_bytes`` of JSON, and behind it the bytes of each."""
+    """``head_bytes`` of JSON, and behind it each tensor's bytes."""
 
     head_bytes: int
     data: bytes
@@ -65,7 +61,7 @@ class PackedTensors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceRequest:
-    """What the edge parsed. ``body`` is the caller's JSON object with identity fields already stripped (A4).
+    """``body`` is the caller's JSON object without identity fields (A4).
 
     ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 if silent. ``arrived_at`` is monotonic
     seconds. ``cost`` is what the body alone says; ``Call.cost`` knows more. In a large request some fields are
@@ -84,7 +80,6 @@ class InferenceRequest:
     traceparent: str = ""
     """The W3C context that goes on to the worker: where requests are traced, that of this request's own span."""
     caller_trace: str = ""
-    """The context that the caller gave."""
     idempotency_key: str = ""
     digest: str = ""
     session: str = ""
@@ -98,13 +93,12 @@ class InferenceRequest:
 
     @property
     def is_large(self) -> bool:
-        """Tell whether the body was too large to be read on the event loop."""
         return bool(self.digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What preprocessing learned: prompt tokens, and the prompt's block hashes for prefix routing.
+    """Prompt tokens, and the prompt's block hashes for prefix routing.
 
     ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt. Where only the engine can
     render the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.

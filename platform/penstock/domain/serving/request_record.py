@@ -17,8 +17,6 @@ _OURS = (Rejected, Evicted, Failed, ContextTooLong, NoRuleFits, TooDear)
 
 
 class Refusal(NamedTuple):
-    """The error that ended a request: its code, the limit that refused, our words for it, when to come back."""
-
     code: str
     reason: str | None = None
     says: str = ""
@@ -26,13 +24,12 @@ class Refusal(NamedTuple):
 
     @classmethod
     def of(cls, error: PenstockError) -> "Refusal":
-        """Return what may be kept of an error."""
         says = error.message if isinstance(error, _OURS) else ""
         return cls(error.code, error.reason, says, error.retry_after_s)
 
 
 class Drawn(NamedTuple):
-    """What a request drew from one meter, and what that had left after it; of a refused one, what it had."""
+    """A request's draw from one meter, and its rest after it; if refused, its rest before."""
 
     meter: str
     amount: int
@@ -41,8 +38,6 @@ class Drawn(NamedTuple):
 
 
 class Considered(NamedTuple):
-    """A worker as routing saw it; without a score if it was the only one."""
-
     worker: str
     score: float | None
     work_tokens: float
@@ -52,7 +47,7 @@ class Considered(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One pick: the chosen worker, the number that serve, and the best of those that were compared.
+    """One pick: the chosen worker, the number that serve, and the best compared ones.
 
     Fewer are compared if some are ejected or full, if the request has met some before, and in a large version, which
     draws some.
@@ -66,9 +61,9 @@ class Choice(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """Which rule of an auto alias decided, empty if none fits, and what it leads to.
+    """An auto alias's deciding rule, empty if none fits, and its target.
 
-    ``passed`` names each rule before it that was looked at, and why it did not fit, in our words.
+    ``passed`` names each rule looked at before, and why it did not fit, in our words.
     """
 
     alias: str
@@ -78,8 +73,6 @@ class Ruled(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """The request at one worker: when it was sent there, why it did not stay, what the gate's door told."""
-
     worker: str
     sent_s: float
     failed: str = ""
@@ -90,7 +83,7 @@ class Tried(NamedTuple):
 
 
 class RequestRecord(NamedTuple):
-    """One request's life; ``at`` is the Unix second at which it came."""
+    """One request's life; ``at`` is its arrival in Unix seconds."""
 
     id: str
     tenant: str
@@ -133,7 +126,6 @@ class RequestRecord(NamedTuple):
     own_deadline: bool = False
     """The caller gave less time than its plan and its tier do."""
     gaps: int | None = None
-    """Gaps between a stream's tokens."""
     late_gaps: int | None = None
     """Those of them that were longer than promised."""
     most_late_ratio: float = 0.0

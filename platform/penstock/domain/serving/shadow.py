@@ -11,7 +11,7 @@ MOST_PER_S = 1_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowCaps:
-    """What the copies of one gateway may take of a candidate at most; they are the first to be shed in any case."""
+    """Bounds of one gateway's copies to a candidate; they are the first to be shed."""
 
     per_s: float = 5.0
     """Copies a second; 0 for none."""
@@ -23,7 +23,7 @@ class ShadowCaps:
 
     @property
     def fault(self) -> str:
-        """What can't be; empty if it is sound."""
+        """Return the fault of the caps; empty if sound."""
         rates = (self.per_s, self.scored_per_s)
         if not all(isfinite(one) and 0 <= one <= MOST_PER_S for one in rates):
             return f"rates are from 0 to {MOST_PER_S:g} a second"
@@ -33,13 +33,10 @@ class ShadowCaps:
 
 
 CAPS = ShadowCaps()
-"""Where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadow:
-    """Which version of a route is sent copies of what the others have answered."""
-
     version: VersionId
     caps: ShadowCaps = CAPS
     scores: bool = False
@@ -50,7 +47,7 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """The original of a copy: ``tenant`` and ``sticky`` are those of its caller, which knows nothing of it."""
+    """The original of a copy: ``tenant`` and ``sticky`` are its caller's, which knows nothing of it."""
 
     of: RequestId
     alias: Alias
@@ -68,7 +65,5 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIds:
-    """A prompt and its answer, as its engine had them."""
-
     prompt: list[int]
     answer: list[int]

@@ -14,7 +14,7 @@ from penstock.domain.serving.spec import SpecReader, SpecRefused
 
 
 class Indicator(StrEnum):
-    """What is counted as good or bad; each name is a key in a specification."""
+    """A kind of good or bad event; each name is a key in a specification."""
 
     AVAILABILITY = "availability"
     """A request ends without the platform being at fault. A missed deadline is its fault, but for one of the caller's
@@ -30,7 +30,7 @@ class Indicator(StrEnum):
 
     @property
     def is_timed(self) -> bool:
-        """True if good means within a number of seconds."""
+        """True if good means within some seconds."""
         return self in _TIMED
 
 
@@ -39,7 +39,7 @@ _TIMED = frozenset({Indicator.TTFT, Indicator.ITL, Indicator.LATENCY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """One promise: this share of events is good; for timed indicators good means within ``within_s``."""
+    """One promise: this share of events is good, for timed indicators ``within_s``."""
 
     indicator: Indicator
     good_ratio: float
@@ -48,29 +48,27 @@ class Objective:
 
     @property
     def error_budget_ratio(self) -> float:
-        """The share of events that may be bad."""
         return 1.0 - self.good_ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How soon an answer is promised: its first token, or all of it, and then each further token; seconds.
+    """The promised time of an answer: its first token, or all of it, and then each further token; seconds.
 
-    A caller's deadline that leaves less is its own choice, and to miss it breaks no promise. One that leaves more is a
-    deadline as the tier's: an answer that this pace would have given in time was missed by the platform.
+    To miss a shorter deadline of the caller breaks no promise; to miss a longer one does if this pace would have met
+    it.
     """
 
     first_s: float
     each_s: float = 0.0
 
     def of(self, tokens: float) -> float:
-        """Return the promised seconds for ``tokens``."""
         return self.first_s + self.each_s * tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloTier:
-    """One tier's promises, over a rolling window. ``deadline_s`` is what a request gets that names none itself.
+    """One tier's promises, over a rolling window. ``deadline_s`` is for requests that name none.
 
     Such a request also waits for the engine no longer than ``queue_timeout_s``; 0 leaves that to the deadline.
     """
@@ -83,17 +81,16 @@ class SloTier:
     queue_timeout_s: float = 0.0
 
     def objective(self, indicator: Indicator) -> Objective | None:
-        """Return the promise about this indicator, None if there is none."""
         return next((one for one in self.objectives if one.indicator is indicator), None)
 
     @property
     def pace(self) -> Pace:
-        """The promise of its timed objectives; without one, an answer within its deadline."""
+        """Return the timed objectives' promise; without one, an answer within its deadline."""
         whole_s, first_s = self.within_s(Indicator.LATENCY), self.within_s(Indicator.TTFT)
         return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
 
     def within_s(self, indicator: Indicator) -> float:
-        """Return a timed indicator's bound in seconds; 0 if nothing is promised about it."""
+        """Return a timed indicator's bound in seconds; 0 without a promise."""
         found = self.objective(indicator)
         return found.within_s if found else 0.0
 
@@ -110,7 +107,7 @@ _MAX_SECONDS = 86_400.0
 
 
 def parse(raw: object, source: str) -> SloTier:
-    """Return the tier that a specification describes, or raise ``SpecRefused``; ``source`` names it in messages."""
+    """Return the specified tier, or raise ``SpecRefused``; ``source`` names it in messages."""
     spec = SpecReader(source, "", raw)
     spec.only(_KEYS)
     tier = spec.choice("tier", Tier)
@@ -139,7 +136,7 @@ def _queue_timeout_s(spec: SpecReader) -> float:
 
 
 def parse_all(specs: Mapping[str, object]) -> dict[Tier, SloTier]:
-    """Return all tiers by name from raw specifications by source; each tier exactly once."""
+    """Return all tiers by name, from specifications by source; each tier exactly once."""
     found: dict[Tier, SloTier] = {}
     for source, raw in sorted(specs.items()):
         tier = parse(raw, source)

@@ -31,9 +31,8 @@ _SEPARATOR = "\x1f"
 class Ticket:
     """The gateway's word for a request; tokens are those of all prompts and sequences.
 
-    ``deadline_at`` is Unix seconds on the holder's clock. ``work_tokens``: CPU work beside reading the prompt, as
-    prompt
-    tokens.
+    ``deadline_at`` is Unix seconds on the holder's clock. ``work_tokens``: CPU work beside reading the prompt, in
+    prompt tokens.
     """
 
     request: RequestId
@@ -56,19 +55,18 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presented:
-    """A ticket with a whole seal: whether it is for this request, and was not used before, is still to be checked."""
+    """A ticket with a whole seal; its request and single use are still to be checked."""
 
     ticket: Ticket
     binding: bytes
     """``binding_of`` the request that it was made for."""
     nonce: bytes
-    """Tells it from all others."""
     stale_at: float
     """Unix seconds from which it is refused for its age."""
 
 
 def of_platform(deadline_at: float) -> Ticket:
-    """Return the ticket of the platform's own small requests: probes, orders, questions."""
+    """Return the ticket of the platform's own small requests."""
     return Ticket(
         request=RequestId("platform"),
         tenant=PLATFORM,
@@ -81,7 +79,6 @@ def of_platform(deadline_at: float) -> Ticket:
 
 
 def binding_of(path: str, body: bytes) -> bytes:
-    """Return what binds a ticket to a POST of this body to this path."""
     digest = hashlib.blake2b(path.encode(), digest_size=_BINDING_BYTES)
     digest.update(b"\x00")
     digest.update(body)
@@ -89,7 +86,7 @@ def binding_of(path: str, body: bytes) -> bytes:
 
 
 def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
-    """Return the header value for one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
+    """Return the header for one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
     nonce = secrets.token_bytes(_NONCE_BYTES)  # like the keys: one that can be repeated is none
     fields = _SEPARATOR.join(
         (
@@ -114,7 +111,7 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
 
 
 def unseal(value: str, key: bytes, now: float) -> Presented:
-    """Return what was presented, or raise ``Unauthenticated`` if it is forged, damaged, or older than clocks differ.
+    """Raise ``Unauthenticated`` if it is forged, damaged, or older than clocks differ.
 
     ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
     """
@@ -140,7 +137,6 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
 
 
 def _fields(raw: bytes) -> tuple[float, Ticket]:
-    """Return when it was made, and the ticket with the seconds left in place of its deadline."""
     request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
     prompt, output, reserved, prompts, sequences, work, start_in_s, *adapter = rest
     return float(issued_at), Ticket(

@@ -12,12 +12,10 @@ class Receiver(Protocol):
     """Takes an answer. The callbacks run in the event loop without a task switch and must not block."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status and headers came; names as the worker spelt them."""
+        """Names are spelt as by the worker."""
         ...
 
-    def on_body(self, data: bytes) -> None:
-        """A piece of the body came."""
-        ...
+    def on_body(self, data: bytes) -> None: ...
 
     def on_end(self, error: BaseException | None) -> None:
         """The answer is complete (None) or broke off; called once, and not after ``abort``."""
@@ -25,19 +23,13 @@ class Receiver(Protocol):
 
 
 class Exchange(Protocol):
-    """A request under way."""
-
     def hand_over(self, receiver: Receiver) -> None:
         """Let another receiver take the rest."""
         ...
 
-    def pause(self) -> None:
-        """Stop reading."""
-        ...
+    def pause(self) -> None: ...
 
-    def resume(self) -> None:
-        """Read again."""
-        ...
+    def resume(self) -> None: ...
 
     def abort(self) -> None:
         """Close the connection; no callback follows."""
@@ -45,8 +37,6 @@ class Exchange(Protocol):
 
 
 class Workers(Protocol):
-    """Sends requests to workers."""
-
     async def send(
         self,
         url: str,
@@ -57,9 +47,9 @@ class Workers(Protocol):
         *,
         is_wanted: Callable[[], bool] = always,
     ) -> Exchange:
-        """POST; return when the request is on its way.
+        """Return when the request is on its way.
 
         Raises ``OSError`` (``TimeoutError`` among them) without a connection, or if the request is not wanted any more
-        once there is one: nothing was sent.
+        by then: nothing was sent.
         """
         ...

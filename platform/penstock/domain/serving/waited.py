@@ -16,8 +16,6 @@ POOL_PINNED = "pool_pinned"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """How many of one standing entered the engine while the request waited: of its own tenant, and of all others."""
-
     standing: str
     own: int
     others: int
@@ -25,7 +23,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """Seconds; ``share`` is the tenant's part of the engine; ``waiting`` and ``tenants`` are those it found there."""
+    """Seconds; ``share`` is the tenant's part of the engine; ``waiting`` and ``tenants`` were there before it."""
 
     predicted_s: float = 0.0
     waited_s: float = 0.0
@@ -36,4 +34,3 @@ class Waited:
 
 
 AT_ONCE = Waited()
-"""Nobody was in its way."""

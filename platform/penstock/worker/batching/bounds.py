@@ -20,7 +20,7 @@ SINGLE = 1.5
 
 
 def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
-    """Return the maximum items of a batch, at most ``most``; one for an unmeasured bucket."""
+    """Return a batch's maximum items; one for an unmeasured bucket."""
     key = group.key
     if not settings.slo_s or most == 1:
         return most

@@ -32,8 +32,6 @@ class Room(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Items to compute, items that will be late in any case, and the number of all that are in time on this course."""
-
     taken: Sequence[Waiting]
     late: Sequence[Waiting]
     in_time: int
@@ -42,7 +40,7 @@ class Chosen(NamedTuple):
 def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[float]) -> list[Waiting]:
     """Return items by latest start; ``windows`` are the classes' longest waits.
 
-    An urgent item behind one of its own tenant and class pulls that one forward, without passing it.
+    An urgent item behind one of its own tenant and class pulls that forward, without passing it.
     """
     behind: dict[tuple[TenantId, bool], float] = {}
     due: dict[Waiting, float] = {}
@@ -57,9 +55,9 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 def in_fair_turn(
     turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
 ) -> Sequence[Waiting]:
-    """Return these, alternating between tenants by virtual time, which grows by these seconds per item.
+    """Alternate between tenants by virtual time, which grows by ``each_s`` per item.
 
-    A tenant's own order is kept. Spare items fill what others leave.
+    A tenant's own order is kept. Spare items fill the rest.
     """
     next_at: dict[TenantId, float] = {}
     places: dict[Waiting, float] = {}
@@ -72,7 +70,7 @@ def in_fair_turn(
 
 
 def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> Chosen:
-    """Select items of this order to compute now.
+    """Select items in this order to compute now.
 
     If none can be in time a full batch is taken: the estimate may be wrong, and only a batch can tell.
     """
@@ -91,7 +89,6 @@ def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) ->
 
 
 def count_in_time(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> int:
-    """Return how many of these meet their deadline in full batches from a second on, in order."""
     found = 0
     for _ in range(_AHEAD):
         turn = [one for one in turn if one.deadline_at >= now + seconds(1)]
@@ -108,7 +105,6 @@ def _are_in_time(batch: Sequence[Waiting], end: float) -> bool:
 
 
 def _split(turn: Sequence[Waiting], room: Room) -> tuple[list[Waiting], list[Waiting]]:
-    """Return the items that fit a batch, and the rest."""
     batch, rest, left = list[Waiting](), list[Waiting](), [room.interactive, room.offline]
     for one in turn:
         if len(batch) < room.items and left[one.is_offline]:

@@ -29,7 +29,7 @@ def _to_nobody(_: object) -> None: ...
 
 
 class Batcher:
-    """Batches for one device; an async context manager. All methods run on one event loop."""
+    """Batches for one device; all methods run on one event loop."""
 
     def __init__(
         self,
@@ -72,7 +72,6 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """Number of waiting items."""
         return len(self.policy)
 
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
@@ -111,7 +110,6 @@ class Batcher:
     # -- when ------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
-        """Start due batches, and set the timer for the policy's next look."""
         if self._closing:
             return
         self.policy.most_items = self._cap.most(now)
@@ -124,7 +122,7 @@ class Batcher:
         self._arm(decision.look_at, now)
 
     def _arm(self, at: float, now: float) -> None:
-        """Set the timer to this second, unless it is set to an earlier one."""
+        """Set the timer, unless it is set to an earlier second."""
         if at >= self._looks_at:
             return
         self._disarm()
@@ -137,13 +135,12 @@ class Batcher:
             self._timer, self._looks_at = None, inf
 
     def _turn(self) -> None:
-        """Look at the end of this turn of the event loop."""
         if not self._looks_soon:
             self._looks_soon = True
             self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
-        """Look once at all arrivals of one turn of the loop: a burst is one batch, not one item and the rest."""
+        """Look once at all arrivals of one turn of the loop: a burst is one batch."""
         self._looks_soon = False
         self._look(self._clock.monotonic())
 
@@ -165,7 +162,6 @@ class Batcher:
         self._tasks.create_task(self._run(taken, self._fired(batch, now)))
 
     async def _run(self, taken: Sequence[WaitingItem], fired: Fired) -> None:
-        """Run one batch, then look for the next."""
         try:
             self._note(replace(fired, compute_s=await self._runner.through(taken)))
         finally:
@@ -191,5 +187,5 @@ class Batcher:
 
 
 def _entries(waiting: Sequence[object]) -> Sequence[WaitingItem]:
-    """Narrow the policy's items to entries, the only kind that the batcher adds."""
+    """Narrow the policy's items to entries, the only kind added."""
     return cast("Sequence[WaitingItem]", waiting)

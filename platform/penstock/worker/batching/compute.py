@@ -27,8 +27,6 @@ _TAIL = 0.99
 
 
 class Computes:
-    """Predictions for one device."""
-
     def __init__(self, prior: Prior, most_items: int) -> None:
         self._prior, self._most = prior, most_items
         self._curves: OrderedDict[Key, Curve] = OrderedDict()
@@ -39,15 +37,12 @@ class Computes:
         self._half, self._tail = 1.0, UNMEASURED_TAIL
 
     def is_measured(self, key: Key) -> bool:
-        """Return whether a batch of this bucket was measured."""
         return key in self._curves
 
     def p50(self, key: Key, size: int) -> float:
-        """Return the median seconds."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._half
 
     def p99(self, key: Key, size: int) -> float:
-        """Return the 99th percentile, seconds."""
         return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
 
     def most_within(self, key: Key, seconds: float, most: int) -> int:
@@ -57,7 +52,7 @@ class Computes:
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
-        """Add a measured batch that ended at second ``now``."""
+        """Add a measured batch; ``now`` is the second of its end."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

@@ -17,8 +17,6 @@ LEAST_S = 1e-6
 
 
 class Curve:
-    """Curve of one bucket."""
-
     __slots__ = ("_at", "_count", "_knots", "_prior", "_read", "_sizes")
 
     def __init__(self, prior: Prior, most_items: int) -> None:
@@ -43,7 +41,6 @@ class Curve:
         return read[i - 1] + (read[i] - read[i - 1]) * (size - left) / (right - left)
 
     def learn(self, size: int, seconds: float) -> None:
-        """Add a measured batch, at the usual pace."""
         knot = self._nearest(size)
         found = max(LEAST_S, seconds)
         if knot != size:

@@ -41,7 +41,7 @@ class _Suspect:
 
 
 class Quarantine:
-    """Inputs that fail alone repeatedly; of more than a thousand suspects the one seen longest ago is dropped."""
+    """Inputs that fail alone repeatedly; of a thousand suspects the longest unseen is dropped."""
 
     def __init__(self) -> None:
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
@@ -51,7 +51,6 @@ class Quarantine:
         return len(self._suspects)
 
     def left_s(self, digest: bytes, now: float) -> float:
-        """Return the remaining seconds of this digest's quarantine."""
         suspect = self._suspects.get(digest)
         if suspect is None:
             return 0.0
@@ -64,7 +63,6 @@ class Quarantine:
         self._successes += 1
 
     def failed_alone(self, digest: bytes, now: float) -> None:
-        """Note an item that failed in a batch of its own."""
         if not digest:
             return
         suspect = self._suspects.pop(digest, None)
@@ -79,14 +77,11 @@ class Quarantine:
 
 
 class MemoryCap:
-    """Largest batch that fits the device's memory, as far as known."""
-
     def __init__(self, whole: int) -> None:
         self._whole = whole
         self._halved, self._at = float(whole), 0.0
 
     def halve(self, size: int, now: float) -> None:
-        """Note a batch that did not fit."""
         self._halved, self._at = max(1.0, size / 2), now
 
     def most(self, now: float) -> int:

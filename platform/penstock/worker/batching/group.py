@@ -28,7 +28,6 @@ class Group:
         return len(self.interactive) + len(self.offline)
 
     def __iter__(self) -> Iterator[Waiting]:
-        """Yield the items, interactive ones first."""
         yield from self.interactive
         yield from self.offline
 
@@ -38,7 +37,6 @@ class Group:
 
     @property
     def last_came(self) -> float:
-        """Second of the newest arrival."""
         return self._came[-1] if self._came else -inf
 
     def come(self, waiting: Waiting) -> None:
@@ -48,7 +46,7 @@ class Group:
         self.longest = max(self.longest, waiting.item.cost)
 
     def withdraw(self, gone: Waiting) -> bool:
-        """Remove an item whose caller left, and its arrival from the expected rate; return whether it waited."""
+        """Remove an item and its arrival from the expected rate; return whether it waited."""
         if gone not in (self.offline if gone.is_offline else self.interactive):
             return False
         with suppress(ValueError):
@@ -57,17 +55,14 @@ class Group:
         return True
 
     def leave(self, *gone: Waiting) -> None:
-        """Remove these, present or not."""
         for one in gone:
             (self.offline if one.is_offline else self.interactive).pop(one, None)
         self.earliest = min((one.deadline_at for one in self), default=inf)
         self.longest = max((one.item.cost for one in self), default=0)
 
     def oldest(self, *, offline: bool) -> Waiting | None:
-        """Return a class's oldest item."""
         return next(iter(self.offline if offline else self.interactive), None)
 
     def next_in_s(self, now: float) -> float:
-        """Return the expected seconds to the next arrival, by the recent rate and the present silence."""
         came = self._came
         return (now - came[0]) / (len(came) - 1) if len(came) > 1 else inf

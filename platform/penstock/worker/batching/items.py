@@ -14,7 +14,7 @@ _OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """Properties that items must share to be computed as one batch."""
+    """Properties that a batch's items share."""
 
     version: VersionId
     dtype: str = ""
@@ -26,13 +26,13 @@ class Key:
 
 
 def bucket_of(length: int, bounds: Sequence[int]) -> int:
-    """Return the smallest of the ascending bounds that holds this length; the length itself above all."""
+    """Return the smallest of the ascending bounds that holds this length, else the length."""
     return next((bound for bound in bounds if length <= bound), length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One item; ``deadline_at`` in the batcher's monotonic seconds, 0 without one.
+    """``deadline_at`` is in monotonic seconds, 0 without one.
 
     The digest identifies a poisonous input; an empty one is never quarantined.
     """
@@ -51,26 +51,20 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """An item waiting since second ``came_at``."""
-
     item: Item
     came_at: float
 
     @property
     def is_offline(self) -> bool:
-        """True if it only fills what interactive items leave."""
         return self.item.standing in _OFFLINE
 
     @property
     def deadline_at(self) -> float:
-        """The second by which it must be done."""
         return self.item.deadline_at or inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """A computed or failed batch; ``compute_s`` is None if it failed."""
-
     key: Key
     trigger: Trigger
     size: int
@@ -90,7 +84,7 @@ class Fired:
 
 
 class Left(StrEnum):
-    """Reason why an item left without a result; also a metric's label."""
+    """Reason of an item without a result; also a metric's label."""
 
     CANCELLED = "cancelled"
     EXPIRED = "expired"

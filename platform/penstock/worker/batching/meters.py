@@ -21,7 +21,7 @@ CATALOGUE = (
 
 
 class BatchMeters:
-    """Callbacks of a batcher: ``Batcher(..., meters.fired, meters.left)``; ``exposition`` is the page."""
+    """Callbacks of a batcher: ``Batcher(..., meters.fired, meters.left)``."""
 
     def __init__(self, version: VersionId) -> None:
         metrics = self.metrics = Metrics(CATALOGUE)
@@ -48,7 +48,6 @@ class BatchMeters:
             self._beyond.inc(fired.compute_s > fired.predicted_s)
 
     def left(self, why: Left) -> None:
-        """Count an item that left without a result."""
         self._left[why].inc()
 
     def exposition(self) -> bytes:

@@ -30,7 +30,7 @@ MOST_GROUPS = 256
 
 
 class Device(NamedTuple):
-    """Device state: running batches, since when, and the expected second of idleness."""
+    """Running batches, since when, and the expected second of idleness."""
 
     running: int
     since: float
@@ -39,8 +39,6 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch to start, and the items that are too late for any."""
-
     key: Key
     trigger: Trigger
     taken: tuple[Waiting, ...]
@@ -49,15 +47,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDecision:
-    """The batch to start, if any, and the second of the next look."""
-
     batch: Batch | None = None
     look_at: float = inf
 
 
 class _Ready(NamedTuple):
-    """A group's reason to start now, if any, its latest start, and the second of the next look."""
-
     group: Group
     room: Room
     trigger: Trigger | None
@@ -66,8 +60,6 @@ class _Ready(NamedTuple):
 
 
 class Policy:
-    """Policy of one device."""
-
     def __init__(self, settings: BatchSettings, computes: Computes) -> None:
         self._settings, self._computes = settings, computes
         self._groups: OrderedDict[Key, Group] = OrderedDict()
@@ -90,7 +82,7 @@ class Policy:
         self._tenants.came(waiting.item.tenant, waiting.came_at)
 
     def leave(self, waiting: Waiting) -> bool:
-        """Remove an item whose caller left; return whether it waited, and so whether others may start sooner."""
+        """Remove an item; return whether it waited, and so whether others may start sooner."""
         group = self._busy.get(waiting.item.key)
         if group is None or not group.withdraw(waiting):
             return False
@@ -113,7 +105,7 @@ class Policy:
         return gone
 
     def window_s(self, key: Key, size: int, *, offline: bool = False) -> float:
-        """Return the longest wait for a batch of this size: the SLO's rest, or the class's cap."""
+        """Return the longest wait for this batch: the SLO's rest, or the class's cap."""
         settings = self._settings
         cap_s = settings.caps(offline=offline).max_wait_s
         if offline or not settings.slo_s:
@@ -121,7 +113,6 @@ class Policy:
         return min(cap_s, max(0.0, settings.slo_s - self._computes.p99(key, size) - settings.margin_s))
 
     def decide(self, now: float, device: Device) -> BatchDecision:
-        """Return the decision; expired items are removed before."""
         if device.running >= self._settings.in_flight:
             return BatchDecision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
         ready, look_at = list[_Ready](), inf
@@ -138,7 +129,6 @@ class Policy:
     # -- when ------------------------------------------------------------------------------
 
     def _ready(self, group: Group, now: float, device: Device) -> _Ready:
-        """Return a group's reason to start, and its next look."""
         room, full = self._room(group, now)
         size = _size(group, room)
         slack_at = group.earliest - self._computes.p99(group.key, size) - self._settings.margin_s
@@ -160,14 +150,12 @@ class Policy:
         return max(of_least, key=lambda one: (self._saved(one, now), -one.due_at))
 
     def _place(self, waiting: Waiting, now: float) -> float:
-        """Return the group's sort key: its tenant's virtual time, behind all others for offline items with slack."""
         return inf if self._is_spare(waiting, now) else self._tenants.virtual_time(waiting.item.tenant)
 
     def _is_spare(self, waiting: Waiting, now: float) -> bool:
         return waiting.is_offline and waiting.came_at + self._settings.offline.max_wait_s > now
 
     def _saved(self, ready: _Ready, now: float) -> int:
-        """Return how many waiting items meet their deadline if this group goes first."""
         taken = self._chosen(ready.group, ready.room, now)
         after = now + self._computes.p50(ready.group.key, len(taken.taken))
         others = (group for group in self._busy.values() if group is not ready.group)
@@ -184,7 +172,7 @@ class Policy:
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
     def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
-        """Return the second to start on an idle device, when further waiting gains nothing."""
+        """Return the second to start on an idle device, when waiting gains nothing."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)
@@ -207,7 +195,6 @@ class Policy:
     # -- who -------------------------------------------------------------------------------
 
     def _room(self, group: Group, now: float) -> tuple[Room, Trigger]:
-        """Return the bounds of this group's batch, and the bound that would keep out the next item."""
         settings, most, full = self._settings, self.most_items, Trigger.SIZE
         cost = group.key.bucket or group.longest
         if settings.max_cost and cost and settings.max_cost // cost < most:
@@ -219,7 +206,6 @@ class Policy:
         return Room(most, *classes), full
 
     def _is_class_full(self, group: Group) -> bool:
-        """Return whether one class is at its bound and the other has no items."""
         most = self._settings.interactive.max_items
         if most and len(group.interactive) >= most and not group.offline:
             return True
@@ -270,5 +256,4 @@ class Policy:
 
 
 def _size(group: Group, room: Room) -> int:
-    """Return the number of a group's items that would start."""
     return min(room.items, min(len(group.interactive), room.interactive) + min(len(group.offline), room.offline))

@@ -24,8 +24,6 @@ Compute = Callable[[Sequence[Item]], Sequence[Result]]
 
 @dataclass(slots=True, eq=False)
 class WaitingItem(Waiting):
-    """A waiting item and its caller's future."""
-
     future: asyncio.Future[Result]
     told: Callable[[Batched], None]
     note_left: Callable[[Left], None]
@@ -37,7 +35,6 @@ class WaitingItem(Waiting):
             self.future.set_result(result)
 
     def fail(self, error: Exception, why: Left) -> None:
-        """Fail the item, unless it has ended already."""
         if not self.future.done():
             self.future.set_exception(error)
             self.note_left(why)
@@ -51,7 +48,7 @@ class _Timed:
 
 
 class Runner:
-    """Runs batches on one device and learns compute times."""
+    """Runs one device's batches and learns compute times."""
 
     def __init__(self, compute: Compute, clock: Clock, computes: Computes, cap: MemoryCap) -> None:
         self._compute, self._clock, self._computes = compute, clock, computes
@@ -59,16 +56,14 @@ class Runner:
         self.quarantine, self.cap = Quarantine(), cap
 
     def open(self, threads: int) -> None:
-        """Start with this number of concurrent batches."""
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="compute")
 
     def close(self) -> None:
-        """Start no more; abandon what hangs in compute."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def through(self, whole: Sequence[WaitingItem]) -> float | None:
-        """Compute a batch until each item has ended; return its seconds, None if it failed."""
+        """Compute a batch until each item has ended; None if it failed."""
         seconds = None
         parts = [whole]
         try:
@@ -87,7 +82,6 @@ class Runner:
         return seconds
 
     async def _computed(self, items: Sequence[Item]) -> _Timed | Exception:
-        """Return the results, or the error."""
         try:
             return await self._loop.run_in_executor(self._threads, self._timed, items)
         except (BrokenExecutor, RuntimeError) as error:  # no thread can be had
@@ -104,7 +98,7 @@ class Runner:
         return _Timed(results, began_at, self._clock.monotonic())
 
     def _learn(self, part: Sequence[WaitingItem], timed: _Timed) -> float:
-        """Deliver results, and add the time to the predictions, without the wait behind another batch."""
+        """Deliver results and learn their time, without the wait behind another batch."""
         began_at = max(timed.began_at, min(self._last_ended_at, timed.ended_at))
         seconds = timed.ended_at - began_at
         self._last_ended_at = max(self._last_ended_at, timed.ended_at)
@@ -115,7 +109,7 @@ class Runner:
         return seconds
 
     def _give_up(self, part: Sequence[WaitingItem], error: Exception) -> bool:
-        """Fail these items if they cannot be split further; return whether they were failed."""
+        """Fail these items if they cannot be split; tell whether they were."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:
                 one.fail(WorkerLost(), Left.LOST)
@@ -132,7 +126,6 @@ class Runner:
 
 
 def _said(error: Exception) -> PenstockError:
-    """Return an error that a caller may read; the model's own is kept as its cause."""
     if isinstance(error, PenstockError):
         return error
     told = EngineError()

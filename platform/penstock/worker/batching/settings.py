@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """Bounds of one class: items in a batch (0: no bound of its own), longest wait in seconds."""
+    """Bounds of one class: items in a batch (0: none of its own), longest wait in seconds."""
 
     max_items: int = 0
     max_wait_s: float = 0.05
@@ -13,8 +13,6 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Assumed compute time before any measurement."""
-
     fixed_s: float = 0.005
     per_item_s: float = 0.002
 

@@ -27,7 +27,7 @@ class Tenants:
         self._seen: OrderedDict[TenantId, float] = OrderedDict()
 
     def came(self, tenant: TenantId, at: float) -> None:
-        """Note that an item of this tenant has come; the platform's own compete with none."""
+        """Note an item's arrival; the platform's own compete with none."""
         if tenant == PLATFORM:
             return
         self._seen[tenant] = at
@@ -41,11 +41,11 @@ class Tenants:
         return second is not None and now - second <= ACTIVE_S
 
     def virtual_time(self, tenant: TenantId) -> float:
-        """Return the tenant's virtual time; an idle tenant resumes at the current one."""
+        """An idle tenant resumes at the current virtual time."""
         return max(self._times.now, self._times.of(tenant))
 
     def charge(self, taken: Sequence[Waiting], each_s: float) -> None:
-        """A batch of these has started, and takes this many seconds for each."""
+        """Charge a started batch, ``each_s`` seconds for each item."""
         present = min(self.virtual_time(one.item.tenant) for one in taken)
         for one in taken:
             tenant = one.item.tenant

@@ -37,13 +37,12 @@ class Product(NamedTuple):
 
 
 class Matrices:
-    """Adapters' matrices per layer, parts joined; rebuilt when a slot is written."""
+    """Adapters' matrices per layer, rebuilt when a slot is written."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], tuple[tuple[object, ...], Product | None]] = {}
 
     def of(self, downs: Sequence[Tensor], ups: Sequence[Tensor], slot: int, dtype: torch.dtype) -> Product | None:
-        """Return a slot's additions to all parts of a layer side by side; None if there is none."""
         state = (dtype, *(one._version for one in (*downs, *ups)))  # noqa: SLF001  counts writes, also to a part
         key = (ups[0].data_ptr(), slot)
         made = self._made.get(key)
@@ -56,7 +55,7 @@ class Matrices:
 
 
 def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int], Product | None]) -> None:
-    """Add each slot's product to its rows; the model's own output may be padded."""
+    """Add each slot's product to its rows; the output may be padded."""
     for slot, rows in groups:
         one = product(slot)
         if one is None:
@@ -135,7 +134,7 @@ def _add(self: Wrapper, y: Tensor, x: Tensor, downs: Sequence[Tensor], ups: Sequ
 
 
 def _forgetting(update: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the setter of a batch's rows so that it drops the previous groups."""
+    """Wrap the setter of a batch's rows: it drops the previous groups."""
 
     def updated(self: Wrapper, *given: object, **named: object) -> None:
         self.__dict__[_GROUPS] = {}
@@ -152,7 +151,6 @@ REPLACED = {
 
 
 def install() -> None:
-    """Group rows by slot in this process from now on."""
     from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
 
     for name, one in REPLACED.items():

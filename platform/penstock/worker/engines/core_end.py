@@ -14,14 +14,13 @@ _SAID = re.compile(rf"^{_SAYS} (-?\d+)$")
 
 
 def install() -> None:
-    """Log the core's end from now on."""
     from vllm.v1.engine.utils import CoreEngineProcManager
 
     CoreEngineProcManager.monitor_engine_liveness = saying(CoreEngineProcManager.monitor_engine_liveness)
 
 
 def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap the monitor of the core's processes so that it logs an unexpected exit code."""
+    """Wrap the monitor of the core's processes: it logs an unexpected exit code."""
 
     def monitor_engine_liveness(self: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         monitor(self)
@@ -33,6 +32,5 @@ def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def code_of(lines: list[str]) -> int | None:
-    """Return the exit code in the last of these lines that has one; None without one."""
     codes = [int(found[1]) for line in lines if (found := _SAID.match(line))]
     return codes[-1] if codes else None

@@ -24,7 +24,6 @@ _BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
 
 
 def install() -> None:
-    """Meter this process's engine from now on."""
     from vllm import envs
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.engine.output_processor import OutputProcessor
@@ -61,7 +60,7 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
 
 
 def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa: ANN401
-    """Wrap a prompt's output queue: its room is returned at any end (done, aborted, cancelled, failed)."""
+    """Wrap a prompt's output queue: its room is returned at any end."""
 
     def close() -> None:
         del queue.close  # its class has the real one
@@ -72,7 +71,7 @@ def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa
 
 
 def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the output processor's entry: each engine request gets its meter."""
+    """Wrap the output processor's entry: each request gets its meter."""
 
     def add_request(self: Any, request: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
         known = request.request_id in self.request_states
@@ -113,8 +112,6 @@ def _nobody(_: float) -> None: ...
 
 
 def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
-    """Wrap the output processor: count each step's outputs."""
-
     def process_outputs(self: Any, outputs: Any, ended_at: float, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         states = self.request_states
         before, inside = [states.get(output.request_id) for output in outputs], len(states)
@@ -129,7 +126,6 @@ def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
 
 
 def _count(states: Any, before: Any, outputs: Any, each_s: float) -> None:  # noqa: ANN401
-    """Add a step's tokens and seconds to the meters of its sequences."""
     sequences = len(outputs)
     for state, output in zip(before, outputs, strict=True):
         if state is None or (meter := state.meter) is None:

@@ -22,7 +22,7 @@ class Device(StrEnum):
 
 
 def names(folder: Path = Path("/dev")) -> list[str]:
-    """Return the visible devices; in a container a GPU keeps its number, and a MIG slice its GPU's."""
+    """Return the visible devices; in a container a GPU keeps its number, a MIG slice its GPU's."""
     return [path.name for path in folder.glob("nvidia*")]
 
 
@@ -31,7 +31,7 @@ def has_gpu(devices: Iterable[str]) -> bool:
 
 
 def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
-    """Return ``cuda`` or ``cpu``; raises ``CommandError``. ``given`` names the container's devices."""
+    """Return ``cuda`` or ``cpu``; raises ``CommandError``. ``given`` are the container's devices."""
     if wanted is Device.CPU:
         return Device.CPU
     if has_gpu(devices):
@@ -46,7 +46,7 @@ def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
 
 
 def check_ranks(ranks: int, chosen: str, devices: Iterable[str]) -> None:
-    """Raise ``EngineError`` if a multi-GPU version finds fewer GPUs."""
+    """Raise ``EngineError`` if there are fewer GPUs than ranks."""
     gpus = sum(_GPU.fullmatch(name) is not None for name in devices) if chosen == Device.CUDA else 0
     if ranks > 1 and gpus < ranks:
         raise EngineError(f"this version runs on {ranks} GPUs, and this worker sees {gpus}: give its container so many")

@@ -16,7 +16,6 @@ NO_STEPS = 1 << 30
 
 
 def for_engine(gate: GateConfig, manifest: Manifest, place: Place) -> GateConfig:
-    """Return the gate's settings for this version's engine."""
     engine = manifest.engine
     sized = replace(gate, max_num_seqs=engine.max_num_seqs, block_size=engine.block_size)
     if manifest.runtime is Runtime.TORCH:

@@ -21,7 +21,7 @@ _installed: list[str] = []
 
 
 class Quiet:
-    """Silences a descriptor while at least one block runs, in any thread."""
+    """Silences a descriptor while a block runs in any thread."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._lock, self._inside = descriptor, threading.Lock(), 0
@@ -30,7 +30,6 @@ class Quiet:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Discard writes to the descriptor inside the block."""
         self._enter(1)
         try:
             yield
@@ -47,7 +46,6 @@ class Quiet:
 
 
 def install() -> None:
-    """Silence compilers in this process from now on."""
     if _installed:
         return
     from xgrammar import Grammar, GrammarCompiler
@@ -61,7 +59,6 @@ def install() -> None:
 
 
 def quietly(quiet: Quiet, compiler: Any) -> Any:  # noqa: ANN401  a method, or a static one
-    """Wrap a method so that it runs silenced."""
     if isinstance(compiler, staticmethod):
         return staticmethod(_quietly(quiet, compiler.__func__))
     return _quietly(quiet, compiler)

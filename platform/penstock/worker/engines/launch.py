@@ -15,7 +15,7 @@ from penstock.worker.engines.plan import LaunchPlan
 
 
 def run(launch: LaunchPlan, lifeline_fd: int) -> None:
-    """Run the engine until it has shut down. The caller leads its process group."""
+    """Run the engine until it has shut down; the caller leads its process group."""
     lifeline.die_with(lifeline_fd)
     os.environ.update(launch.environment)  # noqa: TID251 - it is how vLLM is configured; nothing is read here
     gate_config.install(launch.gate)

@@ -9,7 +9,7 @@ from penstock.worker.engines.plan import Certificate
 
 
 def install(own: Certificate) -> None:
-    """Guard the server that this process is about to start; raises ``CommandError`` for unusable files."""
+    """Guard the server about to start; raises ``CommandError`` for unusable files."""
     import uvicorn
 
     from penstock.domain.clock import SystemClock

@@ -24,7 +24,6 @@ _ESCAPES = {code: rf"\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 
 
 def install() -> None:
-    """Filter every record of this process from now on."""
     make = logging.getLogRecordFactory()
 
     def made(*args: object, **named: object) -> logging.LogRecord:
@@ -48,7 +47,7 @@ def _plain(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _places(error: BaseException | None) -> str:
-    """Return an error's class and traceback places, and its causes': its message may quote a request."""
+    """Return an error's class and places, and its causes': its message may quote a request."""
     found: list[str] = []
     while error is not None and len(found) < MOST_CAUSES:
         frames = "".join(traceback.format_tb(error.__traceback__))

@@ -36,7 +36,7 @@ def main(source: Path, folder: Path) -> None:
 
 
 def read(source: Path) -> Any:  # noqa: ANN401  whatever was pickled
-    """Return a file of tensors and plain values; raises ``NotWeights``."""
+    """Raise ``NotWeights`` unless it holds only tensors and plain values."""
     import torch
 
     try:

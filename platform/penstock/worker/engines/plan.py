@@ -23,10 +23,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """Engine arguments, additional environment, gate settings.
-
-    ``forkable``: a pre-imported parent may fork it (CPU only: a device context does not survive a fork).
-    """
+    """``forkable``: a pre-imported parent may fork it (CPU only: a device context does not survive a fork)."""
 
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
@@ -37,7 +34,6 @@ class LaunchPlan:
 
 
 def write(plan: LaunchPlan, path: Path) -> None:
-    """Write the plan, readable by its owner only."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(fd, "w") as file:

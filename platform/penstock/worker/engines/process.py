@@ -32,8 +32,6 @@ class CannotFork(PenstockError):
 
 
 class EngineProcess:
-    """A running engine's process group, and its exit."""
-
     def __init__(self, pid: int, exit_code: Callable[[], int | None], hold: int) -> None:
         self.pid = pid
         self.awaited_s = 0.0
@@ -44,7 +42,7 @@ class EngineProcess:
         self._watch()
 
     async def wait(self) -> int | None:
-        """Return the exit code (negative: the signal); None if it is unknown."""
+        """Return the exit code (negative: the signal), if known."""
         await self._ended.wait()
         await asyncio.sleep(0)
         return self._exit_code()
@@ -59,7 +57,6 @@ class EngineProcess:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill the whole group."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
@@ -72,7 +69,6 @@ class EngineProcess:
         return await self.end()
 
     async def end(self) -> int | None:
-        """Kill what is left of it and return its exit code."""
         self.kill()
         code = await self.wait()
         await self._until_gone()
@@ -80,7 +76,7 @@ class EngineProcess:
         return code
 
     async def _until_gone(self) -> None:
-        """Wait, with a limit, until no process of the group holds the port: dead processes may stay uncollected."""
+        """Wait, with a limit, until the port is free: dead processes may stay uncollected."""
         with suppress(TimeoutError, ProcessLookupError):
             async with asyncio.timeout(_GONE_WITHIN_S):
                 while True:
@@ -88,7 +84,6 @@ class EngineProcess:
                     await asyncio.sleep(_POLL_S / 5)
 
     def close(self) -> None:
-        """Close the lifeline; the kernel kills what is left."""
         if self._hold >= 0:
             os.close(self._hold)
             self._hold = -1
@@ -111,8 +106,6 @@ class EngineProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Paths of an engine's plan, output and process id."""
-
     plan: Path
     log: Path
     pid: Path
@@ -124,15 +117,11 @@ class Launcher(Protocol):
         """True if a start need not wait for imports."""
         ...
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Start an engine in its own process group."""
-        ...
+    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawning:
-    """Starts engines from scratch: slow, always possible."""
-
     @property
     def is_warm(self) -> bool:
         return False
@@ -161,7 +150,7 @@ def zygote_argv(address: Path, lifeline_fd: int, compiled: str) -> tuple[str, ..
 
 @dataclass(slots=True, kw_only=True)
 class Forking:
-    """Forks engines from a pre-imported parent at ``address``; starts that parent if ``own`` is set."""
+    """Forks engines from a pre-imported parent at ``address``, which it starts if ``own``."""
 
     address: Path
     own: bool
@@ -173,11 +162,10 @@ class Forking:
 
     @property
     def is_warm(self) -> bool:
-        """True if a parent listens, which it does after its imports."""
+        """True if a parent listens, after its imports."""
         return not self.own and self.address.exists()
 
     def prepare(self) -> None:
-        """Start our own parent if wanted and not running; its imports run in the background."""
         if not self.own or (self._parent is not None and self._parent.poll() is None):
             return
         self.close()
@@ -194,7 +182,7 @@ class Forking:
         os.close(end)
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Request a fork; raises ``CannotFork``."""
+        """Raise ``CannotFork`` if the parent does not start it."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -227,7 +215,6 @@ class Forking:
             self.address.unlink(missing_ok=True)
 
     async def _connect(self) -> socket.socket:
-        """Connect once the parent has finished its imports."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.patience_s):
                 while self._parent is None or self._parent.poll() is None:
@@ -253,14 +240,12 @@ class Forking:
 
 @dataclass(slots=True)
 class _Verdict:
-    """The pre-imported parent's report of an engine's exit, on the connection that requested the engine."""
-
     agent: socket.socket
     _code: int | None = field(default=None)
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """Return the exit code; waits briefly, since parent and agent see the end at the same time."""
+        """Wait briefly, since parent and agent see the end at the same time."""
         if not self._asked:
             self._asked = True
             with suppress(OSError, ValueError, KeyError):
@@ -272,7 +257,7 @@ class _Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quickest:
-    """Forks if possible, else starts from scratch; ``on_fallback`` gets the reason."""
+    """Forks if possible, else spawns; ``on_fallback`` gets the reason."""
 
     forking: Forking
     spawning: Spawning

@@ -33,7 +33,7 @@ def install() -> None:
 
 
 def _raising(raise_if_error: Any, refused: Callable[[], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the end of a generation: a rejected grammar is raised as the caller's mistake."""
+    """Wrap the end of a generation: a rejected grammar is the caller's mistake."""
 
     def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401
         if finish_reason == "error" and (meter := current.get()) is not None and meter.lacks_grammar:
@@ -44,7 +44,7 @@ def _raising(raise_if_error: Any, refused: Callable[[], Exception]) -> Any:  # n
 
 
 def with_status(convert: Any) -> Any:  # noqa: ANN401
-    """Wrap the conversion of a chat stream to Messages so that an error keeps its status."""
+    """Wrap the conversion of a chat stream to Messages: an error keeps its status."""
 
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
         error = ""
@@ -63,5 +63,4 @@ def with_status(convert: Any) -> Any:  # noqa: ANN401
 
 
 def _told(error: str) -> str:
-    """Return the engine's error as a Messages event with its code."""
     return f"{_EVENT}\ndata: {json.dumps({'type': 'error', **json.loads(error)})}\n\n"

@@ -23,10 +23,9 @@ _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
 
 class _BySteps(Scheduler):
-    """Mixin for both of vLLM's schedulers."""
+    """Mixin for both of vLLM's schedulers; it installs the patches, as a spawned core has imported none of ours."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
-        """A spawned core has imported nothing of ours before, hence the installs here."""
         log_lines.install()
         grammar_words.install()
         super().__init__(*args, **named)
@@ -43,7 +42,6 @@ class _BySteps(Scheduler):
         return planned
 
     def _charge(self, step: dict[str, int], now: float) -> None:
-        """Charge each tenant its tokens of the step."""
         served: dict[str, float] = {}
         for name, tokens in step.items():
             tenant = _tenant(self.requests[name])
@@ -82,7 +80,6 @@ class _BySteps(Scheduler):
             config.long_prefill_token_threshold, self.max_num_active_reqs = threshold, active
 
     def _stand_still(self, requests: Any, still: frozenset[str]) -> list[Any]:  # noqa: ANN401
-        """Remove paused tenants' requests from a list and return them."""
         if not still:
             return []
         taken, rest = list[Any](), list[Any]()
@@ -95,8 +92,7 @@ class _BySteps(Scheduler):
     def _make_room(self, running: list[Any], still: frozenset[str]) -> None:
         """Preempt paused requests that block the first prompt: sequence slots and KV blocks.
 
-        The least often preempted goes first, then the newest. Its KV blocks stay in the prefix cache until they are
-        needed.
+        The least often preempted goes first, then the newest. Its KV blocks stay cached until needed.
         """
         head = next((one for one in self.waiting if _tenant(one) not in still), None)
         if head is None or head.status not in _READABLE:
@@ -130,8 +126,6 @@ class _BySteps(Scheduler):
 
 
 class TenantScheduler(_BySteps):
-    """For CPU engines, which plan a step after the last one has ended."""
-
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401
         seeding.install()
         super().__init__(*args, **named)

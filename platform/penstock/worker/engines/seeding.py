@@ -12,7 +12,6 @@ _installed: list[str] = []
 
 
 def install() -> None:
-    """Keep seeded generators exact in this process from now on."""
     from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
     if _installed:
@@ -36,7 +35,7 @@ def keeping(sample: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without(book: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a step's bookkeeping so that it finds no generator to reset."""
+    """Wrap a step's bookkeeping: it finds no generator to reset."""
 
     def booked(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
         unread, known = _of_unread(self), self.input_batch.generators
@@ -51,6 +50,5 @@ def without(book: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_unread(runner: Any) -> dict[int, Any]:  # noqa: ANN401
-    """Return the seeded generators of rows still in prefill, by row."""
     mask, known = runner.discard_request_mask.np, runner.input_batch.generators
     return {row: generator for row, generator in known.items() if row < runner.input_batch.num_reqs and mask[row]}

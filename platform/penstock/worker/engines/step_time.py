@@ -12,8 +12,6 @@ Charge = Callable[[float], None]
 
 
 class StepTime:
-    """Takes arrivals and ends of steps, monotonic seconds."""
-
     __slots__ = ("_each_s", "_given_s", "_last_at", "_most", "_reading", "_since")
 
     def __init__(self, most: int) -> None:
@@ -26,13 +24,13 @@ class StepTime:
         self._reading.clear()
 
     def reads(self, request: str, charge: Charge) -> None:
-        """Add a prompt in prefill: it is charged until its first output."""
+        """Charge a prompt in prefill until its first output."""
         self._reading[request] = charge
 
     def each(self, at: float, outputs: Sequence[str], inside: int) -> float:
         """Return the seconds per output of the step that ended at ``at``; prompts in prefill are charged too.
 
-        A step delivered in lots has an unknown number of outputs: all that are ``inside`` count.
+        A step delivered in lots has an unknown number of outputs: all ``inside`` count.
         """
         for request in outputs:
             self._reading.pop(request, None)
@@ -46,12 +44,11 @@ class StepTime:
         return self._each_s
 
     def leaves(self, request: str, at: float, inside: int) -> None:
-        """Remove a request; one without output is charged its part of the time since the last step."""
+        """Charge a request without output its part of the time since the last step."""
         if (charge := self._reading.pop(request, None)) is not None:
             part_s = self._open_s(at) / max(1, inside)
             self._given_s += part_s
             charge(part_s)
 
     def _open_s(self, at: float) -> float:
-        """Return the unassigned seconds since the last step's end."""
         return max(0.0, at - max(self._since, self._last_at) - self._given_s)

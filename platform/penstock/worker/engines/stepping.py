@@ -32,15 +32,13 @@ comes waits for the step that runs."""
 
 
 def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
-    """Return a single prompt's bound on a step's tokens beside others; ``set_bound`` is the engine's own."""
+    """``set_bound`` is the engine's own bound on a step."""
     ours = round(part * step_tokens)
     return min(ours, set_bound) if set_bound else ours
 
 
 @dataclass(slots=True)
 class Inside:
-    """A tenant's sequences in the engine, waiting ones included, and those in prefill."""
-
     name: str
     weight: float
     sequences: int = 0
@@ -49,8 +47,6 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class Turnout:
-    """A step's paused tenants, and the part of it that one prompt may take."""
-
     still: frozenset[str] = frozenset()
     prompt_part: float = 1.0
 
@@ -60,8 +56,6 @@ EVERYBODY = Turnout()
 
 @dataclass(slots=True)
 class _Known:
-    """A present tenant: weight, and service in tokens as of ``at``."""
-
     weight: float
     tokens: float = 0.0
     at: float = 0.0
@@ -72,7 +66,7 @@ class _Known:
 
 @dataclass(slots=True)
 class Stepping:
-    """The rule of one engine. Times are monotonic seconds."""
+    """One engine's rule; times are monotonic seconds."""
 
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0
@@ -80,7 +74,6 @@ class Stepping:
     """Whether several tenants are here: what one is served alone counts nothing."""
 
     def next(self, here: Sequence[Inside], now: float) -> Turnout:
-        """Return the selection for the next step among tenants with sequences inside."""
         self._see(here, now)
         self.is_shared = len(here) > 1
         over = self._over(here) if len(self._about) > 1 else frozenset[str]()
@@ -92,14 +85,13 @@ class Stepping:
         return Turnout(prompt_part=PROMPT_PART) if reading and over.issuperset(reading) else EVERYBODY
 
     def served(self, name: str, tokens: float, now: float) -> None:
-        """Charge a tenant's service of the present step, in tokens; uncontended service is free."""
+        """Charge a tenant's tokens of the present step; uncontended service is free."""
         if not self.is_shared:
             return
         known = self._about[name]
         known.tokens, known.at = known.lately(now) + tokens, now
 
     def _see(self, here: Sequence[Inside], now: float) -> None:
-        """Add new tenants and drop absent ones."""
         for one in here:
             known = self._about.setdefault(one.name, _Known(one.weight, at=now))
             known.tokens, known.at, known.weight = known.lately(now), now, one.weight
@@ -107,15 +99,12 @@ class Stepping:
             self._about = {name: known for name, known in self._about.items() if known.at >= now - ABOUT_S}
 
     def _over(self, here: Sequence[Inside]) -> frozenset[str]:
-        """Return tenants with more sequences than their weighted share; one sequence is never too many."""
+        """Return tenants above their weighted share of sequences; one sequence is never too many."""
         share = sum(one.sequences for one in here) / sum(known.weight for known in self._about.values())
         return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
 
     def _still(self, here: Sequence[Inside], over: frozenset[str]) -> frozenset[str]:
-        """Return the tenants to pause: above their share and served it or nearly, beside another tenant's prompt.
-
-        That tenant holds no more than its share, and was served hardly more.
-        """
+        """Return the tenants to pause: above their share, and served it or nearly, beside a prompt of one below."""
         tokens = {one.name: self._about[one.name].tokens for one in here}  # as of now: everybody here was just seen
         lately = {one.name: tokens[one.name] / one.weight for one in here}
         mean = sum(tokens.values()) / sum(one.weight for one in here)

@@ -49,7 +49,7 @@ _WANTED = frozenset((*NAMES, *_PROGRESS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineNumbers:
-    """One reading. ``progress`` changes if the engine did any work in between."""
+    """``progress`` changes if the engine did any work in between."""
 
     values: dict[str, float]
 
@@ -67,17 +67,16 @@ class EngineNumbers:
 
     @property
     def kv_blocks(self) -> int:
-        """Number of KV blocks; 0 if unknown or not needed."""
+        """The number of KV blocks; 0 if unknown or not needed."""
         return int(self.values.get(KV_BLOCKS, 0))
 
     @property
     def progress(self) -> tuple[float, ...]:
-        """Counters that move with any work of the engine."""
         return tuple(self.values.get(name, 0.0) for name in _PROGRESS)
 
 
 def parse(text: str) -> EngineNumbers:
-    """Parse the Prometheus text format; sums samples of several engines in one process."""
+    """Sum the samples of several engines in one process."""
     values: dict[str, float] = {}
     for name, value in _samples(text):
         values[name] = values.get(name, 0.0) + value
@@ -89,7 +88,6 @@ def parse(text: str) -> EngineNumbers:
 
 
 def exposition(numbers: EngineNumbers, version: VersionId) -> str:
-    """Return the reading in the platform's names, in the Prometheus text format."""
     lines: list[str] = []
     for theirs, metric in NAMES.items():
         if theirs not in numbers.values:

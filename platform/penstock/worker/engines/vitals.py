@@ -23,7 +23,7 @@ _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Of one or several processes: seconds on a core or waiting for one since their start; whether any is runnable."""
+    """Seconds on a core or waiting for one since the processes' start; whether any is runnable."""
 
     seconds: float = 0.0
     wants_core: bool = False
@@ -33,7 +33,7 @@ class Activity:
 class Vitals:
     """One reading. ``core`` is all processes but the first, or the first if it is alone.
 
-    ``watcher`` is the reading process: if it is starved itself, it knows little of others.
+    ``watcher`` is the reading process: if starved itself, it knows little of others.
     """
 
     server: Activity
@@ -43,7 +43,6 @@ class Vitals:
 
 
 def read(leader: int) -> Vitals:
-    """Read the process and its descendants; nothing for ended ones."""
     server, others, compiles = _activity([leader]), [], False
     for pid in _descendants(leader):
         if _name(pid) in COMPILERS:
@@ -85,27 +84,27 @@ def _name(pid: int) -> str:
 
 
 def _ran_s(process: Path) -> float:
-    """Return the CPU seconds of all its threads, ended ones included."""
+    """Return CPU seconds, those of ended threads included."""
     fields = _fields(process)
     return (int(fields[11]) + int(fields[12])) * _TICK_S if len(fields) > 12 else 0.0  # noqa: PLR2004 - proc(5)
 
 
 def _waited_s(task: Path) -> float:
-    """Return a thread's seconds of waiting for a core; 0 if the kernel does not count them."""
+    """Return 0 if the kernel does not count the seconds."""
     with suppress(OSError, ValueError, IndexError):
         return int((task / "schedstat").read_text().split()[1]) / 1e9
     return 0.0
 
 
 def _fields(path: Path) -> list[str]:
-    """Return the fields of ``stat`` from the state on; the name before them may hold any character."""
+    """Return the fields of ``stat`` from the state on; the name before may hold any character."""
     with suppress(OSError):
         return (path / "stat").read_text().rpartition(")")[2].split() or [""]
     return [""]
 
 
 def oom_kills() -> int | None:
-    """Return how many processes this kernel has killed for want of memory, None if it does not say."""
+    """None if the kernel does not count its kills."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

@@ -48,12 +48,11 @@ ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Device and address of an engine. ``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a
-    CPU.
+    """``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a CPU.
 
     ``compiled`` is the folder of compiled code, empty for vLLM's default. Without ``walled`` the engine's queue is
-    unbounded, for comparisons with an unprotected engine. Without ``shares_steps`` it uses vLLM's own scheduler.
-    ``sleeps``: on a GPU it can free the device and keep its process; only the gate reaches those endpoints.
+    unbounded; without ``shares_steps`` it uses vLLM's own scheduler. ``sleeps``: on a GPU it can free the device and
+    keep its process; only the gate reaches those endpoints.
     """
 
     host: str
@@ -67,7 +66,7 @@ class Place:
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
-    """Return vLLM's arguments for this version; its files are in ``folder``."""
+    """Return vLLM's arguments; ``folder`` holds the version's files."""
     return (
         *("--model", str(folder)),
         *("--served-model-name", version),
@@ -89,12 +88,12 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
 
 
 def shares_steps(manifest: Manifest, place: Place) -> bool:
-    """Return whether tenants share the engine's steps: pooling requests take one step each."""
+    """Tell whether tenants share the engine's steps: pooling requests take one each."""
     return place.shares_steps and manifest.task is Task.GENERATE
 
 
 def long_prefill(manifest: Manifest, place: Place) -> int:
-    """Return the part of a step that one prompt takes beside others, tokens; 0 for no bound."""
+    """Return the bound in tokens; 0 for none."""
     bound = manifest.engine.long_prefill_tokens
     if not shares_steps(manifest, place):
         return bound
@@ -102,10 +101,10 @@ def long_prefill(manifest: Manifest, place: Place) -> int:
 
 
 def threads_for(cores: int) -> int:
-    """Return the arithmetic threads of a CPU engine: half of the cores.
+    """Return half of the cores: gateway, server and the next engine need the others.
 
-    Gateway, server and the next engine need the others. Measured on two cores: one thread gave 24 tokens/s, two that
-    sleep while waiting 18 (two that spin: 32, and 7 as soon as anything else ran).
+    Measured on two cores: one thread gave 24 tokens/s, two that sleep while waiting 18 (two that spin: 32, and 7 as
+    soon as anything else ran).
     """
     return max(1, cores // 2)
 
@@ -113,9 +112,8 @@ def threads_for(cores: int) -> int:
 def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an engine or pre-imported parent that only counts from its start.
 
-    The C library allocates huge pages for weights and KV cache: a CPU step reads all weights, and with 4 KiB pages
-    spends a tenth of its time on page look-ups. The user's own settings of the C library are kept. Addresses that may
-    hold a password are left out.
+    Huge pages hold weights and KV cache: with 4 KiB pages a CPU step spends a tenth of its time on page look-ups.
+    Addresses that may hold a password are left out.
     """
     kept = {name: value for name, value in inherited.items() if name not in _SECRET}
     return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **kept}
@@ -125,10 +123,9 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
     """Return vLLM's settings that have no argument; without a manifest, those common to every engine.
 
     On a CPU the core runs in the server's process (vLLM's default of two binds the model to one core), and OpenBLAS
-    gets no threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones take the
-    core from the thread that they wait for, which makes a step a hundred times as long on a busy machine. Nothing is
-    compiled: the sampler's one comparison would take 24 s on two busy cores at the first log probabilities, and be no
-    faster afterwards.
+    gets no threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones make a step
+    a hundred times as long on a busy machine. Nothing is compiled: the first log probabilities would take 24 s on two
+    busy cores.
     """
     common = {
         "HF_HUB_OFFLINE": "1",
@@ -157,7 +154,6 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
 
 
 def _compiled(place: Place) -> dict[str, str]:
-    """Share compiled code between engines of this node, private to their user."""
     if not place.compiled:
         return {}
     return {
@@ -169,7 +165,7 @@ def _compiled(place: Place) -> dict[str, str]:
 
 
 def _scheduler(place: Place) -> str:
-    """Return the scheduler class; a CPU engine plans no step while another one runs."""
+    """A CPU engine plans no step while another one runs."""
     return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
@@ -201,7 +197,6 @@ def _ranks(engine: EngineSettings) -> tuple[str, ...]:
 
 
 def kept_adapters(slots: int) -> int:
-    """Return the number of adapters kept in memory for this number of slots."""
     return ADAPTERS_PER_SLOT * slots
 
 
@@ -222,7 +217,7 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 
 
 def _sleeps_inside(place: Place) -> bool:
-    """Return whether the engine sleeps in its process; a CPU engine's process ends instead."""
+    """Tell whether the engine sleeps in its process; a CPU engine's process ends instead."""
     return place.sleeps and place.device != "cpu"
 
 

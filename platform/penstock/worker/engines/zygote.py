@@ -46,8 +46,6 @@ MAX_REQUEST_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """Plan and descriptors of a forked process."""
-
     plan: Path
     log_fd: int
     lifeline_fd: int
@@ -55,8 +53,6 @@ class Child:
 
 @dataclass(slots=True)
 class Parent:
-    """The pre-imported process: one thread, one poll loop."""
-
     listener: socket.socket
     pid: int = field(default_factory=os.getpid)
     poller: select.poll = field(default_factory=select.poll)
@@ -65,7 +61,7 @@ class Parent:
     """By pidfd: the engine's pid and the connection of the agent that asked for it."""
 
     def serve(self) -> Child:
-        """Fork engines while this process lives; returns in forked processes only."""
+        """Fork engines while this process lives; return in forked processes only."""
         self.poller.register(self.listener, select.POLLIN)
         while True:
             for fd, _ in self.poller.poll():
@@ -141,7 +137,7 @@ class Parent:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a listening socket at this path for its owner only; it appears atomically."""
+    """Return a listening socket for its owner only; the path appears atomically."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     old_umask = os.umask(0o177)
@@ -181,7 +177,7 @@ def _let_engine_core_fork() -> None:
 def _register_models() -> None:
     """Register the imported models as classes: by name vLLM would import itself again to inspect each.
 
-    That inspection costs 7 s on a quiet machine, once per architecture and cache.
+    That costs 7 s on a quiet machine, once per architecture and cache.
     """
     from vllm.model_executor.models import ModelRegistry
 

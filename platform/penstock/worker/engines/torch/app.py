@@ -49,8 +49,6 @@ _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The served version: id, description, class labels."""
-
     version: str
     settings: HandlerSettings
     labels: tuple[str, ...] = ()
@@ -81,7 +79,6 @@ class App:
         await _answer(send, reply)
 
     async def _unless_gone(self, work: Callable[[bytes], Awaitable[Reply]], receive: Receive, send: Send) -> None:
-        """Answer and clean up; cancel the work if the client leaves first."""
         body = await _body(receive)
         if body is None:
             return
@@ -140,7 +137,6 @@ class App:
         return 200, body, (_BINARY, (_HEAD_LENGTH, b"%d" % head))
 
     async def _answered(self, body: bodies.Body, scope: Message) -> Answered:
-        """Return the outputs of a body's items; a platform probe's are checked against the declaration."""
         ticket = _ticket(scope)
         answered = await self._service.answer(self._given(body, scope), ticket)
         if ticket.tenant == PLATFORM:
@@ -149,7 +145,7 @@ class App:
         return answered
 
     def _given(self, body: bodies.Body, scope: Message) -> Sequence[Given]:
-        """Return the items; the handler's examples for a platform probe with token ids that the model cannot take."""
+        """Return the items; the handler's examples for a probe with token ids that the model cannot take."""
         if body.is_example:
             return self._service.examples(body.examples)
         given = bodies.items(body)
@@ -158,7 +154,6 @@ class App:
 
 
 def _fault(error: Exception) -> Reply:
-    """Return the reply for a failure, and log its place."""
     if isinstance(error, DeadlineExceeded):  # no refusal of the gate's: something was computed
         return _failed(504, error)
     told, cause = (error, error.__cause__) if isinstance(error, PenstockError) else (EngineError(), error)
@@ -189,7 +184,7 @@ def _failed(status: int, error: PenstockError, *headers: tuple[bytes, bytes], re
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the whole body, bounded by the gate; None if the client left."""
+    """Return the body, which the gate bounds; None if the client left."""
     parts: list[bytes] = []
     while True:
         message = await receive()

@@ -27,8 +27,6 @@ _AS_DONE: dict[str, tuple[object, ...]] = {
 
 
 class Body(msgspec.Struct, frozen=True):
-    """Fields of a body that this engine reads."""
-
     input: str | list[str | int | list[int]] | None = None
     encoding_format: str = "float"
     dimensions: int | None = None
@@ -50,7 +48,7 @@ class Body(msgspec.Struct, frozen=True):
 
 
 def read(raw: bytes) -> Body:
-    """Parse a body; raises ``BadRequest``."""
+    """Raise ``BadRequest`` for a body of another form."""
     try:
         body = msgspec.json.decode(raw, type=Body)
     except msgspec.ValidationError as error:
@@ -65,7 +63,7 @@ def read(raw: bytes) -> Body:
 
 
 def items(body: Body) -> Sequence[Given]:
-    """Return a body's items; raises ``InvalidField`` without any."""
+    """Raise ``InvalidField`` for a body without any."""
     if not body.input:
         raise InvalidField("input is required and must not be empty", param="input")
     if isinstance(body.input, str):
@@ -92,7 +90,7 @@ def form_of(body: Body) -> Callable[[list[float]], object]:
 
 
 def numbers(row: Features, settings: HandlerSettings) -> list[float]:
-    """Return an item's first output as numbers; raises ``EngineError`` if JSON cannot hold them."""
+    """Return the first output as numbers; raises ``EngineError`` if JSON cannot hold them."""
     told = row.get(settings.outputs[0].name)
     values: list[float] = [] if told is None else told.float().flatten().tolist()
     if not values or any(value - value != 0.0 for value in values):  # NaN and infinities

@@ -7,7 +7,7 @@ from penstock.worker.engines.torch.places import log
 
 
 class Counts:
-    """Counts of one handler; the first count beyond its bounds is logged."""
+    """One handler's counts; the first beyond its bounds is logged."""
 
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False

@@ -12,7 +12,7 @@ class Undeclared(EngineError):
 
 
 def check_example(row: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` unless an example's outputs are exactly those declared."""
+    """Raise ``Undeclared`` unless the outputs are exactly those declared."""
     for one in settings.outputs:
         if one.name not in row:
             raise Undeclared(f"the handler declares output {one.name} and gives {_names(row)}")
@@ -20,7 +20,7 @@ def check_example(row: Features, settings: HandlerSettings) -> None:
 
 
 def check(made: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` if a batch's outputs differ in kind, or none is declared."""
+    """Raise ``Undeclared`` if outputs differ in kind, or none is declared."""
     given = [one for one in settings.outputs if one.name in made]
     if not given:
         raise Undeclared(f"the handler declares output {settings.outputs[0].name} and gives {_names(made)}")

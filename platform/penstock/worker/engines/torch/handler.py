@@ -22,7 +22,7 @@ Given = str | bytes | Sequence[int] | Features
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Constructor argument of a handler. ``folder`` holds the version's verified files."""
+    """``folder`` holds the version's files, already verified."""
 
     folder: Path
     settings: HandlerSettings
@@ -32,7 +32,7 @@ class Model:
     """The longest text that is taken."""
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return the version's weights on its device; floats in its serving dtype."""
+        """Return the weights on the device; floats in the serving dtype."""
         found: dict[str, torch.Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             found |= load_file(path, device=str(self.device))
@@ -53,7 +53,7 @@ class Prepared:
 
 
 class Handler(ABC):
-    """One loaded model. It raises ``BadRequest`` for a bad input; any other error fails the item."""
+    """Raises ``BadRequest`` for a bad input; any other error fails the item."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -63,9 +63,7 @@ class Handler(ABC):
         """Return the item's tensors on the CPU; raises ``BadRequest`` with the fault."""
 
     def is_quick(self, given: Given) -> bool:
-        """Return whether preprocessing takes less than half a millisecond: it then runs on the event loop, since two
-        thread switches would cost more.
-        """
+        """Tell whether preprocessing takes less than half a millisecond: it then runs on the event loop."""
         del given
         return False
 
@@ -78,5 +76,4 @@ class Handler(ABC):
         """Return a small typical input for warm-up and probes."""
 
     def postprocess(self, row: Features) -> Features:
-        """Return one item's answer."""
         return row

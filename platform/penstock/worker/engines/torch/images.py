@@ -25,7 +25,6 @@ _MEDIA = tuple(f"data:image/{name.lower()};base64," for name in FORMATS)
 
 
 def encoded(given: str | bytes, param: str) -> bytes:
-    """Return the bytes of a raw image or ``data:`` URL."""
     if isinstance(given, bytes):
         return given
     prefix = next((one for one in _MEDIA if given.startswith(one)), "")
@@ -79,7 +78,7 @@ def _too_large(param: str) -> InvalidField:
 
 
 def _square(image: Image.Image, side: int) -> Image.Image:
-    """Crop the centre with a margin of an eighth, as in the networks' evaluation, and scale it."""
+    """Crop the centre with a margin of an eighth, as in the networks' evaluation."""
     part = min(image.size) * side / (side + 32)
     left, top = (image.width - part) / 2, (image.height - part) / 2
     box = (left, top, left + part, top + part)

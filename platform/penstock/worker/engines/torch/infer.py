@@ -44,8 +44,6 @@ class _Asked(msgspec.Struct):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Requested items and outputs; no output named means all."""
-
     items: list[Given]
     outputs: tuple[str, ...]
     classes: dict[str, int] = {}
@@ -53,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Parse a body; raises ``BadRequest`` with the faulty tensor."""
+    """Raise ``BadRequest`` that names the faulty tensor."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:
@@ -79,8 +77,6 @@ def _classes(wanted: Sequence[_Wanted]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """Requested outputs, and those reduced to the highest values with labels."""
-
     outputs: Sequence[str]
     classes: Mapping[str, int] = field(default_factory=dict)
     labels: Sequence[str] = ()
@@ -89,7 +85,7 @@ class Form:
 
 
 def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, int]:
-    """Return the answer's body and the length of its JSON; raises ``EngineError`` for rows that cannot be encoded."""
+    """Return the body and the length of its JSON; raises ``EngineError`` for rows that cannot be encoded."""
     described, parts = [], []
     for name in form.outputs:
         stacked = _stacked([row.get(name) for row in rows])
@@ -109,7 +105,7 @@ def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, in
 
 
 def _stacked(rows: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """Return one output of all items; raises ``EngineError`` if an item lacks it or differs in kind."""
+    """Raise ``EngineError`` if an item lacks the output or differs in kind."""
     found = [row for row in rows if row is not None]
     kinds = {(row.dtype, row.shape) for row in found}
     if len(found) != len(rows) or len(kinds) != 1 or found[0].dtype not in DATATYPES:
@@ -173,8 +169,8 @@ def _as_torch(tensor: Tensor) -> torch.Tensor:
 def ranked(rows: torch.Tensor, classes: int, labels: Sequence[str]) -> tuple[bytes, list[int]]:
     """Return the texts as elements of ``BYTES``, and their shape: ``value:index[:label]``, highest first.
 
-    As Triton's classification extension tells them; of equal values the first one leads. ``rows`` holds an item a row.
-    Labels are told if there is one for each of an item's values.
+    As in Triton's classification extension; of equal values the first leads. ``rows`` holds an item a row. Labels are
+    given if each value has one.
     """
     is_float = rows.is_floating_point()
     flat = rows.reshape(len(rows), -1).to(torch.float64 if is_float else torch.int64)

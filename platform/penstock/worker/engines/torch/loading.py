@@ -17,12 +17,11 @@ from penstock.worker.engines.torch.handlers import SHIPPED
 
 
 def manifest_of(folder: Path) -> Manifest:
-    """Return the manifest beside the files, both verified by the agent."""
     return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Return the handler with its model loaded; raises ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if the version names no handler."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler: it is not for this engine")
@@ -37,7 +36,7 @@ def load(folder: Path, manifest: Manifest, device: str) -> Handler:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the dtype of this name, or raise ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` for a name of no float dtype."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ArtifactRefused(f"{name!r} is no dtype to serve in; name float32 or bfloat16")
@@ -45,7 +44,7 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def labels_of(folder: Path, settings: HandlerSettings) -> tuple[str, ...]:
-    """Return the label of each class; none if a class is its number."""
+    """Return each class's label; none if a class is its number."""
     return tuple((folder / settings.labels).read_text().splitlines()) if settings.labels else ()
 
 

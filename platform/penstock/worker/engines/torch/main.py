@@ -68,9 +68,9 @@ async def _serve(serving: Serving) -> None:
 
 
 def batch_settings(manifest: Manifest, settings: HandlerSettings, slo_s: float) -> BatchSettings:
-    """Return how a version is batched: offline work may fill half of a batch that others leave room in.
+    """Offline work may fill half of a batch that others leave room in.
 
-    Texts of one batch have as many tokens as the manifest says of a step.
+    Texts of one batch have as many tokens as the manifest's step.
     """
     offline = Caps(max_items=max(1, settings.max_batch // 2), max_wait_s=1.0)
     tokens = 0 if settings.item_tokens else manifest.engine.max_num_batched_tokens
@@ -84,10 +84,10 @@ def _gated(app: App, *pages: Callable[[], bytes]) -> Any:  # noqa: ANN401  the g
 
 
 def _listening(serving: Serving) -> socket.socket:
-    """Return the engine's listener at the address that its agent keeps for it.
+    """Listen at the address that the agent keeps for the engine.
 
-    It names its protocol: else asyncio doesn't know it for TCP, and the second part of an answer waits for the other
-    side's acknowledgement, 40 ms.
+    The socket names its protocol: else asyncio doesn't know it for TCP, and an answer's second part waits 40 ms for an
+    acknowledgement.
     """
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -21,7 +21,7 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
 
 def keep() -> bool:
-    """Keep what is freed; tell whether that could be asked for."""
+    """Keep freed memory; False if that is unsupported."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

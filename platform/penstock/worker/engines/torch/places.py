@@ -9,7 +9,6 @@ from penstock.formats.contents import HANDLER
 
 
 def place_of(error: BaseException) -> str:
-    """Return the error's class, and the last line of the handler's file that it came through, else of any."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return type(error).__name__
@@ -18,5 +17,5 @@ def place_of(error: BaseException) -> str:
 
 
 def log(words: str, *told: object) -> None:
-    """Log what is ours to tell, outside of the request: inside it a log leaves out what may be a caller's."""
+    """Log outside of the request: inside it a log leaves callers' text out."""
     Context().run(logging.getLogger(__name__).warning, words, *told)

@@ -9,7 +9,7 @@ from penstock.domain.ids import VersionId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """A torch engine's version and address. ``slo_s`` is its tier's promise for an answer, 0 without one."""
+    """``slo_s`` is the tier's promise for an answer, 0 without one."""
 
     version: VersionId
     folder: Path
@@ -21,7 +21,6 @@ class Serving:
 
 
 def arguments(serving: Serving) -> tuple[str, ...]:
-    """Return the engine's arguments; ``of_arguments`` reads them."""
     return tuple(f"{name}={value}" for name, value in asdict(serving).items())
 
 
@@ -39,5 +38,5 @@ def of_arguments(argv: Sequence[str]) -> Serving:
 
 
 def preprocessing_threads(threads: int) -> int:
-    """Return how many threads prepare items: Pillow, the tokenizer and torch let go of the interpreter meanwhile."""
+    """Count the threads for items: Pillow, the tokenizer and torch release the interpreter meanwhile."""
     return 2 * max(1, threads)

@@ -13,8 +13,6 @@ CATALOGUE = (names.PREPARE_WAITING, names.PREPARE_WAIT_SECONDS, names.PREPARE_SE
 
 
 class PrepareMeters:
-    """Hears what ``Preparing`` notes; ``exposition`` is its page."""
-
     def __init__(self, version: VersionId) -> None:
         self._metrics = Metrics(CATALOGUE)
         self._waiting = self._metrics.gauge(names.PREPARE_WAITING).labels(version)
@@ -22,7 +20,6 @@ class PrepareMeters:
         self._held_s = self._metrics.histogram(names.PREPARE_SECONDS).labels(version)
 
     def watch(self, queue: Sized) -> None:
-        """Show the number of waiting inputs at each scrape."""
         self._waiting.set_function(lambda: len(queue))
 
     def prepared(self, waited_s: float, held_s: float) -> None:

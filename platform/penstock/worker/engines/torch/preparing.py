@@ -24,7 +24,7 @@ BESIDE = 2
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One input: its work, until when that is of use, when it came, its caller's future."""
+    """An input's work, deadline, arrival, and its caller's future."""
 
     work: Callable[[], Prepared]
     deadline_at: float
@@ -32,12 +32,11 @@ class _Asked:
     made: Made
 
 
-def _to_nobody(_waited_s: float, _held_s: float) -> None:
-    """Ignore the news."""
+def _to_nobody(_waited_s: float, _held_s: float) -> None: ...
 
 
 class Preparing:
-    """Of one engine and one event loop. One tenant holds ``most`` of the pool's threads at a time."""
+    """One tenant holds at most ``most`` of the pool's threads at a time."""
 
     def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
         self.pool = pool
@@ -47,10 +46,9 @@ class Preparing:
         return len(self._turns)
 
     async def prepared(self, work: Callable[[], Prepared], ticket: Ticket) -> Prepared:
-        """Return the result of the work on a thread.
+        """Return the work's result, on a thread, or raise its error; ``DeadlineInQueue`` if its turn came too late.
 
-        Raises what it raises, and ``DeadlineInQueue`` if its turn came too late. A cancelled caller leaves the queue;
-        running work goes on, and keeps its thread until it ends.
+        A cancelled caller leaves the queue; running work keeps its thread until it ends.
         """
         made: Made = asyncio.get_running_loop().create_future()
         asked = _Asked(work, ticket.deadline_at, self._clock.monotonic(), made)
@@ -64,7 +62,7 @@ class Preparing:
             raise
 
     def at_once(self, work: Callable[[], Prepared]) -> Prepared:
-        """Return the result of quick work, here: two switches of threads would cost more."""
+        """Do quick work here: two switches of threads would cost more."""
         began_at = self._clock.monotonic()
         made = work()
         self._note(0.0, self._clock.monotonic() - began_at)

@@ -25,8 +25,6 @@ DOUBT = 0.5
 
 @dataclass(slots=True)
 class Prospect:
-    """One request: its items, since when and until when, what those took of the device that are done."""
-
     tenant: TenantId
     items: int
     came_at: float
@@ -43,16 +41,14 @@ class Prospect:
         return self.until - self.came_at
 
     def began(self) -> None:
-        """One of its items is being computed."""
         self.has_begun = True
 
     def did(self, seconds: float) -> None:
-        """Note that one of its items is done, and its seconds of the device."""
         self.done += 1
         self.engine_s += seconds
 
     def most(self, part: float = 1.0) -> int:
-        """Return how many such items that part of the device computes in its time; something must be done."""
+        """Return the items that this part of the device computes in time; at least one."""
         return int(part * self.whole_s * self.done / self.engine_s) if self.engine_s else self.items
 
     def check(self, now: float) -> None:
@@ -86,7 +82,7 @@ class Prospects:
                 del self._items[prospect.tenant]
 
     def ran_out(self, prospect: Prospect) -> PenstockError:
-        """Return the error of a request that ran out of time: its own tenant's reason, or ours."""
+        """Return the error of a request out of time: its own tenant's reason, or ours."""
         tenants = len(self._items)
         if prospect.done and prospect.most(1.0 / tenants) < prospect.items:
             return prospect.too_large(tenants)
@@ -95,6 +91,6 @@ class Prospects:
         return kind(reason=TENANT_QUEUE if is_own else None)
 
     def _is_shared_with_own(self, tenant: TenantId, *, but: int = 0) -> bool:
-        """Tell whether a tenant has at least an even share of the items here, leaving out this many of its own."""
+        """Tell whether a tenant has an even share of the items here, without ``but`` of its own."""
         own = self._items[tenant] - but
         return own > 0 and own * len(self._items) >= self._items.total() - but

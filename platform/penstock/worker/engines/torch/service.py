@@ -41,16 +41,12 @@ _Done = tuple[Features, int, Batched | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a request's items became: each one's outputs, the tokens that they count as, the last one's batch."""
-
     rows: tuple[Features, ...]
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """An item's outputs, on the CPU; of the batch that made them its items and seconds."""
-
     row: Features
     items: int
     seconds: float
@@ -58,21 +54,19 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the items of one request have in common."""
-
     ticket: Ticket
     meter: Meter
     prospect: Prospect
 
 
 class Compute:
-    """The batcher's port: one batch through the model, in a thread."""
+    """Computes one batch in a thread, for the batcher."""
 
     def __init__(self, handler: Handler, numbers: Numbers, clock: Clock) -> None:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Return each item's outputs; raises ``OutOfMemory``, and the model's errors."""
+        """Raise ``OutOfMemory``, or an error of the model."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -99,7 +93,7 @@ class Compute:
 
 
 class Service:
-    """Serves one engine. All methods run on one event loop."""
+    """All methods run on one event loop."""
 
     def __init__(
         self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers
@@ -112,7 +106,7 @@ class Service:
         self._dtype = str(handler.model.dtype).removeprefix("torch.")
 
     async def answer(self, given: Sequence[Given], ticket: Ticket) -> Answered:
-        """Return the items' results in order.
+        """Return the results in order.
 
         Raises the first item's error, ``BadRequest`` or a batcher's; the other items are cancelled.
         """
@@ -143,7 +137,6 @@ class Service:
         return [task.result() for task in tasks]
 
     def exposition(self) -> str:
-        """Return the engine's metrics in the Prometheus text format."""
         self._numbers.waiting = self._batcher.waiting
         return self._numbers.exposition()
 
@@ -157,7 +150,7 @@ class Service:
         return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
 
     async def _one(self, given: Given, asked: _Asked) -> _Done:
-        """Process one item, which holds room in its request's share and returns it."""
+        """Process one item, in its request's share of the room."""
         try:
             began_at = self._clock.monotonic()
             prepared = await self._prepared(given, asked)
@@ -194,13 +187,13 @@ class Service:
         return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
 
     async def _told(self, row: Features) -> Features:
-        """Return a row's answer; inline if no postprocessing changes it, since a thread costs a switch."""
+        """Return a row's answer; inline if postprocessing keeps it, since a thread costs a switch."""
         if not _has_postprocess(self._handler):
             return row
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
 
     def _postprocessed(self, row: Features) -> Features:
-        """Return the handler's answer for a row; an unchanged batch was checked as a whole."""
+        """Return the handler's answer; an unchanged batch was checked as a whole."""
         told = self._handler.postprocess(row)
         declared.check({name: one[None] for name, one in told.items()}, self._handler.model.settings)
         return told
@@ -221,7 +214,7 @@ class Service:
         )
 
     async def _prepared(self, given: Given, asked: _Asked) -> Prepared:
-        """Return the item's tensors: on a thread, except for a quick item that comes alone."""
+        """Prepare on a thread, except for a quick item that comes alone."""
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):
@@ -243,7 +236,7 @@ def _features(item: Item) -> Features:
 
 
 def _digest(given: Given) -> bytes:
-    """Return a fingerprint of an input for the poison list; tensors and ids have none."""
+    """Return a fingerprint for the poison list; tensors and ids have none."""
     raw = given.encode(errors="surrogatepass") if isinstance(given, str) else given
     return hashlib.blake2b(raw, digest_size=16).digest() if isinstance(raw, bytes) else b""
 

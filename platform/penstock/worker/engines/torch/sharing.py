@@ -15,8 +15,6 @@ from penstock.worker.share import Share
 
 
 class Sharing:
-    """Of one engine and its event loop."""
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._tenants: Counter[TenantId] = Counter()
@@ -41,7 +39,6 @@ class Sharing:
             self._look()
 
     def _look(self) -> None:
-        """Divide the room among the lists of a tenant that is alone."""
         is_alone = len(self._tenants) == 1
         for share in self._lists:
             share.widen(self._most // len(self._lists) if is_alone else 0)

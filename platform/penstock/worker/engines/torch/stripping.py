@@ -32,8 +32,6 @@ _CHUNK = struct.Struct(">I4s")
 
 @dataclass(frozen=True, slots=True)
 class Stripped:
-    """An image for the decoder, and its EXIF, empty without one."""
-
     data: bytes
     exif: bytes = b""
 
@@ -46,7 +44,6 @@ def stripped(data: bytes, param: str) -> Stripped:
 
 
 def damaged(param: str) -> InvalidField:
-    """Return the refusal of an unreadable image."""
     return InvalidField(f"{param} is cut off or damaged and can't be decoded", param=param)
 
 
@@ -74,7 +71,6 @@ def _check_tables(needed: bytearray, param: str) -> None:
 
 
 def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
-    """Return the next segment's start, kind and end; other bytes are skipped."""
     at = data.find(b"\xff", begin)
     if at < 0 or at + 4 > len(data):
         raise damaged(param)
@@ -85,7 +81,7 @@ def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
 
 
 def _scans(data: bytes, begin: int, param: str) -> bytes:
-    """Return all scans of the first picture; a second one (depth, brightness) may follow."""
+    """Return the first picture's scans; a second one (depth, brightness) may follow."""
     end = data.find(_END, begin)
     end = len(data) if end < 0 else end + 2
     if data.count(_SCAN, begin, end) > MAX_SCANS:
@@ -111,7 +107,6 @@ def _png(data: bytes, param: str) -> Stripped:
 
 
 def _chunks(data: bytes, param: str) -> dict[bytes, list[memoryview | bytes]]:
-    """Return the chunks' data by kind."""
     view, found, at = memoryview(data), dict[bytes, list[memoryview | bytes]](), len(PNG)
     most = LEAST_CHUNKS + len(data) // CHUNK_BYTES
     for _ in range(most):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Numbers:
-    """Of one engine since its start. ``running``: items in computation; ``waiting``: items waiting for a batch."""
+    """Counts since the engine's start. ``running``: items in computation; ``waiting``: items waiting for a batch."""
 
     running: int = 0
     waiting: int = 0
@@ -14,7 +14,6 @@ class Numbers:
     tokens: int = 0
 
     def exposition(self) -> str:
-        """Return the Prometheus text format."""
         return (
             f"torch:items_running {self.running}\n"
             f"torch:items_waiting {self.waiting}\n"

@@ -19,7 +19,7 @@ QUICK_CHARS = 1024
 
 
 def is_quick(given: Given) -> bool:
-    """Return whether the text is short enough to tokenise on the event loop."""
+    """Tell whether the text is short enough to tokenise on the event loop."""
     return len(given) <= QUICK_CHARS
 
 
@@ -30,7 +30,7 @@ class Texts:
     max_tokens: int
 
     def prepare(self, given: Given, param: str) -> Prepared:
-        """Return a text's ids and mask, padded to a bucket; raises ``BadRequest``."""
+        """Return ids and mask, padded to a bucket; raises ``BadRequest``."""
         ids = self._ids(given, param)
         if not 0 < len(ids) <= self.max_tokens:
             raise ContextTooLong(f"{param} has {len(ids)} tokens; 1 to {self.max_tokens} are taken", param=param)
@@ -58,7 +58,7 @@ class Texts:
 
 
 def load(folder: Path, buckets: tuple[int, ...], max_tokens: int) -> Texts:
-    """Return the folder's tokenizer; padding and truncation are done here."""
+    """The tokenizer's own padding and truncation are off."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()

@@ -20,7 +20,6 @@ _TURNS = {
 
 
 def turn(exif: bytes) -> Transpose | None:
-    """Return the transposition that makes the picture upright, None if no readable tag asks for one."""
     tiff = exif.removeprefix(b"Exif\0\0")
     order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     try:

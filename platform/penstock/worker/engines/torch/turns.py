@@ -16,8 +16,6 @@ from penstock.fairness.turns import VirtualTimes
 
 @dataclass(eq=False, slots=True)
 class PendingInput:
-    """One input that is to be prepared: ``start`` begins it."""
-
     tenant: TenantId
     weight: int
     start: Callable[[], None]
@@ -32,7 +30,7 @@ class _Tenant:
 
 
 class Turns:
-    """Of one engine. One tenant may hold ``most`` threads, all together one more."""
+    """One tenant may hold ``most`` threads, all together one more."""
 
     def __init__(self, most: int) -> None:
         self._most, self._running = most, 0
@@ -51,14 +49,12 @@ class Turns:
         tenant.queue.append(waiting)
 
     def leave(self, waiting: PendingInput) -> None:
-        """Forget an input that may still wait: its caller has left."""
         tenant = self._tenants.get(waiting.tenant)
         if tenant is not None and waiting in tenant.queue:
             tenant.queue.remove(waiting)
             self._forget(tenant)
 
     def next(self) -> PendingInput | None:
-        """Take the next input, and a thread for it; None if none may start."""
         able = [one for one in self._tenants.values() if one.queue and one.running < self._most]
         if not able or self._running > self._most:
             return None
@@ -69,7 +65,6 @@ class Turns:
         return tenant.queue.popleft()
 
     def ended(self, waiting: PendingInput, seconds: float) -> None:
-        """Take a thread back that was held for these seconds."""
         tenant = self._tenants[waiting.tenant]
         tenant.running -= 1
         self._running -= 1

@@ -37,13 +37,11 @@ _STEM, _HEAD = 32, 1280
 
 
 class _Convolution(nn.Conv2d):
-    """A convolution without bias, padded as TensorFlow does."""
-
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the filtered planes; a side of n becomes n / stride, rounded up."""
+        """Return planes; a side of n becomes n / stride, rounded up."""
         sides = []
         for size in (x.shape[-1], x.shape[-2]):
             missing = max(0, (-(-size // self.stride[0]) - 1) * self.stride[0] + self.kernel_size[0] - size)
@@ -76,8 +74,6 @@ class _Block(nn.Module):
 
 
 class EfficientNetLite(nn.Module):
-    """The network: images of 3 planes in, class logits out."""
-
     def __init__(self) -> None:
         super().__init__()
         self._conv_stem = _Convolution(3, _STEM, 3, 2)
@@ -102,7 +98,7 @@ class EfficientNetLite(nn.Module):
 
 
 class ImageClassifier(Handler):
-    """Takes an encoded image (``image``) or normalised planes (``pixels``); returns class probabilities."""
+    """Takes an encoded image (``image``) or normalised planes (``pixels``)."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -113,7 +109,6 @@ class ImageClassifier(Handler):
         self._network = network.eval().requires_grad_(requires_grad=False)
 
     def preprocess(self, given: Given) -> Prepared:
-        """Decode, crop, scale and normalise an image, or take planes as they are."""
         planes = _planes(given)
         return Prepared(
             features={PIXELS: planes.to(self.model.dtype)}, tokens=self.model.settings.item_tokens, cost=SIDE * SIDE

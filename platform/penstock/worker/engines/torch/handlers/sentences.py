@@ -20,8 +20,6 @@ _POSITIONS, _TYPES = "max_position_embeddings", "type_vocab_size"
 
 
 class _Embeddings(nn.Module):
-    """Sum of word, position and segment embedding; the segment is always the first."""
-
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
         width = sizes["hidden_size"]
@@ -38,8 +36,6 @@ class _Embeddings(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Self-attention, then a feed-forward network, both with residuals."""
-
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
         width, wide = sizes["hidden_size"], sizes["intermediate_size"]
@@ -63,8 +59,6 @@ class _Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT without its pooler: token ids and attention mask in, token vectors out."""
-
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
         super().__init__()
         self.embeddings = _Embeddings(sizes, epsilon)
@@ -79,7 +73,7 @@ class Encoder(nn.Module):
 
 
 def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
-    """Return the encoder of the version's settings with these weights; other weights are ignored."""
+    """Load the encoder; other weights are ignored."""
     found = numbers(model.folder / "config.json")
     missing = [name for name in (*_SIZES, _POSITIONS, _TYPES) if name not in found]
     if missing:
@@ -92,15 +86,12 @@ def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
 
 
 def pooled(vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return the masked mean, normalised."""
     part = mask.unsqueeze(-1).to(vectors.dtype)
     mean = (vectors * part).sum(1) / part.sum(1).clamp(min=1e-9)
     return functional.normalize(mean.float(), dim=-1)
 
 
 class SentenceEncoder(Handler):
-    """Takes a ``text`` or token ids; returns its ``embedding``."""
-
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         self._encoder = encoder_of(model, model.weights())

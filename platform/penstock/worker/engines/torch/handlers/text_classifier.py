@@ -16,8 +16,6 @@ HEAD, WEIGHT, BIAS = "head.safetensors", "head.weight", "head.bias"
 
 
 class TextClassifier(Handler):
-    """Takes a ``text`` or token ids; returns the classes' ``scores``."""
-
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         self._encoder = SentenceEncoder(model)
