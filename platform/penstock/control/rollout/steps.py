@@ -1,9 +1,9 @@
 """A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
 Automation holds, aborts, freezes on a spent error budget, and grows a share by proof alone; the last watch ends by
-time. It does not undo a person's promotion unless the rollout
-said so beforehand (``guard``): it proposes that, once. An abort is possible from every live state, also while the error
-budget is spent. Stages never fall: the way back is an abort.
+time. It does not undo a person's promotion unless the rollout said so beforehand (``guard``): it proposes that, once.
+An abort is possible from every live state, also while the error budget is spent. Stages never fall: the way back is an
+abort.
 
 Trade-off: a share moves only when the candidate has the workers for it, so a slow fleet delays a good candidate; too
 few workers would make it look slow and have it aborted.

@@ -1,7 +1,7 @@
 """An answer's content by choice, for each API: text, reasoning, tool calls, token ids, log probabilities. Pure.
 
-Whole bodies and events decode to the same ``Choice``; rarely read fields stay raw.
-All functions raise ``ValueError`` for bytes that are no answer of the API.
+Whole bodies and events decode to the same ``Choice``; rarely read fields stay raw. All functions raise ``ValueError``
+for bytes that are no answer of the API.
 """
 
 import re
