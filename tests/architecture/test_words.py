@@ -11,7 +11,7 @@ from tests.architecture import words
 from tests.support import tree
 
 MOST_TERMS = 20
-SLACK = 150
+SLACK = 10
 """How far a number of the table may be above the count before it has to be lowered."""
 RETIRED = frozenset({"cashier", "desk", "guest", "keeper", "lookout", "arrears", "trouble", "vigil", "crew", "rush"})
 
