@@ -28,7 +28,7 @@ def _only_json(raw: object) -> object:
     if isinstance(raw, bytes):
         try:
             msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PydanticKnownError("json_invalid", {"error": str(error)}) from error
     return raw
 
