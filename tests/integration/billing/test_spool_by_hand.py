@@ -83,7 +83,7 @@ async def test_a_gateway_that_lives_keeps_its_own(tmp_path: Path, database_dsn: 
         done = command(folder, database_dsn)
         running.kill()
     assert done.returncode == 1
-    assert "0 rows delivered; 1 files are left: of gateways that run" in done.stdout
+    assert "0 rows delivered; 1 files are left: of running gateways" in done.stdout
     assert await requests(database_dsn) == {}
 
 

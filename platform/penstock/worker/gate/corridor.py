@@ -55,7 +55,8 @@ class Gate:
         self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
         self.queue = compared.queue_of(self.config)
         self.queue.look_later = self._look_later
-        self.tally, self.meters = Tally(self.config, self.queue), meters or Meters()
+        self.tally = Tally(self.config, self.queue)
+        self.meters = meters if meters is not None else Meters()
         self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)
         self._refusals = Refusals(self.tally.metrics, self.config.version, self.tally.headers)
         self._adapters: AdapterPages | None = None
