@@ -142,13 +142,17 @@ class InFlight:
         is_stream = any(
             name == b"content-type" and value.startswith(_STREAM) for name, value in head.get("headers", ())
         )
-        used = meter.used if self._is_metered and not is_stream else None
+        used = replace(meter.used, is_final=True) if self._is_metered and not is_stream else None
         return replace(self._connection.report, batched=meter.batched, used=used)
 
     def _tell_at_the_end(self, message: Message) -> None:
         """Put the request's usage before the stream's last event, in the same chunk."""
         if self._is_metered:
-            message["body"] = b"%b%b\n%b" % (COMMENT, encode(Report(used=self._meter.used)), message["body"])
+            message["body"] = b"%b%b\n%b" % (
+                COMMENT,
+                encode(Report(used=replace(self._meter.used, is_final=True))),
+                message["body"],
+            )
 
     def _progressed(self, tokens: int) -> None:
         """Report new tokens to the queue; the first report means that the prompt is in."""
