@@ -97,7 +97,7 @@ def told(head: Message) -> Used | None:
 
 
 def counted(output_tokens: int) -> Used:
-    return Used(prompt_tokens=12, output_tokens=output_tokens, sequences=1, prompts=1, is_final=False, waited_s=0.0)
+    return Used(prompt_tokens=12, output_tokens=output_tokens, sequences=1, prompts=1, waited_s=0.0)
 
 
 @pytest.mark.parametrize("path", LAST)
@@ -119,7 +119,7 @@ async def test_a_whole_answer_tells_in_its_head(clock: ManualClock) -> None:
 async def test_a_refusal_by_the_engine_took_nothing(clock: ManualClock) -> None:
     """What the engine did not accept is known to have taken nothing: nobody needs to ask."""
     head, _ = await ask(Gate(Engine([b"{}"], b"application/json", status=400), CONFIG, clock), "/v1/completions")
-    assert told(head) == Used(is_final=False, waited_s=0.0)
+    assert told(head) == Used(waited_s=0.0)
 
 
 @pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream"])
