@@ -4,7 +4,6 @@ A call counts from its metadata on, for its tenant with a valid key, else for it
 itself, since grpc would wait for the message first, without limit and before any check.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from penstock.gateway.listener.share import SharedRoom
 from penstock.gateway.oip.grpc import status
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
+from penstock.lateness import timeout
 
 RETRY_S = 1.0
 STRANGERS_RATIO = 8
@@ -98,7 +98,7 @@ class Calls(grpc.aio.ServerInterceptor):
         """Return a plain call's message, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
-            async with asyncio.timeout(self._edge.limits.header_timeout_s):
+            async with timeout(self._edge.limits.header_timeout_s):
                 message = await context.read()
             if message is not grpc.aio.EOF:
                 return message

@@ -14,6 +14,7 @@ import uvloop
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.models.model import HandlerSettings, Manifest
+from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.meters import BatchMeters
 from penstock.worker.batching.settings import BatchSettings, Caps
@@ -61,6 +62,7 @@ async def _serve(serving: Serving) -> None:
             lifespan="off",
             access_log=False,
             log_level="warning",
+            timeout_keep_alive=KEPT_ALIVE_S,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
         await uvicorn.Server(config).serve(sockets=[_listening(serving)])
