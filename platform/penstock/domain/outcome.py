@@ -5,7 +5,12 @@ After the first byte there is no status code, so SLOs count outcomes.
 
 from enum import StrEnum
 
-from penstock.domain.serving.waited import TENANT_QUEUE
+TENANT_QUEUE = "tenant_queue"
+"""The reason of a refusal for what its own tenant has waiting: without that it would have been let wait."""
+ADAPTER_LOADING = "adapter_loading"
+"""The reason of a refusal for the time that its adapter's load takes."""
+POOL_PINNED = "pool_pinned"
+"""The reason of a refusal where pinned versions hold all the memory: until an operator changes that, nobody serves."""
 
 
 class Outcome(StrEnum):

@@ -6,9 +6,8 @@ import pytest
 
 from penstock.domain.errors import Overloaded
 from penstock.domain.ids import Alias, RequestId, TenantId
-from penstock.domain.outcome import Outcome
+from penstock.domain.outcome import TENANT_QUEUE, Outcome
 from penstock.domain.serving.shadow import Copy
-from penstock.domain.serving.waited import TENANT_QUEUE
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.billing import ForgivenEnds

@@ -9,11 +9,10 @@ import pytest
 
 from penstock.apps import slos
 from penstock.domain.errors import Overloaded, PenstockError
-from penstock.domain.outcome import Outcome
+from penstock.domain.outcome import ADAPTER_LOADING, POOL_PINNED, TENANT_QUEUE, Outcome
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import RequestRecord
 from penstock.domain.serving.slo import Pace
-from penstock.domain.serving.waited import ADAPTER_LOADING, POOL_PINNED, TENANT_QUEUE
 from penstock.domain.tenancy.ledger import Opening, close
 from penstock.domain.tokens import Usage
 from penstock.explain import story
