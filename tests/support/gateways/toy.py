@@ -12,6 +12,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY, VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.domain.tokens import UNKNOWN
@@ -22,7 +23,8 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.server import EdgeServer, configure
-from penstock.gateway.openai.services import Facts
+from penstock.gateway.openai.services import Facts, unkept
+from penstock.gateway.records import Early
 from penstock.supervision.listening import bind
 
 PEPPER = b"p" * 32
@@ -39,6 +41,9 @@ async def hello(call: Call, reply: Reply) -> None:
     reply.finish()
 
 
+Keep = Callable[[PenstockError, Early], None]
+
+
 @dataclass
 class Seen:
     """What the toy pipeline and the observer were told."""
@@ -46,6 +51,7 @@ class Seen:
     calls: list[Call] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
 
 
 class Toy:
@@ -63,14 +69,15 @@ class Toy:
         if outcome is not None:
             progress.answer = Answer(outcome=outcome, usage=UNKNOWN)
 
-    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
         self.seen.refused.append(error.code)
+        self.seen.claims.append(claim)
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
         self.seen.crashed.append(type(error).__name__)
 
 
-def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
+def edge(toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = unkept) -> Edge:
     """Return the ASGI application around a toy."""
     clock = SystemClock()
     keys = Keyring(peppers=(PEPPER,), salt_key=b"s" * 32, now=clock.now)
@@ -85,7 +92,8 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
         limits=limits,
         ids=lambda: f"{next(counter):010d}",
         observer=toy,
-        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}"),
+        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}", keep=keep),
+        keep_early=keep,
     )
 
 
