@@ -1,1 +1,1 @@
-"""The one intake of every listener: bounds on connections, bytes and seconds, by address and tenant. It knows no API."""
+"""One intake of every listener: bounds on connections, bytes and seconds, by address and tenant. It knows no API."""
