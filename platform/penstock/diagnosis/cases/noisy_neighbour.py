@@ -49,7 +49,7 @@ def judge(snapshot: Snapshot) -> Judgement:
                 unit=Unit.RATIO,
             ),
             Check(
-                says="its own limits do not refuse it",
+                says="neither its limits nor its own queue refuse it",
                 metric=f'{names.REQUESTS.name}{{outcome="over_limit"}}',
                 value=most.over_limit if most else None,
                 limit=1.0,
