@@ -16,9 +16,9 @@ from penstock.domain.tenancy import credentials
 from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.keys import _checksum, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.records import Early, RecordLookup, Records, refused_early
 from penstock.gateway.records.requests import RequestLedger
+from penstock.intake.limits import Limits
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.tenants import TenantLabels
 from tests.support.clock import ManualClock
