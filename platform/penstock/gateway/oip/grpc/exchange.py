@@ -10,7 +10,6 @@ from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.asked import packed, parsed
 from penstock.gateway.oip.catalogue import Found
@@ -26,6 +25,7 @@ from penstock.gateway.openai.exchange import RequestExchange
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.reading import INLINE_BYTES
 from penstock.gateway.openai.services import Services
+from penstock.intake.types import Headers
 from penstock.lateness import timeout
 
 Read = Callable[[], Awaitable[bytes | None]]
