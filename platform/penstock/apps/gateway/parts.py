@@ -87,8 +87,7 @@ class Gateway:
     table_source: TableSource
     key_source: KeySource
     ticket_keys: TicketKeys
-    client: HttpClient
-    probing: HttpClient
+    clients: tuple[HttpClient, ...]
     preprocessor: PromptPreprocessor
     offload: OffloadPool
     accounting: Accounting
@@ -114,8 +113,8 @@ class Gateway:
         _learn_marks(self.ticket_keys, self.table.view.table)
 
     async def close(self) -> None:
-        await self.client.close()
-        await self.probing.close()
+        for client in self.clients:
+            await client.close()
         self.preprocessor.close()
         await self.offload.close()
         if self.traces is not None:
@@ -152,13 +151,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     shared.table.on_change(lambda _, after: _expect(ledger, after.table))
     preprocessor, preparing, reader = _preprocessing(shared)
     pipeline, health_watch, accounting = _pipeline(shared, preparing, reader, ledger, told)
-    probes = Probes(
-        table=shared.table,
-        keys=keys,
-        breakers=health_watch.breakers,
-        clock=clock,
-        drain=Drain(),
-    )
+    probes = Probes(table=shared.table, keys=keys, breakers=health_watch.breakers, clock=clock, drain=Drain())
     met = front(shared, pipeline, ledger, probes, tracing=traces is not None)
     text, pages = telling.expositions(metrics, table_source)
     return Gateway(
@@ -168,8 +161,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         table_source=table_source,
         ticket_keys=ticket_keys,
         key_source=KeySource(dsn, settings.paths.run / "gateway/keys.json", clock=clock),
-        client=shared.client,
-        probing=shared.probing,
+        clients=(shared.client, shared.probing),
         preprocessor=preprocessor,
         offload=shared.offload,
         accounting=accounting,
