@@ -24,7 +24,7 @@ GRACE_S = 0.5
 
 
 class AwakeTime:
-    """Counts awake seconds from the readings of ``time``. ``on_look`` is told each look's lateness in seconds."""
+    """Counts from the readings of ``time``. ``on_look`` is told how late each look was, in seconds."""
 
     __slots__ = ("_at", "_seconds", "_time", "on_look")
 
@@ -33,7 +33,7 @@ class AwakeTime:
         self.on_look: Callable[[float], None] | None = None
 
     def seconds(self) -> float:
-        """Never goes backwards; origin arbitrary."""
+        """Return awake seconds, which never go backwards, from an arbitrary origin."""
         return self._seconds + min(self._time() - self._at, MOST_S)
 
     def look(self) -> None:

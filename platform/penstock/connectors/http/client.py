@@ -3,8 +3,8 @@
 A request that dies on a reused connection before any byte of an answer is sent once more on a fresh one: the
 worker closed the idle connection just as the request was on its way (RFC 9112, section 9.3.1).
 
-A refused connection is the kernel's word, and raised at once. One that nobody answers is tried once more: a lost
-packet, or a full backlog, looks the same. Its limit counts the time in which this process was awake.
+A refused connection is the kernel's word, and raised at once. One without an answer is tried once more: a lost packet,
+or a full backlog, looks the same. Its limit counts the time in which this process was awake.
 """
 
 import asyncio

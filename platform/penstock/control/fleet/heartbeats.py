@@ -1,7 +1,7 @@
 """Heartbeats: kept in memory, saved periodically, merged with those that other controllers saved.
 
 If the store is unavailable they stay in memory and nothing is lost: each worker reports again within a second.
-Their ages are awake seconds: a controller that stood still could hear nobody, so that time makes no worker older.
+Their ages are awake seconds: a controller that stood still heard none, so that time makes no worker older.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 KEPT_ALIVE_S = 75
-"""How long a worker keeps a connection open that nobody uses."""
+"""How long a worker keeps an unused connection open."""
 
 _OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 """No file, buffer, memory or port left here."""
@@ -62,6 +62,6 @@ class Workers(Protocol):
         """Return when the request is on its way.
 
         Raises ``OSError`` without a connection, or if the request is not wanted any more by then: nothing was sent.
-        ``TimeoutError`` among them: nobody answered two attempts, in seconds in which this process was awake.
+        ``TimeoutError`` among them: two attempts had no answer, in seconds in which this process was awake.
         """
         ...

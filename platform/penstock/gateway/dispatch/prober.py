@@ -1,6 +1,6 @@
 """Sends the platform's own requests to workers, through the gate of every request, for the breakers.
 
-They go over a client of their own, whose connection to each worker stays open: a probe is not held up by callers'
+They go over a client of their own. Its connection to each worker stays open: a probe is not held up by callers'
 connections, and takes no handshake on a machine that is busy. Its limits are awake seconds.
 
 A late answer proves nothing: behind a full engine a probe waits like all requests. So the gate is asked meanwhile how

@@ -23,7 +23,7 @@ class FailureEvidence(StrEnum):
     SILENT = "silent"
     """Nothing came for long."""
     UNREACHED = "unreached"
-    """Nobody answered two attempts to connect, while this process was awake: the worker's host may be gone."""
+    """Two attempts to connect had no answer, while this process was awake: the worker's host may be gone."""
     CLOSED = "closed"
     """The connection was refused, or the gate shuts down: a proof by itself, which no caller can make."""
 
