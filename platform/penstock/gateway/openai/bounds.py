@@ -20,6 +20,8 @@ from penstock.gateway.openai.fields import Body
 ADDRESSES = frozenset({"image_url", "audio_url", "video_url", "file_url"})
 """Names under which the APIs hold an address, alone or as the ``url`` of an object."""
 TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_CALLS = frozenset({"tool_calls", "function_call", "arguments"})
+"""Fields of a message or an item that may hold JSON as a string."""
 _CONTAINERS = (dict, list)
 
 
@@ -115,7 +117,7 @@ def _messages(value: object, at: str, bounds: BodyBounds) -> None:
             content = item.get("content")
             if type(content) is list:
                 parts += _parts(content, f"{at}[{i}].content")
-            if len(item) > 2:  # noqa: PLR2004  role and content
+            if _CALLS & item.keys():
                 _tool_calls(item, f"{at}[{i}]")
     if parts > bounds.context_tokens:
         raise ContextTooLong(f"{at} holds more parts than any context here has tokens: send fewer", param=at)

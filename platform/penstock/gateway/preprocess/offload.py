@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from penstock.domain import errors
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import MalformedBody, PenstockError
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.serving.request import InferenceRequest, Prepared, Sealed
 from penstock.domain.tenancy.tenant import Principal
@@ -66,7 +66,12 @@ _REFUSAL = msgspec.json.Decoder(_Refusal)
 
 
 def refusal(error: Exception) -> bytes:
-    """Serialise an error. A foreign one is named by its class only, since its message may hold a prompt."""
+    """Serialise an error. A foreign one is named by its class only, since its message may hold a prompt.
+
+    Only the caller's nesting makes a child recurse: that is the body's fault.
+    """
+    if isinstance(error, RecursionError):
+        error = MalformedBody("the body holds JSON that is nested too deep")
     if isinstance(error, PenstockError):
         told = _Refusal(type(error).__name__, error.message, error.param, error.retry_after_s)
     else:
