@@ -42,6 +42,7 @@ class _Refusal(msgspec.Struct):
     message: str
     param: str | None = None
     retry_after_s: float | None = None
+    reason: str | None = None
 
 
 class _PrepareJob(msgspec.Struct):
@@ -73,7 +74,7 @@ def refusal(error: Exception) -> bytes:
     if isinstance(error, RecursionError):
         error = MalformedBody("the body holds JSON that is nested too deep")
     if isinstance(error, PenstockError):
-        told = _Refusal(type(error).__name__, error.message, error.param, error.retry_after_s)
+        told = _Refusal(type(error).__name__, error.message, error.param, error.retry_after_s, error.reason)
     else:
         told = _Refusal("", type(error).__name__)
     return REFUSED + _ENCODER.encode(told)
@@ -87,7 +88,7 @@ def result(answer: bytes) -> memoryview:
     kind = getattr(errors, told.kind, None) if told.kind else None
     if kind is None:
         raise RuntimeError(f"a child process failed with {told.message}")
-    raise kind(told.message, param=told.param, retry_after_s=told.retry_after_s)
+    raise kind(told.message, param=told.param, retry_after_s=told.retry_after_s, reason=told.reason)
 
 
 class OffloadedPreprocessor:

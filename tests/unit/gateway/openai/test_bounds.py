@@ -332,9 +332,10 @@ def test_deep_arguments_are_found_whatever_stands_beside_them(
     api: Api, holder: dict[str, Any], beside: dict[str, Any]
 ) -> None:
     """A turn of role and calls alone is bounded like one with content: the fields are asked for, not their number."""
-    field = "input" if api is Api.RESPONSES else "messages"
+    turns = [{**beside, **holder}]
+    changes: dict[str, Any] = {"input": turns} if api is Api.RESPONSES else {"messages": turns}
     with pytest.raises(InvalidField, match="deep"):
-        told(api, **{field: [{**beside, **holder}]})
+        told(api, **changes)
 
 
 def test_broken_arguments_stay_the_models_own() -> None:
