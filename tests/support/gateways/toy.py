@@ -20,9 +20,10 @@ from penstock.gateway.app.routes import application
 from penstock.gateway.calls.call import Answer, Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.listener.limits import Limits
-from penstock.gateway.listener.server import EdgeServer, configure
+from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.services import Facts
+from penstock.intake.limits import Limits
+from penstock.intake.server import EdgeServer, configure
 from penstock.supervision.listening import bind
 
 PEPPER = b"p" * 32
@@ -111,7 +112,7 @@ async def running(
     """Run a gateway on a free port in this event loop."""
     limits, toy = limits or Limits(), Toy(serve)
     listener: socket.socket = bind("127.0.0.1", 0)
-    config = configure(change(edge(toy, limits)), limits, refused=toy.refused, ids=lambda: "0")
+    config = configure(change(edge(toy, limits)), limits, answer=response_of, refused=toy.refused, ids=lambda: "0")
     server = EdgeServer(config)
     served = asyncio.create_task(server._serve([listener]))
     while not server.started:  # noqa: ASYNC110  uvicorn has no event for it

@@ -29,11 +29,11 @@ from penstock.gateway.app.docs import add_docs
 from penstock.gateway.app.openapi import REQUESTS, document
 from penstock.gateway.calls.visible import shares_of
 from penstock.gateway.listener.errors import response_of
-from penstock.gateway.listener.types import App, Message, Receive, Scope, Send
 from penstock.gateway.oip.routes import ROOT, add_oip
 from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNT_TOKENS
 from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity
+from penstock.intake.types import App, Message, Receive, Scope, Send
 from penstock.telemetry.pages import LIVE, READY, REGION
 
 

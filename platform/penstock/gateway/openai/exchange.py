@@ -13,13 +13,13 @@ from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.errors import Headers
-from penstock.gateway.listener.intake import HeldBytes
 from penstock.gateway.openai import head
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.services import Serve, Services
 from penstock.gateway.records import Early
+from penstock.intake.held import HeldBytes
+from penstock.intake.types import Headers
 
 
 class RequestExchange(ABC):

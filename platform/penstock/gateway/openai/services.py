@@ -11,12 +11,12 @@ from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.intake import Intake
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
 from penstock.gateway.openai.early_limits import EarlyLimits
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.records import Early
+from penstock.intake.held import Intake
+from penstock.intake.limits import Limits
 
 
 class ErrorObserver(Protocol):

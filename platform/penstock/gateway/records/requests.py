@@ -135,9 +135,8 @@ class _Children:
         self._streams_of_tier = {one: stream_of_tier.labels(tier=tier, outcome=one.value) for one in Outcome}
 
     def count(self, call: Call, answer: Answer, seconds: float, exemplar: Exemplar) -> None:
-        self._outcomes[answer.outcome].inc()
         is_stream = call.request.stream and answer.ttft_s is not None
-        call.tell_promised(answer, self._count_stream if is_stream else self._count_whole)
+        call.tell_outcome(answer, self._count_stream if is_stream else self._count_whole)
         if answer.outcome is Outcome.OK:
             self.seconds.observe(seconds - call.timings.seconds.get(Stage.UPLOAD, 0.0), exemplar)
         for stage, spent in call.timings.seconds.items():
@@ -164,11 +163,11 @@ class _Children:
             self.billed.inc(cost_of(call.version.price, usage) / MICRO_PER_USD)
 
     def _count_whole(self, outcome: Outcome) -> None:
-        """Count the SLO outcome of a request without a stream."""
+        self._outcomes[outcome].inc()
         self._of_tier[outcome].inc()
 
     def _count_stream(self, outcome: Outcome) -> None:
-        self._of_tier[outcome].inc()
+        self._count_whole(outcome)
         self._streams_of_tier[outcome].inc()
 
 

@@ -14,12 +14,12 @@ import grpc.aio
 from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.listener.addresses import KNOWN_PARTS
-from penstock.gateway.listener.errors import Headers
-from penstock.gateway.listener.share import SharedRoom
 from penstock.gateway.oip.grpc import status
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
+from penstock.intake.addresses import KNOWN_PARTS
+from penstock.intake.share import SharedRoom
+from penstock.intake.types import Headers
 
 RETRY_S = 1.0
 STRANGERS_RATIO = 8

@@ -15,7 +15,6 @@ from penstock import __version__
 from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut, UnknownModel
 from penstock.domain.models.tensors import TensorSpec
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.grpc import status
 from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of
@@ -25,6 +24,7 @@ from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Facts, Services
+from penstock.intake.types import Headers
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
