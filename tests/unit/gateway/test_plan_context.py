@@ -73,14 +73,17 @@ async def test_a_prompt_that_the_engine_counts_is_held_by_its_bound(counter: Cou
         await counted(counter, Api.CHAT, {"messages": [{"role": "user", "content": [image]}]})
 
 
-@pytest.mark.parametrize(("named", "left"), [({}, 59), ({"output_tokens": 20}, 20), ({"sequences": 2}, 59)])
-def test_a_silent_request_gets_what_the_context_leaves(named: dict[str, int], left: int) -> None:
+@pytest.mark.parametrize(
+    ("cost", "left"),
+    [(Cost(), 59), (Cost(output_tokens=20), 20), (Cost(sequences=2), 59), (Cost(output_tokens=90), 59)],
+)
+def test_an_answer_gets_what_the_context_leaves(cost: Cost, left: int) -> None:
     """The engine is told: it would go on to the end of the model's context."""
-    came = replace(arrived(cost=Cost(**named)), principal=WHO)
+    came = replace(arrived(cost=cost), principal=WHO)
     chosen: Chosen = came.chosen(VERSION, Prepared(prompt_tokens=5))
     bounded = within_context(chosen.request, chosen)
     assert bounded.cost.output_each == left
-    assert bounded.body.get("max_completion_tokens") == (None if named.get("output_tokens") else left)
+    assert bounded.body.get("max_completion_tokens") == (None if cost.output_tokens == left else left)
 
 
 def test_the_edge_refuses_what_no_context_holds() -> None:
