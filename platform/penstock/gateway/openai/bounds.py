@@ -80,7 +80,7 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 class BodyBounds:
     """``context_tokens`` is the largest served context; the default exceeds every model's.
 
-    ``context_of`` says whose bound that is, in an error.
+    ``context_of`` names its owner in an error.
     """
 
     context_tokens: int = 16 << 20
