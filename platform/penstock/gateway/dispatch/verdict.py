@@ -67,7 +67,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def no_connection(error: OSError) -> FailedAttempt:
-    """Judge a connection that was not made: refused, left without an answer, or not tried for want of something here."""
+    """Judge a connection that was not made: refused, left without an answer, or not tried for want here."""
     said, evidence, reason = NoCapacity("the worker can't be reached"), FailureEvidence.CLOSED, "connect"
     if is_own_shortage(error):
         said, evidence, reason = NoCapacity("this gateway has no connection left"), FailureEvidence.NONE, "own_shortage"
