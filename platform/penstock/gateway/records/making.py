@@ -1,8 +1,13 @@
 """Makes a request's record: from its call and answer if the pipeline saw it, else from its refusal.
 
 It runs once per request, on the event loop. It knows neither the store nor the view of records.
+
+Records of a tenant's free requests (refused, or ended before a token) are kept at a bounded rate: a flood of them must
+not push other records off the disk. Trade-off: part of a flood can't be explained; most were
+refused for the same reason.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
@@ -19,8 +24,27 @@ from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.records.quota import RefusalQuota
 from penstock.gateway.records.requests import RequestLedger
+
+PER_S = 10.0
+AT_ONCE = 200.0
+MOST_TENANTS = 4096
+
+
+class RefusalQuota:
+    """A token bucket per tenant; the stalest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def takes(self, tenant: str, now: float) -> bool:
+        left, at = self._left.pop(tenant, (AT_ONCE, now))
+        left = min(AT_ONCE, left + PER_S * (now - at))
+        takes = left >= 1.0
+        self._left[tenant] = (left - takes, now)
+        if len(self._left) > MOST_TENANTS:
+            self._left.popitem(last=False)
+        return takes
 
 
 class Promised(NamedTuple):
