@@ -59,6 +59,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         explain=shared.recording.explain,
     )
     once = _once(shared, pipeline)
+    keep_early = refused_early(shared.recording.records, ledger)
     edge = Edge(
         corridor=once,
         counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
@@ -67,7 +68,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(probes.keys, facts, ledger, ids=_new_id),
+        rest=application(probes.keys, facts, ledger, ids=_new_id, keep=keep_early),
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),
@@ -76,7 +77,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         table=facts.table,
         refuse_early=_early(shared),
         is_recorded=once.is_recorded,
-        keep_early=refused_early(shared.recording.records, ledger),
+        keep_early=keep_early,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, answer=response_of, refused=ledger.refused, ids=_new_id, drain=probes.drain)

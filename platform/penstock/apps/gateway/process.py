@@ -100,6 +100,7 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     )
     keep("accounting", gateway.accounting.run)
     keep("records", gateway.recording.folder.run)
+    keep("refusals", gateway.recording.crowd.run)
     keep("evidence", gateway.evidence.run)
     keep("wanted", gateway.telling.run)
     keep("health", gateway.health_watch.run)

@@ -15,6 +15,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.money import MICRO_PER_USD
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
@@ -90,10 +91,17 @@ class RequestLedger:
             if version.task in api.tasks:
                 self._children(_model(version), version.tier.value, OTHER, api.value)
 
-    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
         """Count an error by code; requests refused before the pipeline are logged here."""
         self._refusals.labels(code=error.code).inc()
-        self._log.info("request_refused", request_id=request_id, code=error.code, outcome=error.outcome)
+        logs.often(
+            "request_refused",
+            request_id=request_id,
+            tenant=claim.tenant,
+            key_id=claim.key,
+            code=error.code,
+            outcome=error.outcome,
+        )
 
     def refused_early(self, tenant: TenantId, outcome: Outcome) -> None:
         self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
