@@ -12,6 +12,7 @@ _PLAIN = Plan()
 MOST = 2**53
 """The limits store counts in doubles, which are exact up to here."""
 _BOUNDS = (
+    "max_context_tokens",
     "max_output_tokens",
     "max_concurrent",
     "max_streams",
