@@ -50,7 +50,7 @@ def _replay(record: RequestRecord) -> Iterator[str]:
 
 
 def _end(record: RequestRecord) -> Iterator[str]:
-    asked = f"{record.id} of tenant {record.tenant} (key {record.key}) came on {moment(record.at)} to {record.api}"
+    asked = f"{record.id} of {_caller(record)} came on {moment(record.at)} to {record.api}"
     version = f" for {record.version}" if record.version else ""
     if record.outcome == Outcome.OK:
         yield f"{asked}{version} and was answered in {seconds(record.seconds)}."
@@ -61,6 +61,12 @@ def _end(record: RequestRecord) -> Iterator[str]:
     yield f"{asked}{version} and {verb} as {record.outcome} after {seconds(record.seconds)}: {why}."
     if refusal is not None and refusal.retry_after_s is not None:
         yield f"It was told to come back in {seconds(refusal.retry_after_s)}."
+
+
+def _caller(record: RequestRecord) -> str:
+    if record.tenant:
+        return f"tenant {record.tenant} (key {record.key})"
+    return f"an unknown tenant (key {record.key})" if record.key else "a caller without an API key's credential"
 
 
 def _why(refusal: Refusal) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import httpx
@@ -83,7 +84,7 @@ def test_messages_name_the_tier_in_anthropics_words(platform: Platform, sdks: Sd
     """``auto`` is the plan's own choice, and ``standard_only`` the default tier."""
     for auto, told in (("priority", "priority"), ("flex", "batch"), ("default", "standard")):
         platform.run("tenants", "plan", TENANT, f"auto_tier={auto}")
-        until(f"auto is {auto}", lambda told=told: _message(sdks, "auto") == told)
+        until(f"auto is {auto}", partial(_says, sdks, told))
         assert _message(sdks, "standard_only") == "standard"
         stream = sdks.anthropic.messages.create(
             model=MODEL,
@@ -94,6 +95,10 @@ def test_messages_name_the_tier_in_anthropics_words(platform: Platform, sdks: Sd
         )
         begun = next(event for event in stream if event.type == "message_start")
         assert begun.message.usage.service_tier == told
+
+
+def _says(sdks: Sdks, told: str) -> bool:
+    return _message(sdks, "auto") == told
 
 
 def _message(sdks: Sdks, asked: Literal["auto", "standard_only"]) -> str | None:

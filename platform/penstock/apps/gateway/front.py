@@ -19,9 +19,7 @@ from penstock.domain.tenancy.tenant import Principal, Role
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
 from penstock.gateway.counting import Counting
-from penstock.gateway.listener.intake import Intake
-from penstock.gateway.listener.limits import Limits
-from penstock.gateway.listener.server import EdgeServer, configure
+from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.bounds import BodyBounds, of_table
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
@@ -32,6 +30,9 @@ from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.routing.resolve import reachable
 from penstock.gateway.upkeep.probes import Probes
+from penstock.intake.held import Intake
+from penstock.intake.limits import Limits
+from penstock.intake.server import EdgeServer, configure
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
@@ -58,6 +59,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         explain=shared.recording.explain,
     )
     once = _once(shared, pipeline)
+    keep_early = refused_early(shared.recording.records, ledger)
     edge = Edge(
         corridor=once,
         counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
@@ -66,7 +68,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(probes.keys, facts, ledger, ids=_new_id),
+        rest=application(probes.keys, facts, ledger, ids=_new_id, keep=keep_early),
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),
@@ -75,10 +77,10 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         table=facts.table,
         refuse_early=_early(shared),
         is_recorded=once.is_recorded,
-        keep_early=refused_early(shared.recording.records, ledger),
+        keep_early=keep_early,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
-    config = configure(edge, limits, refused=ledger.refused, ids=_new_id, drain=probes.drain)
+    config = configure(edge, limits, answer=response_of, refused=ledger.refused, ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
     return Front(server=EdgeServer(config, rpc.drain), rpc=rpc)
 

@@ -94,7 +94,7 @@ class Arms:
         sticky = self._sticky(call.request, call.principal)
         if call.fell_back_from:
             self._end(Arm(shared.alias, call.fell_back_from, WorkerId("")), sticky, Outcome.NO_CAPACITY)
-        call.tell_promised(answer, partial(self._end, arm, sticky))
+        call.tell_outcome(answer, partial(self._end, arm, sticky))
         if shared.longest > version.max_model_len:
             self._too_long(arm, sticky, call, answer.refusal)
         if worker is None:

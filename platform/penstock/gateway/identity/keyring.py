@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.errors import Forbidden
-from penstock.domain.ids import KeyId, OrgId
+from penstock.domain.ids import KeyId, OrgId, TenantId
 from penstock.domain.tenancy import credentials
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.keys import cache_salt
 from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Principal, ScopeKind, Tenant, scope
 
@@ -71,6 +72,11 @@ class Keyring:
         if who.role not in credentials.ASKS:
             raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
         return who
+
+    def claimed(self, credential: str) -> Claim:
+        key = credentials.claimed(credential)
+        entry = self._entries.get(key)
+        return Claim(entry.key.tenant if entry is not None else TenantId(""), key)
 
     def is_valid(self, key: KeyId) -> bool:
         """Tell whether a key accepted before still is valid."""

@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import Drawn, Refusal, RequestRecord
 from penstock.domain.serving.slo import Indicator, SloTier
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.standing import Standing, standing_of
-from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.records.quota import RefusalQuota
@@ -35,36 +34,40 @@ _STANDINGS = {one: one.name.lower() for one in Standing}
 
 
 class Early(NamedTuple):
-    """A request refused before the corridor; it arrived at monotonic ``arrived_at``."""
+    """A request refused before the corridor; it arrived at monotonic ``arrived_at``, just now if that is None."""
 
     id: RequestId
-    who: Principal
-    api: Api
-    arrived_at: float
-    stages: dict[Stage, float]
+    who: Claim
+    api: str
+    arrived_at: float | None = None
+    stages: dict[Stage, float] = {}  # noqa: RUF012  never changed; a tuple's default
+
+
+Keep = Callable[[RequestRecord], None]
 
 
 class Records:
-    def __init__(self, keep: Callable[[RequestRecord], None], slos: Mapping[Tier, SloTier], clock: Clock) -> None:
-        self._keep, self._clock = keep, clock
+    """Free requests beyond a tenant's rate go to ``crowd`` in short, so that a flood pushes out only its like."""
+
+    def __init__(self, keep: Keep, slos: Mapping[Tier, SloTier], clock: Clock, *, crowd: Keep) -> None:
+        self._keep, self._crowd, self._clock = keep, crowd, clock
         self._promises: Promises = {tier: _promised(slo) for tier, slo in slos.items()}
         self._refusals = RefusalQuota()
 
     def ended(self, call: Call, answer: Answer) -> None:
         now = self._clock.monotonic()
         has_run = answer.usage.total_tokens or (call.attempts.used is not None and call.attempts.used.sequences)
-        if answer.outcome is not Outcome.OK and not has_run and not self._refusals.takes(call.principal.tenant, now):
-            return
         seconds = now - call.request.arrived_at
+        if answer.outcome is not Outcome.OK and not has_run and not self._refusals.takes(call.principal.tenant, now):
+            self._crowd(_brief(call, answer, self._clock.now() - seconds, seconds))
+            return
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
         """Keep a replay's record, which leads to the original request's."""
         now, who = self._clock.monotonic(), call.principal
-        if not self._refusals.takes(who.tenant, now):
-            return
         seconds = now - call.request.arrived_at
-        self._keep(
+        self._place(who.tenant, now)(
             RequestRecord(
                 id=call.request.id,
                 tenant=who.tenant,
@@ -81,10 +84,8 @@ class Records:
 
     def refused(self, error: PenstockError, early: Early) -> None:
         now, who = self._clock.monotonic(), early.who
-        if not self._refusals.takes(who.tenant, now):
-            return
-        seconds = now - early.arrived_at
-        self._keep(
+        seconds = now - early.arrived_at if early.arrived_at is not None else 0.0
+        self._place(who.tenant, now)(
             RequestRecord(
                 id=early.id,
                 tenant=who.tenant,
@@ -97,6 +98,25 @@ class Records:
                 refusal=Refusal.of(error),
             )
         )
+
+    def _place(self, tenant: TenantId, now: float) -> Keep:
+        return self._keep if self._refusals.takes(tenant, now) else self._crowd
+
+
+def _brief(call: Call, answer: Answer, at: float, seconds: float) -> RequestRecord:
+    return RequestRecord(
+        id=call.request.id,
+        tenant=call.principal.tenant,
+        key=call.principal.key,
+        at=at,
+        api=call.request.api,
+        outcome=answer.outcome,
+        seconds=seconds,
+        stages_s=call.timings.seconds,
+        refusal=answer.refusal,
+        version=call.version.id if call.version is not None else "",
+        is_own=call.is_own(answer),
+    )
 
 
 def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Promises) -> RequestRecord:
@@ -181,10 +201,11 @@ def _price(call: Call) -> tuple[int, int, int] | None:
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """Return a listener that counts and records a known caller's early refusal."""
+    """Return a listener that records early refusals, and counts those of known callers."""
 
     def told(error: PenstockError, early: Early) -> None:
-        ledger.refused_early(early.who.tenant, error.outcome)
+        if early.who.tenant:
+            ledger.refused_early(early.who.tenant, error.outcome)
         records.refused(error, early)
 
     return told

@@ -1,7 +1,6 @@
 """The rate of kept records of a tenant's free requests: refused, or ended before a token. Pure.
 
-A flood of them must not push other records off the disk. Trade-off: part of a flood can't be explained; most were
-refused for the same reason.
+A flood of them must not push other records off the disk: what is beyond goes to a folder of its own.
 """
 
 from collections import OrderedDict

@@ -15,6 +15,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.money import MICRO_PER_USD
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tenancy.tenant import TierName
 from penstock.gateway.calls.call import Answer, Call
@@ -90,10 +91,17 @@ class RequestLedger:
             if version.task in api.tasks:
                 self._children(_model(version), version.tier.value, OTHER, api.value)
 
-    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
         """Count an error by code; requests refused before the pipeline are logged here."""
         self._refusals.labels(code=error.code).inc()
-        self._log.info("request_refused", request_id=request_id, code=error.code, outcome=error.outcome)
+        logs.often(
+            "request_refused",
+            request_id=request_id,
+            tenant=claim.tenant,
+            key_id=claim.key,
+            code=error.code,
+            outcome=error.outcome,
+        )
 
     def refused_early(self, tenant: TenantId, outcome: Outcome) -> None:
         self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
@@ -138,9 +146,8 @@ class _Children:
         self._streams_of_tier = {one: stream_of_tier.labels(tier=tier, outcome=one.value) for one in Outcome}
 
     def count(self, call: Call, answer: Answer, seconds: float, exemplar: Exemplar) -> None:
-        self._outcomes[answer.outcome].inc()
         is_stream = call.request.stream and answer.ttft_s is not None
-        call.tell_promised(answer, self._count_stream if is_stream else self._count_whole)
+        call.tell_outcome(answer, self._count_stream if is_stream else self._count_whole)
         if answer.outcome is Outcome.OK:
             self.seconds.observe(seconds - call.timings.seconds.get(Stage.UPLOAD, 0.0), exemplar)
         for stage, spent in call.timings.seconds.items():
@@ -172,11 +179,11 @@ class _Children:
             self._billed_to(tier.name).inc(dollars)
 
     def _count_whole(self, outcome: Outcome) -> None:
-        """Count the SLO outcome of a request without a stream."""
+        self._outcomes[outcome].inc()
         self._of_tier[outcome].inc()
 
     def _count_stream(self, outcome: Outcome) -> None:
-        self._of_tier[outcome].inc()
+        self._count_whole(outcome)
         self._streams_of_tier[outcome].inc()
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.domain.models.model import Runtime
-from penstock.worker.gate_config import GateConfig, QueueOrder
+from penstock.worker.gate_config import GateConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def read(path: Path) -> LaunchPlan:
     return LaunchPlan(
         argv=tuple(raw["argv"]),
         environment=tuple((name, value) for name, value in raw["environment"]),
-        gate=GateConfig(**{**raw["gate"], "door_order": QueueOrder(raw["gate"]["door_order"])}),
+        gate=GateConfig(**raw["gate"]),
         forkable=raw["forkable"],
         runtime=Runtime(raw["runtime"]),
         tls=Certificate(**raw["tls"]) if raw["tls"] else None,

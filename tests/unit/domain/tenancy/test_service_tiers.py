@@ -45,7 +45,7 @@ def test_each_value_of_anthropics_sdk_is_known() -> None:
         service_tiers.ASKED_OF_MESSAGES
     )
     told = {service_tiers.told_in_messages(name) for name in TierName}
-    assert told == literals(get_type_hints(Usage)[service_tiers.FIELD])
+    assert told == literals(Usage.model_fields[service_tiers.FIELD].annotation)
 
 
 @pytest.mark.parametrize(
