@@ -27,6 +27,7 @@ _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _PLAN_WORDS = ("priority", "over_quota", "auto_tier")
 CAPS = (
+    "max_context_tokens",
     "max_output_tokens",
     "max_concurrent",
     "max_streams",

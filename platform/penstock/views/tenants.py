@@ -8,6 +8,7 @@ from penstock.views.words import dollars, when
 DOLLARS = ("spend_per_day", "spend_per_month")
 NUMBERS = (
     "weight",
+    "max_context_tokens",
     "max_output_tokens",
     "max_concurrent",
     "max_streams",

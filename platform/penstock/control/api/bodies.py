@@ -127,6 +127,7 @@ class PlanChange(Changes):
 
     priority: Priority = _UNCHANGED
     weight: int = _UNCHANGED
+    max_context_tokens: int = _UNCHANGED
     max_output_tokens: int = _UNCHANGED
     max_concurrent: int = _UNCHANGED
     max_streams: int = _UNCHANGED

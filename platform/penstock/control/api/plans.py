@@ -15,6 +15,7 @@ _ROUNDING = 1e-6
 MOST = 2**53
 """The limits store counts in doubles, which are exact up to here."""
 _BOUNDS = (
+    "max_context_tokens",
     "max_output_tokens",
     "max_concurrent",
     "max_streams",

@@ -93,6 +93,8 @@ class Plan:
 
     priority: Priority = Priority.STANDARD
     weight: int = 1
+    max_context_tokens: int = 0
+    """Tokens of a prompt and its answer together."""
     max_output_tokens: int = 0
     max_concurrent: int = 0
     """Requests at a time; one with several sequences (choices, beams, prompts) counts as so many."""
@@ -227,7 +229,7 @@ def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
 class Principal:
     """The caller of a request, from its credential alone (A4).
 
-    ``plan`` is the tenant's, with the tightest deadline and output bound of key, tenant and organisation.
+    ``plan`` is the tenant's, with the tightest deadline, context and output bound of key, tenant and organisation.
     """
 
     tenant: TenantId
@@ -241,6 +243,12 @@ class Principal:
     """Whose meters a request draws on: key, tenant, organisation, where they have bounds that count."""
     tier: ServiceTier = PLAIN_TIER
     """The service tier of this request; ``plan`` has its priority class."""
+    context_of: ScopeKind = ScopeKind.TENANT
+    """The scope whose ``max_context_tokens`` is the tightest."""
+
+    def context(self, of_model: int) -> int:
+        """Return the tokens of prompt and answer that this caller may have of a model's context."""
+        return min(of_model, self.plan.max_context_tokens or of_model)
 
     def may_use(self, model: str) -> bool:
         """Tell whether the key may use this alias or version."""

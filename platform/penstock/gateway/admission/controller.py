@@ -62,7 +62,7 @@ class AdmissionController:
         now = self._clock.monotonic()
         if due.at <= now:
             raise DeadlineInQueue("the deadline passed before the request could start")
-        request = bounded(call.request, call.principal.plan.max_output_tokens)
+        request = within_context(bounded(call.request, call.principal.plan.max_output_tokens), call)
         start_by = self._start_by(call, is_own=due.is_own)
         lease = Lease(opened_at=now, deadline_at=due.at, start_by=start_by, owner=self)
         admitted = call.admitted(request, due, lease)
@@ -165,6 +165,20 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
             f"this plan allows {most_tokens} output tokens a request, all choices together", param=_sent(request)
         )
     return request
+
+
+def within_context(request: InferenceRequest, call: Chosen) -> InferenceRequest:
+    """Return the request with the output that the plan's context leaves beside the prompt.
+
+    Preprocessing has refused a caller's own bound that is larger, and several prompts without one.
+    """
+    if not call.principal.plan.max_context_tokens or not request.api.generates or request.cost.prompts > 1:
+        return request
+    left = max(1, call.principal.context(call.version.max_model_len) - call.prepared.prompt_tokens)
+    if request.cost.output_each <= left:
+        return request
+    body = {**request.body, OUTPUT_FIELD[request.api]: left}
+    return replace(request, body=body, cost=request.cost.with_output(left))
 
 
 def _sent(request: InferenceRequest) -> str:

@@ -220,7 +220,7 @@ class Call:
         if self.prepared is not None:
             cost = cost.with_prompt(self.prepared.prompt_tokens, is_counted=self.prepared.is_counted)
         if self.version is not None:
-            cost = cost.within(self.version.max_model_len)
+            cost = cost.within(self.principal.context(self.version.max_model_len))
         object.__setattr__(self, "_cost", cost)  # many ask: worked out once
         return cost
 
