@@ -1,8 +1,12 @@
 """Makes a request's record: from its call and answer if the pipeline saw it, else from its refusal.
 
 It runs once per request, on the event loop. It knows neither the store nor the view of records.
+
+Records of a tenant's free requests (refused, or ended before a token) are kept at a bounded rate: what is beyond goes
+to a folder of its own, so that a flood pushes no other records off the disk.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
@@ -18,8 +22,27 @@ from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.records.quota import RefusalQuota
 from penstock.gateway.records.requests import RequestLedger
+
+PER_S = 10.0
+AT_ONCE = 200.0
+MOST_TENANTS = 4096
+
+
+class RefusalQuota:
+    """A token bucket per tenant; the stalest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def takes(self, tenant: str, now: float) -> bool:
+        left, at = self._left.pop(tenant, (AT_ONCE, now))
+        left = min(AT_ONCE, left + PER_S * (now - at))
+        takes = left >= 1.0
+        self._left[tenant] = (left - takes, now)
+        if len(self._left) > MOST_TENANTS:
+            self._left.popitem(last=False)
+        return takes
 
 
 class Promised(NamedTuple):
