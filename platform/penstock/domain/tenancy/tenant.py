@@ -29,7 +29,7 @@ class Priority(StrEnum):
 
 
 class TierName(StrEnum):
-    """Service tiers, by OpenAI's names."""
+    """Names of service tiers as OpenAI's APIs have them; Anthropic's follow from them."""
 
     DEFAULT = "default"
     FLEX = "flex"
