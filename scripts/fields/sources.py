@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy import service_tiers
 
 Schema = dict[str, object]
 
@@ -76,14 +77,15 @@ _SAID: Schema = {
 _CHAT: Schema = {"messages": {"type": "array", "items": _SPOKEN}}
 _STREAM: Schema = {"stream": {"type": "boolean"}, "stream_options": {"type": "object"}}
 _GUIDED: Schema = {f"guided_{kind}": {} for kind in ("json", "regex", "choice", "grammar")}
+_TIER: Schema = {service_tiers.FIELD: {"enum": [*service_tiers.ASKED]}}
 BESIDE: Mapping[Api, Schema] = {
-    Api.CHAT: _CHAT | _GUIDED,
-    Api.COMPLETIONS: _GUIDED,
-    Api.EMBEDDINGS: _CHAT | _STREAM,
-    Api.CLASSIFY: _CHAT | _STREAM,
-    Api.RESPONSES: {"input": {"type": "array", "items": _SAID}},
+    Api.CHAT: _CHAT | _GUIDED | _TIER,
+    Api.COMPLETIONS: _GUIDED | _TIER,
+    Api.EMBEDDINGS: _CHAT | _STREAM | _TIER,
+    Api.CLASSIFY: _CHAT | _STREAM | _TIER,
+    Api.RESPONSES: {"input": {"type": "array", "items": _SAID}} | _TIER,
 }
-"""Fields that no source documents and clients send: answers sent back as they came, older engines' names."""
+"""Fields of ours, and what clients send beyond all sources: answers sent back as they came, older names."""
 
 
 class _Quiet(GenerateJsonSchema):

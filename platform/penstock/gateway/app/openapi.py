@@ -17,6 +17,7 @@ from penstock.gateway.app.openapi_parts import (
     REPLAYED,
     RULED,
     SECURITY,
+    SERVED_TIER,
     STATUSES,
     Json,
     answer,
@@ -164,7 +165,9 @@ def _inference(api: Api) -> Json:
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
             "200": answer(
-                "The answer, or its events where stream is true.", content, {**LIMITS, **REPLAYED, **DEGRADED, **RULED}
+                "The answer, or its events where stream is true.",
+                content,
+                {**LIMITS, **REPLAYED, **DEGRADED, **RULED, **SERVED_TIER},
             ),
             **errors(STATUSES, error),
         },

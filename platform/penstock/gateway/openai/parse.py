@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.domain.errors import InvalidField, MalformedBody, UnsupportedField
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.formats import pictures
 from penstock.gateway.openai import bounds, documented, fields
@@ -61,6 +62,7 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     stream: bool
     include_usage: bool
     cost: Cost
+    service_tier: str = ""
     told: tuple[str, ...] = ()
 
 
@@ -71,7 +73,8 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     told = documented.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     stream = fields.flag(body, "stream")
-    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)), told)
+    tier = str(body.get(service_tiers.FIELD, ""))
+    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)), tier, told)
 
 
 def check_bounded(api: Api, cost: Cost) -> None:

@@ -82,8 +82,8 @@ def test_a_wrong_value_is_named_by_its_whole_path(fields: dict[str, Any], path: 
 
 def test_what_has_no_effect_is_told() -> None:
     """Fields that change nothing are taken and named; those of the platform's own to decide never go on."""
-    parsed = sent(Api.CHAT, user="u", metadata={"a": "b"}, service_tier="auto", prompt_cache_key="k")
-    assert parsed.told == ("metadata", "prompt_cache_key", "service_tier", "user")
+    parsed = sent(Api.CHAT, user="u", metadata={"a": "b"}, priority=1, prompt_cache_key="k")
+    assert parsed.told == ("metadata", "priority", "prompt_cache_key", "user")
     assert parsed.body.keys() == {"model", "messages", "user", "metadata"}
 
 

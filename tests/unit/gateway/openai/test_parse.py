@@ -187,7 +187,7 @@ def test_output_is_counted_in_its_worst_case(api: Api, changes: dict[str, object
 
 DROPPED = frozenset(
     """
-    priority service_tier cache_salt request_id session_id
+    priority cache_salt request_id session_id
     kv_transfer_params ec_transfer_params vllm_xargs mm_payload return_mm_kwargs
     """.split()
 )

@@ -4,7 +4,6 @@ A call counts from its metadata on, for its tenant with a valid key, else for it
 itself, since grpc would wait for the message first, without limit and before any check.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -14,12 +13,14 @@ import grpc.aio
 from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.listener.addresses import KNOWN_PARTS
-from penstock.gateway.listener.errors import Headers
-from penstock.gateway.listener.share import SharedRoom
 from penstock.gateway.oip.grpc import status
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
+from penstock.gateway.records import Early
+from penstock.intake.addresses import KNOWN_PARTS
+from penstock.intake.share import SharedRoom
+from penstock.intake.types import Headers
+from penstock.lateness import timeout
 
 RETRY_S = 1.0
 STRANGERS_RATIO = 8
@@ -68,7 +69,7 @@ class Calls(grpc.aio.ServerInterceptor):
             caller = self._caller(context)
             room, who = self._place_of(caller, context)
             if not room.take(who, 1):
-                await abort(context, _refusal(room, who), f"req-{self._edge.ids()}", [])
+                await refuse(self._edge, context, _refusal(room, who))
             try:
                 if is_inference:
                     return await serve(caller, context)
@@ -98,13 +99,13 @@ class Calls(grpc.aio.ServerInterceptor):
         """Return a plain call's message, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
-            async with asyncio.timeout(self._edge.limits.header_timeout_s):
+            async with timeout(self._edge.limits.header_timeout_s):
                 message = await context.read()
             if message is not grpc.aio.EOF:
                 return message
         except TimeoutError:
             error = RequestTimedOut("no message was received in time")
-        await abort(context, error, f"req-{self._edge.ids()}", [])
+        await refuse(self._edge, context, error)
         raise AssertionError("an aborted call goes no further")
 
 
@@ -125,6 +126,15 @@ def _refusal(room: SharedRoom, who: str) -> PenstockError:
 def headers_of(context: Context) -> Headers:
     found = context.invocation_metadata() or ()
     return [(name.encode(), value.encode("latin-1") if isinstance(value, str) else value) for name, value in found]
+
+
+async def refuse(edge: Services, context: Context, error: PenstockError) -> None:
+    """Count, log and record the refusal of a call, and end the call."""
+    request_id = RequestId(f"req-{edge.ids()}")
+    claim = head.claim(dict(headers_of(context)), edge.identity.claimed)
+    edge.observer.refused(error, request_id, claim)
+    edge.keep_early(error, Early(request_id, claim, "grpc"))
+    await abort(context, error, request_id, [])
 
 
 async def abort(context: Context, error: PenstockError, request_id: str, told: Headers) -> None:
