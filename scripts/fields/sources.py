@@ -95,13 +95,17 @@ class _Quiet(GenerateJsonSchema):
         del kind, detail
 
 
+def load(module: str, name: str) -> type:
+    """Return a request class."""
+    found: type = getattr(import_module(module), name)
+    return found
+
+
 def schemas(api: Api) -> list[JsonSchemaValue]:
     """Return the schemas of each request class of an API."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [
-            TypeAdapter(getattr(import_module(module), name)).json_schema(
-                ref_template="{model}", schema_generator=_Quiet
-            )
+            TypeAdapter(load(module, name)).json_schema(ref_template="{model}", schema_generator=_Quiet)
             for module, name in SOURCES[api]
         ] + [{"type": "object", "properties": BESIDE.get(api, {})}]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.reference import cli, errors, events, headers, metrics, settings
+from scripts.reference import cli, errors, events, fields, headers, metrics, settings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
@@ -11,6 +11,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings.page,
     "cli.md": cli.page,
     "headers.md": headers.page,
+    "fields.md": fields.page,
     "errors.md": errors.page,
     "metrics.md": metrics.page,
     "events.md": events.page,

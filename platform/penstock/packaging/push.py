@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
+from penstock.formats.abilities import shows_tools
 from penstock.formats.contents import ALLOWED, WEIGHTS, WITH_HANDLER
 from penstock.packaging import handlers
 from penstock.packaging.convert import PROGRAMS, convert
@@ -55,7 +56,10 @@ def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:
             golden=choices.golden or handled.golden,
         )
     publishing.report(f"{choices.name}: hashing")
-    return publish(folder, describe(folder, measure(folder, allowed), choices), publishing)
+    manifest = describe(folder, measure(folder, allowed), choices)
+    if manifest.engine.tool_parser and not shows_tools(manifest):
+        publishing.report(f"{choices.name}: its chat template shows no tools, so requests with tools are refused")
+    return publish(folder, manifest, publishing)
 
 
 def _tell_left_out(source: Path, name: str, report: Report) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.domain.serving.request import Api
+from penstock.formats.chat_template import ChatTemplate
 from penstock.gateway.preprocess import conversation
-from penstock.gateway.preprocess.template import ChatTemplate
 from penstock.gateway.preprocess.translate import EngineOnly
 
 pytestmark = [

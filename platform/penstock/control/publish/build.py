@@ -18,6 +18,7 @@ from penstock.domain.models.adapter import bases_of
 from penstock.domain.models.model import ModelVersion, Runtime, Task
 from penstock.domain.serving.auto import Auto, sound
 from penstock.domain.tenancy.owners import Owners, effective
+from penstock.formats import abilities
 
 LOAD_EVERY_S = 1.0
 _TOKENIZER = "tokenizer.json"
@@ -205,4 +206,5 @@ def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...]) -> VersionEn
         workers=workers,
         handler=manifest.handler,
         tool_parser=manifest.engine.tool_parser,
+        renders=abilities.of_manifest(manifest),
     )

@@ -12,6 +12,7 @@ from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models.model import Manifest, ModelVersion, Task
 from penstock.domain.serving.auto import MOST_AUTOS, Auto, PastAuto, Rule, fault
 from penstock.domain.serving.request import Api
+from penstock.formats.abilities import shows_tools
 
 Past = tuple[PastAuto, ...]
 Changes = tuple[tuple[Alias, Auto | None], ...]
@@ -72,7 +73,9 @@ def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
     apis = [api for api in rule.apis or tuple(Api) if manifest.task in api.tasks]
     if not apis:
         return f"{rule.to} answers none of its APIs"
-    if rule.tools and (not manifest.engine.tool_parser or not any(api.generates for api in apis)):
+    if rule.tools and (
+        not manifest.engine.tool_parser or not shows_tools(manifest) or not any(api.generates for api in apis)
+    ):
         return f"{rule.to} was taught no tool calls"
     return ""
 

@@ -73,6 +73,8 @@ class VersionEntry:
     """Of an adapter: the base, whose workers serve it."""
     tool_parser: str = ""
     """The engine's parser of this model's tool calls; empty if it makes none."""
+    renders: tuple[str, ...] | None = None
+    """What its chat template shows; None in a table that doesn't say."""
     tenants: Owners = EVERYBODY
     """Its tenants; of an adapter also its base's."""
 

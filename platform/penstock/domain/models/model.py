@@ -164,6 +164,8 @@ class Manifest:
     """None if vLLM runs it."""
     adapter: AdapterSettings | None = None
     """None if the version has weights of its own."""
+    renders: tuple[str, ...] | None = None
+    """What its chat template shows, found at the push; None if that was not looked for then."""
 
     @property
     def runtime(self) -> Runtime:
@@ -210,7 +212,7 @@ def canonical(manifest: Manifest) -> bytes:
     for later, default in _LATER_OF_ENGINES:
         if content["engine"][later] == default:
             del content["engine"][later]
-    for later in ("handler", "adapter"):
+    for later in ("handler", "adapter", "renders"):
         if content[later] is None:
             del content[later]
     for later in ("optional", "notes") if manifest.handler is not None else ():

@@ -13,6 +13,7 @@ from penstock.gateway.app import openapi_fields, openapi_tensors
 from penstock.gateway.app.openapi_parts import (
     DEGRADED,
     HEADERS,
+    IGNORED,
     LIMITS,
     REPLAYED,
     RULED,
@@ -167,7 +168,7 @@ def _inference(api: Api) -> Json:
             "200": answer(
                 "The answer, or its events where stream is true.",
                 content,
-                {**LIMITS, **REPLAYED, **DEGRADED, **RULED, **SERVED_TIER},
+                {**LIMITS, **REPLAYED, **DEGRADED, **RULED, **SERVED_TIER, **IGNORED},
             ),
             **errors(STATUSES, error),
         },

@@ -115,6 +115,9 @@ DEGRADED: Mapping[str, Json] = {
         {"type": "string", "examples": [str(lack) for lack in Degradation]},
     ),
 }
+IGNORED: Mapping[str, Json] = {
+    "x-penstock-ignored": told("Fields of the request without effect, joined by commas.", {"type": "string"}),
+}
 SERVED_TIER: Mapping[str, Json] = {
     "x-penstock-service-tier": told(
         "The service tier that served, if the request named one or its plan serves it in another than default.",

@@ -8,8 +8,8 @@ import json
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.serving.request import Api
+from penstock.formats.chat_template import ChatTemplate, Message
 from penstock.gateway.preprocess import translate
-from penstock.gateway.preprocess.template import ChatTemplate, Message
 from penstock.gateway.preprocess.translate import Body, EngineOnly
 
 _TEXT_PARTS = {

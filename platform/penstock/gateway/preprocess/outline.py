@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
+from penstock.formats.chat_template import ChatTemplate, TemplateRefused
 from penstock.gateway.preprocess.translate import Body
 
 _MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')

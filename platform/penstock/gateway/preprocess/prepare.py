@@ -19,7 +19,8 @@ from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.preprocess import options, prompts, template
+from penstock.formats import chat_template
+from penstock.gateway.preprocess import options, prompts
 from penstock.gateway.preprocess.prompts import Prompts
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer, TokenizerCache
 
@@ -56,7 +57,7 @@ class PromptPreprocessor:
     def __init__(self, tokenizers: TokenizerCache, clock: Clock, settings: PreprocessSettings | None = None) -> None:
         self._tokenizers = tokenizers
         self._settings = settings or PreprocessSettings()
-        self._templates = template.cache(lambda: datetime.fromtimestamp(clock.now(), tz=UTC).astimezone())
+        self._templates = chat_template.cache(lambda: datetime.fromtimestamp(clock.now(), tz=UTC).astimezone())
         self._pool = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="tokenise")
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:

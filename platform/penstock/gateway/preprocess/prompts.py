@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from penstock.domain.errors import InvalidField, UnsupportedByModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.serving.request import Api, InferenceRequest
-from penstock.gateway.preprocess import conversation, options, outline, reasoning
-from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
+from penstock.formats.chat_template import ChatTemplate, TemplateRefused
+from penstock.gateway.preprocess import conversation, options, outline, reasoning, shown
 from penstock.gateway.preprocess.translate import EngineOnly
 
 MAX_TOKEN_ID = 2**31 - 1
@@ -59,10 +59,12 @@ def is_conversation(request: InferenceRequest) -> bool:
 def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
     """Return the rendered conversation, or a longer text if only the engine can render it."""
     body = request.body
+    shown.check_tools(body, version, template)
     try:
         messages = conversation.of_request(request.api, body, template)
         variables = dict(version.special_tokens) | _template_variables(request.api, body)
         variables |= reasoning.variables(request.api, body, template)
+        shown.check(request.api, body, messages, version, template)
     except EngineOnly:
         text = outline.of(body, dict(version.special_tokens), template)
         return Prompts(texts=(text,) if text else (), is_exact=False)

@@ -7,7 +7,7 @@ Source: vLLM 0.32, ``build_chat_params`` of chat and responses, ``entrypoints/an
 from collections.abc import Mapping
 
 from penstock.domain.serving.request import Api
-from penstock.gateway.preprocess.template import ChatTemplate
+from penstock.formats.chat_template import ChatTemplate
 from penstock.gateway.preprocess.translate import Body, EngineOnly
 
 _VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})

@@ -12,6 +12,7 @@ from penstock.domain.errors import BadRequest, ContextTooLong, InvalidField, NoR
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias
 from penstock.domain.serving.auto import Auto, Rule
+from penstock.formats.abilities import Ability
 from penstock.gateway.routing.asked import Asked
 
 Script = tuple[str, str, tuple[tuple[str, str], ...]]
@@ -59,7 +60,7 @@ def misfit(rule: Rule, asks: Asked) -> Misfit | None:
 
 def unable(rule: Rule, version: VersionEntry, asks: Asked) -> Misfit | None:
     """Return why this version can't or mustn't answer, apart from the prompt's length."""
-    if asks.calls and not version.tool_parser:
+    if asks.calls and not (version.tool_parser and (version.renders is None or Ability.TOOLS in version.renders)):
         return Misfit.TOOL_CALLS
     if rule.price and version.price.dearest > rule.price:
         return Misfit.PRICE

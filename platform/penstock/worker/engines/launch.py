@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.domain.models.model import Runtime
 from penstock.worker import gate_config
-from penstock.worker.engines import core_end, counting, grammar_words, lifeline, log_lines, plan, refusals
+from penstock.worker.engines import answers, core_end, counting, grammar_words, lifeline, log_lines, plan, refusals
 from penstock.worker.engines.plan import Certificate, LaunchPlan
 
 
@@ -55,6 +55,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     grammar_words.install()
     counting.install()
     refusals.install()
+    answers.install()
     main()
 
 

@@ -242,5 +242,10 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Enable tools: without a parser vLLM refuses even a named tool with a schema."""
-    return ("--enable-auto-tool-choice", "--tool-call-parser", parser) if parser else ()
+    """Enable tools, whose arguments always follow their schema: by default vLLM binds those of ``strict`` tools alone.
+
+    Without a parser it refuses even a named tool with a schema.
+    """
+    if not parser:
+        return ()
+    return ("--enable-auto-tool-choice", "--tool-call-parser", parser, "--tool-strict-level", "parameter")

@@ -10,9 +10,9 @@ from tokenizers import Tokenizer
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.tenancy.tenant import Principal
+from penstock.formats.chat_template import ChatTemplate
 from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.preprocess.template import ChatTemplate
 from tests.support.clock import ManualClock
 from tests.support.models import tokenizers as real_tokenizers
 from tests.support.samples import calls

@@ -1,0 +1,92 @@
+"""What a chat template shows of a conversation, found by rendering. Pure.
+
+A name in the source is no sign: a template may read tools and show none. Each ability is tried with words that no
+template has.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+
+from penstock.domain.models.model import Manifest
+from penstock.formats.chat_template import ChatTemplate, Message, TemplateRefused
+
+
+class Ability(StrEnum):
+    SYSTEM = "system"
+    """It shows what a system message says."""
+    TOOLS = "tools"
+    """It shows the tools that are offered."""
+    TOOL_TURNS = "tool_turns"
+    """It shows earlier calls, with their arguments, and what came of them."""
+    DOCUMENTS = "documents"
+
+
+_MOST_TEMPLATES = 64
+_MARK, _OTHER, _THIRD = "qwertzmark", "yxcvbmark", "asdfgmark"
+_FUNCTION = {"name": _MARK, "description": "Says the time.", "parameters": {"type": "object", "properties": {}}}
+_TOOLS: list[object] = [{"type": "function", "function": _FUNCTION}]
+_CALL = {"id": "call12345", "type": "function", "function": {"name": _MARK, "arguments": {"at": _OTHER}}}
+_DOCUMENTS: list[object] = [{"title": _MARK, "text": _OTHER, "content": _OTHER}]
+_PLAIN: dict[str, object] = {"tools": None, "documents": None, "add_generation_prompt": True}
+
+
+def abilities(source: str, special_tokens: Iterable[tuple[str, str]] = ()) -> tuple[Ability, ...]:
+    """Return the abilities of a chat template's source; none of an empty one, or of one that does not compile."""
+    if not source:
+        return ()
+    try:
+        template = ChatTemplate(source, lambda: datetime.fromtimestamp(0, tz=UTC))
+    except Exception:  # noqa: BLE001  jinja2's own errors of syntax, and what its parser trips on: no ability
+        return ()
+    return of_template(template, special_tokens)
+
+
+def of_template(template: ChatTemplate, special_tokens: Iterable[tuple[str, str]] = ()) -> tuple[Ability, ...]:
+    known = {**_PLAIN, **dict(special_tokens)}
+    turns: list[Message] = [
+        _said("user", "Hi", template),
+        {"role": "assistant", "content": _content("", template), "tool_calls": [_CALL]},
+        {"role": "tool", "content": _THIRD, "tool_call_id": "call12345", "name": _MARK},
+    ]
+    user = [_said("user", "Hi", template)]
+    tried: tuple[tuple[Ability, list[Message], dict[str, object], tuple[str, ...]], ...] = (
+        (Ability.SYSTEM, [_said("system", _MARK, template), *user], {}, (_MARK,)),
+        (Ability.TOOLS, user, {"tools": _TOOLS}, (_MARK,)),
+        (Ability.TOOL_TURNS, turns, {"tools": _TOOLS}, (_MARK, _OTHER, _THIRD)),
+        (Ability.DOCUMENTS, user, {"documents": _DOCUMENTS}, (_OTHER,)),
+    )
+    return tuple(one for one, said, given, marks in tried if _shows(template, said, known | given, marks))
+
+
+def _said(role: str, text: str, template: ChatTemplate) -> Message:
+    return {"role": role, "content": _content(text, template)}
+
+
+def _content(text: str, template: ChatTemplate) -> object:
+    return [{"type": "text", "text": text}] if template.wants_parts else text
+
+
+def _shows(
+    template: ChatTemplate, messages: list[Message], variables: dict[str, object], marks: tuple[str, ...]
+) -> bool:
+    try:
+        text = template.render(messages, variables)
+    except TemplateRefused:
+        return False
+    return all(mark in text for mark in marks)
+
+
+def of_manifest(manifest: Manifest) -> tuple[str, ...]:
+    """Return what was found at the push; a version from before that is looked at now."""
+    if manifest.renders is not None:
+        return manifest.renders
+    return tuple(map(str, _known(manifest.chat_template, manifest.special_tokens)))
+
+
+def shows_tools(manifest: Manifest) -> bool:
+    return Ability.TOOLS in of_manifest(manifest)
+
+
+_known = lru_cache(maxsize=_MOST_TEMPLATES)(abilities)

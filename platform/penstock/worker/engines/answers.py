@@ -1,0 +1,146 @@
+"""Gives vLLM's answers the form that their APIs document, in the process of its HTTP server.
+
+A cut stream of the Responses API ends as incomplete; the first event of a Messages stream counts cached tokens as the
+last one does; a tool call that was cut is a tool call, whole as streamed, and never markup; a Messages tool's input is
+an object, or the answer is the engine's failure. Written for vLLM 0.32; an engine without these functions does not
+start.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from penstock.worker.meter import current
+
+FORMLESS = "the engine's answer is no call of the tool that was asked for"
+_CUT = "length"
+_DATA = "data: "
+
+
+def install() -> None:
+    from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
+    from vllm.entrypoints.openai.responses import serving
+    from vllm.parser.abstract_parser import DelegatingParser
+
+    serving.ResponseCompletedEvent = _ended(serving.ResponseCompletedEvent)
+    DelegatingParser.extract_tool_calls = or_as_streamed(DelegatingParser.extract_tool_calls)
+    AnthropicServingMessages.messages_full_converter = with_inputs(AnthropicServingMessages.messages_full_converter)
+    converter = AnthropicServingMessages.message_stream_converter
+    AnthropicServingMessages.message_stream_converter = with_cached(converter)
+
+
+def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyped here
+    """Return the maker of a Responses stream's last event."""
+    from openai.types.responses import ResponseIncompleteEvent
+    from vllm.entrypoints.openai.responses.protocol import ResponsesResponse
+
+    class Incomplete(ResponseIncompleteEvent):
+        response: ResponsesResponse
+
+    def ended(**fields: Any) -> Any:  # noqa: ANN401
+        if fields["response"].status == "incomplete":
+            return Incomplete(**{**fields, "type": "response.incomplete"})
+        return completed(**fields)
+
+    return ended
+
+
+# -- tool calls ------------------------------------------------------------------------
+
+
+def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
+    """Wrap the reading of a whole answer: what holds no whole call is read as a stream would be."""
+
+    @wraps(extract)
+    def extracted(self: Any, model_output: str, request: Any) -> Any:  # noqa: ANN401
+        found = extract(self, model_output, request)
+        if found.tools_called or self._tool_parser is None:
+            return found
+        parser = type(self._tool_parser)(self._tool_parser.model_tokenizer, request.tools)
+        delta = parser.extract_tool_calls_streaming("", model_output, model_output, [], [], [], request)
+        if delta is None:
+            text = model_output.partition(getattr(parser, "tool_call_start_token", "\0"))[0]
+            return found.model_copy(update={"content": text if text != model_output else found.content})
+        if not delta.tool_calls:
+            return found if delta.content == model_output else found.model_copy(update={"content": delta.content})
+        calls = _joined(delta.tool_calls)
+        return type(found)(tools_called=True, tool_calls=calls, content=delta.content or None)
+
+    return extracted
+
+
+def _joined(deltas: Iterable[Any]) -> list[Any]:
+    """Return one call for each index of a stream's parts."""
+    from vllm.entrypoints.generate.base.protocol import FunctionCall, ToolCall
+
+    calls: dict[int, Any] = {}
+    for one in deltas:
+        call = calls.setdefault(one.index, ToolCall(type="function", function=FunctionCall(name="", arguments="")))
+        call.function.name += one.function.name or ""
+        call.function.arguments += one.function.arguments or ""
+    return [call for call in calls.values() if call.function.name]
+
+
+def with_inputs(convert: Any) -> Any:  # noqa: ANN401
+    """Wrap the conversion of a whole chat answer to Messages: each call's arguments are an object."""
+
+    @wraps(convert)
+    def converted(self: Any, generator: Any) -> Any:  # noqa: ANN401
+        choice = generator.choices[0]
+        for call in choice.message.tool_calls or ():
+            call.function.arguments = _as_object(call.function.arguments, is_cut=choice.finish_reason == _CUT)
+        return convert(self, generator)
+
+    return converted
+
+
+def _as_object(arguments: str, *, is_cut: bool) -> str:
+    """Return arguments that are an object: of cut ones as much as is there; raises ``GenerationError``."""
+    from partial_json_parser import loads
+    from vllm.exceptions import GenerationError
+
+    try:
+        found = loads(arguments) if is_cut and arguments.strip() else json.loads(arguments or "{}")
+    except ValueError:
+        found = None
+    if isinstance(found, dict):
+        return json.dumps(found, ensure_ascii=False)
+    if is_cut:
+        return "{}"
+    error = GenerationError(FORMLESS)
+    error.status_code = HTTPStatus.INTERNAL_SERVER_ERROR
+    raise error
+
+
+# -- usage -----------------------------------------------------------------------------
+
+
+def with_cached(convert: Any) -> Any:  # noqa: ANN401
+    """Wrap the conversion of a chat stream to Messages: the first chunk tells its cached tokens."""
+
+    @wraps(convert)
+    async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
+        async for event in convert(self, _told(chunks)):
+            yield event
+
+    return converted
+
+
+async def _told(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
+    is_first = True
+    async for chunk in chunks:
+        yield cached_in(chunk) if is_first else chunk
+        is_first = False
+
+
+def cached_in(chunk: str) -> str:
+    """Return a chat chunk whose usage tells the cached tokens of its request's meter."""
+    meter = current.get()
+    if meter is None or not meter.cached_tokens or not chunk.startswith(_DATA):
+        return chunk
+    told = json.loads(chunk.removeprefix(_DATA))
+    if isinstance(told.get("usage"), dict):
+        told["usage"]["prompt_tokens_details"] = {"cached_tokens": meter.cached_tokens}
+    return f"{_DATA}{json.dumps(told, ensure_ascii=False)}\n\n"

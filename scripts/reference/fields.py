@@ -1,0 +1,46 @@
+"""The page of fields: what becomes of each field of each API, from the table that gateways read."""
+
+from collections.abc import Iterator
+
+from penstock.domain.serving.request import JSON_APIS
+from penstock.gateway.openai.verdicts import ANY, TABLE, Field
+from scripts.reference.markdown import code, table, titled
+
+_LEAD = """Each field that OpenAI's and Anthropic's SDKs and vLLM's request classes document, and what becomes of it here.
+*Served*: it does what its documentation says, as far as the model can.
+*Told*: it is taken and has no effect; the answer names it in `x-penstock-ignored`.
+*Dropped*: told, and it never reaches an engine.
+*Refused*: a 400 with the field's whole path and the remedy.
+Null is as if left out, an empty list or `false` asks a refused field for nothing, and a name that is not here is refused.
+A row `path=value` is one value's. Inside of what is refused, told or dropped nothing is listed."""
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [titled("Fields", _LEAD)]
+    for api in JSON_APIS:
+        rows = dict(_rows(TABLE[api]))
+        cells = [(code(path), verdict, says) for path, (verdict, says) in sorted(rows.items())]
+        parts.append(f"\n## `POST {api}`\n\n{len(cells)} rows.\n\n{table(('field', 'is', 'how'), cells)}")
+    return "".join(parts)
+
+
+def _rows(field: Field) -> Iterator[tuple[str, tuple[str, str]]]:
+    if field.path:
+        yield from _own(field)
+    if field.items is not None:
+        yield from _rows(field.items)
+    for name, kind in field.kinds.items():
+        if name != ANY and field.key:
+            yield f"{field.path}.{field.key}={name}", ("refused" if kind.says else "served", kind.says)
+        for one in kind.fields.values():
+            yield from _rows(one)
+
+
+def _own(field: Field) -> Iterator[tuple[str, tuple[str, str]]]:
+    served = [value for value, (word, _) in field.by_value.items() if word == "served"]
+    listed = f"one of {', '.join(map(code, served))}" if served else ""
+    yield field.path, (field.verdict, field.says or listed)
+    for value, (word, says) in field.by_value.items():
+        if word != "served":
+            yield f"{field.path}={value}", (word, says)

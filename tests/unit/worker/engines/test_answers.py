@@ -1,0 +1,25 @@
+import json
+
+import pytest
+
+from penstock.worker import meter
+from penstock.worker.engines.answers import cached_in
+
+
+@pytest.mark.parametrize(("cached", "expected"), [(0, None), (96, {"cached_tokens": 96})])
+def test_the_first_event_tells_cached_tokens(cached: int, expected: object) -> None:
+    """Input and cached tokens of the first event are those of the last one, which names the cached ones alone."""
+    counts = meter.Meter()
+    counts.cached_tokens = cached
+    token = meter.current.set(counts)
+    try:
+        usage = {"prompt_tokens": 111, "completion_tokens": 0}
+        told = json.loads(cached_in(f"data: {json.dumps({'usage': usage})}\n\n").removeprefix("data: "))
+    finally:
+        meter.current.reset(token)
+    assert told["usage"].get("prompt_tokens_details") == expected
+
+
+def test_what_is_no_chunk_passes() -> None:
+    """Neither the end of a stream nor an answer without a meter is touched."""
+    assert cached_in("data: [DONE]\n\n") == "data: [DONE]\n\n"
