@@ -6,7 +6,7 @@ from penstock.packaging.demo_models import SMOLLM2_TEMPLATE
 PLAIN = "{% for message in messages %}{{ message.role + ': ' + message.content + '\n' }}{% endfor %}"
 TOOLS = "{% if tools %}{{ tools | tojson }}{% endif %}"
 ONLY_NAMED = "{% if tools %}You have tools.{% endif %}"
-DOCUMENTS = "{% for one in documents %}{{ one.text }}{% endfor %}"
+DOCUMENTS = "{% for one in documents or [] %}{{ one.text }}{% endfor %}"
 NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
 DROPS_SYSTEM = "{% for message in messages if message.role != 'system' %}{{ message.content }}{% endfor %}"
 
