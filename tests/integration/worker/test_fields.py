@@ -14,6 +14,7 @@ from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.gateway.openai.parse import Parsed, parse
 from penstock.gateway.openai.verdicts import ANY, TABLE, Field
 from scripts.fields import sources, table
+from scripts.fields.deciding import Deciding
 from scripts.fields.shapes import Shape, merged
 
 pytestmark = pytest.mark.integration
@@ -52,7 +53,7 @@ def test_a_field_that_nobody_decided_is_found(nested: tuple[str, ...]) -> None:
             inside = planted["properties"][name]
             planted["properties"][name] = {"type": "array", "items": _kinded(inside, name)}
     rows = table.rows("everywhere") | table.rows("conversation") | table.rows("chat")
-    deciding = table.Deciding(rows)
+    deciding = Deciding(rows)
     deciding.decided(merged([*sources.schemas(Api.CHAT), planted]))
     assert [path for path in deciding.missing if path.endswith("surprise")]
 
@@ -112,7 +113,9 @@ def _word(row: Field, value: object) -> str:
 @pytest.mark.parametrize("api", JSON_APIS)
 def test_the_engine_takes_what_the_table_serves(api: Api) -> None:
     """What passes the table with a documented fixed value is valid to the engine's own request class."""
-    models = [TypeAdapter(sources.load(*one)) for one in sources.SOURCES[api] if one[0].startswith("vllm")]
+    models: list[TypeAdapter[Any]] = [
+        TypeAdapter(sources.load(*one)) for one in sources.SOURCES[api] if one[0].startswith("vllm")
+    ]
     refused = []
     for where, name, value in CASES:
         if where is not api or name in ("service_tier", "stream_options"):
