@@ -73,6 +73,8 @@ class Deciding:
         if shape.bounds:
             node["bounds"] = shape.bounds
         node |= self._object(shape, path)
+        if shape.most:
+            node["most"] = shape.most
         if shape.items is not None:
             node["items"] = self._node(shape.items, f"{path}[]")
         return node

@@ -17,7 +17,10 @@ Schema = Mapping[str, object]
 
 @dataclass(slots=True)
 class Shape:
-    """``values`` is None if any text is taken; ``is_open`` objects hold names of the caller's own."""
+    """``values`` is None if any text is taken; ``is_open`` objects hold names of the caller's own.
+
+    ``most`` is how many items the strictest source takes; 0 if none says.
+    """
 
     types: set[str] = field(default_factory=set)
     values: set[object] | None = field(default_factory=set)
@@ -27,6 +30,7 @@ class Shape:
     items: "Shape | None" = None
     kinds: dict[str, "Shape"] = field(default_factory=dict)
     key: str = ""
+    most: int = 0
     is_open: bool = False
 
 
@@ -84,6 +88,8 @@ class _Reader:
         if types & {"integer", "number"}:
             _bound(to, {name: float(str(schema[name])) for name in _BOUNDS if name in schema})
         if "array" in types:
+            most = schema.get("maxItems")
+            to.most = most if isinstance(most, int) and most < (to.most or most + 1) else to.most
             self._items(to, schema, inside)
         if not types or "object" in types:
             to.is_open = True

@@ -44,6 +44,7 @@ class Meter:
         "batched",
         "beside",
         "cached_tokens",
+        "created_tokens",
         "engine_s",
         "has_grammar",
         "is_over",
@@ -60,7 +61,7 @@ class Meter:
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
-        self.prompts = self.prompt_tokens = self.cached_tokens = 0
+        self.prompts = self.prompt_tokens = self.cached_tokens = self.created_tokens = 0
         self.sequences = self.running = self.output_tokens = 0
         self.steps = self.beside = 0
         self.engine_s = 0.0
@@ -128,8 +129,10 @@ class Meter:
         self.sequences += 1
         self.running += 1
 
-    def cached(self, tokens: int) -> None:
+    def cached(self, tokens: int, created: int = 0) -> None:
+        """A prompt's tokens were in the cache; as many were ``created`` there."""
         self.cached_tokens += tokens
+        self.created_tokens += created
 
     def made(self, tokens: int) -> None:
         """Count the output tokens of a step of a sequence."""

@@ -136,8 +136,13 @@ def _check_list(field: Field, value: list[object], told: set[str]) -> None:
         if "any" in field.types or "array" in field.types:
             return
         raise _Fault(f"must be {_types(field)}")
-    if set(map(type, value)) <= items.plain:
-        return
+    if field.most and len(value) > field.most:
+        raise _Fault(f"must have at most {field.most} items")
+    if not set(map(type, value)) <= items.plain:
+        _check_items(items, value, told)
+
+
+def _check_items(items: Field, value: list[object], told: set[str]) -> None:
     gone = []
     for at, one in enumerate(value):
         try:

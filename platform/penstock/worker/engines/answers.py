@@ -17,6 +17,7 @@ from penstock.worker.meter import current
 FORMLESS = "the engine's answer is no call of the tool that was asked for"
 _CUT = "length"
 _DATA = "data: "
+_DONE = "data: [DONE]"
 
 
 def install() -> None:
@@ -56,19 +57,25 @@ def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
     @wraps(extract)
     def extracted(self: Any, model_output: str, request: Any) -> Any:  # noqa: ANN401
         found = extract(self, model_output, request)
-        if found.tools_called or self._tool_parser is None:
+        parser = self._tool_parser
+        if found.tools_called or parser is None or not _holds_markup(parser, model_output, request.tool_choice):
             return found
-        parser = type(self._tool_parser)(self._tool_parser.model_tokenizer, request.tools)
+        parser = type(parser)(parser.model_tokenizer, request.tools)
         delta = parser.extract_tool_calls_streaming("", model_output, model_output, [], [], [], request)
-        if delta is None:
-            text = model_output.partition(getattr(parser, "tool_call_start_token", "\0"))[0]
-            return found.model_copy(update={"content": text if text != model_output else found.content})
-        if not delta.tool_calls:
-            return found if delta.content == model_output else found.model_copy(update={"content": delta.content})
-        calls = _joined(delta.tool_calls)
-        return type(found)(tools_called=True, tool_calls=calls, content=delta.content or None)
+        calls = _joined(delta.tool_calls) if delta is not None else []
+        said = delta.content if delta is not None else None
+        return type(found)(tools_called=bool(calls), tool_calls=calls, content=said or None if calls else said or "")
 
     return extracted
+
+
+def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN401
+    """Tell whether the text holds a call's opening mark, or its beginning where a call was forced."""
+    mark = getattr(parser, "tool_call_start_token", None)
+    if not isinstance(mark, str) or not mark:
+        return False
+    is_forced = choice not in (None, "auto", "none")
+    return mark in text or (is_forced and bool(text) and mark.startswith(text.strip()))
 
 
 def _joined(deltas: Iterable[Any]) -> list[Any]:
@@ -136,11 +143,12 @@ async def _told(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def cached_in(chunk: str) -> str:
-    """Return a chat chunk whose usage tells the cached tokens of its request's meter."""
+    """Return a chat chunk whose usage tells the tokens that its request's meter has found and left in the cache."""
     meter = current.get()
-    if meter is None or not meter.cached_tokens or not chunk.startswith(_DATA):
+    if meter is None or not chunk.startswith(_DATA) or chunk.startswith(_DONE):
         return chunk
     told = json.loads(chunk.removeprefix(_DATA))
     if isinstance(told.get("usage"), dict):
-        told["usage"]["prompt_tokens_details"] = {"cached_tokens": meter.cached_tokens}
+        details = {"cached_tokens": meter.cached_tokens, "created_cache_tokens": meter.created_tokens}
+        told["usage"]["prompt_tokens_details"] = details
     return f"{_DATA}{json.dumps(told, ensure_ascii=False)}\n\n"

@@ -132,7 +132,7 @@ def _count(states: Any, before: Any, outputs: Any, each_s: float) -> None:  # no
             continue
         if state.tells_cached:
             state.tells_cached = False
-            meter.cached(state.num_cached_tokens)
+            meter.cached(state.num_cached_tokens, state.num_cache_creation_tokens)
         meter.shared(sequences, each_s)
         meter.made(len(output.new_token_ids))
         if output.request_id not in states:

@@ -47,6 +47,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "is req",
     ),
     ({"tools": [{"type": "function", "function": {"name": 3}}]}, "tools[0].function.name", "must be a string"),
+    ({"stop": ["a"] * 5}, "stop", "at most 4 items"),
     ({"stop": ["a", 1]}, "stop[1]", "must be a string"),
     ({"reasoning_effort": "much"}, "reasoning_effort", "one of"),
     ({"tool_choice": "all"}, "tool_choice", "one of"),

@@ -6,18 +6,21 @@ from penstock.worker import meter
 from penstock.worker.engines.answers import cached_in
 
 
-@pytest.mark.parametrize(("cached", "expected"), [(0, None), (96, {"cached_tokens": 96})])
-def test_the_first_event_tells_cached_tokens(cached: int, expected: object) -> None:
-    """Input and cached tokens of the first event are those of the last one, which names the cached ones alone."""
+@pytest.mark.parametrize(("cached", "created"), [(0, 128), (96, 0)])
+def test_the_first_event_tells_cached_tokens(cached: int, created: int) -> None:
+    """Input and cached tokens of the first event are those of the last one."""
     counts = meter.Meter()
-    counts.cached_tokens = cached
+    counts.cached(cached, created)
     token = meter.current.set(counts)
     try:
         usage = {"prompt_tokens": 111, "completion_tokens": 0}
         told = json.loads(cached_in(f"data: {json.dumps({'usage': usage})}\n\n").removeprefix("data: "))
     finally:
         meter.current.reset(token)
-    assert told["usage"].get("prompt_tokens_details") == expected
+    assert told["usage"].get("prompt_tokens_details") == {
+        "cached_tokens": cached,
+        "created_cache_tokens": created,
+    }
 
 
 def test_what_is_no_chunk_passes() -> None:

@@ -35,6 +35,7 @@ class _Row(msgspec.Struct, frozen=True):
     fields: "dict[str, _Row]" = {}
     required: tuple[str, ...] = ()
     items: "_Row | None" = None
+    most: int = 0
     key: str = ""
     kinds: "dict[str, _Kind]" = {}
 
@@ -72,6 +73,7 @@ class Field:
     any_text: bool
     bounds: dict[str, float]
     items: "Field | None" = None
+    most: int = 0
     key: str = ""
     kinds: dict[str, Kind] = field(default_factory=dict)
     is_open: bool = True
@@ -102,6 +104,7 @@ def _field(row: _Row, path: str) -> Field:
         any_text=row.any_text,
         bounds=row.bounds,
         items=None if row.items is None else _field(row.items, f"{path}[]"),
+        most=row.most,
         key=row.key,
         kinds=kinds,
         is_open=not kinds,
