@@ -25,6 +25,11 @@ MAX_MESSAGES = 4096
 MAX_PROMPTS = 2048
 MAX_MODEL_CHARS = 256
 MAX_SEQUENCES = 128
+MAX_NAME_CHARS = 256
+"""Of a cache key or a region: beyond OpenAI's 64, and little to hash."""
+CACHE_KEY, GEO = "prompt_cache_key", "inference_geo"
+PLATFORMS = frozenset({service_tiers.FIELD, CACHE_KEY, GEO})
+"""Fields that the platform serves itself: no engine gets them."""
 MAX_OUTPUT_TOKENS = 1 << 20
 
 STRIPPED = frozenset(
@@ -89,6 +94,8 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     include_usage: bool
     cost: Cost
     service_tier: str = ""
+    cache_key: str = ""
+    geo: str = ""
 
 
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
@@ -103,8 +110,16 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
         if name in body:
             fields.number(body, name)
     stream = fields.flag(body, "stream")
+    options, cost = _include_usage(body, stream=stream), _cost(api, body, len(raw))
+    if not body.keys() & PLATFORMS:
+        return Parsed(body, model, stream, options, cost)
     tier = _service_tier(api, body) if service_tiers.FIELD in body else ""
-    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)), tier)
+    key, geo = (_name(body, name) for name in (CACHE_KEY, GEO))
+    return Parsed(body, model, stream, options, cost, tier, key, geo)
+
+
+def _name(body: Body, field: str) -> str:
+    return "" if body.get(field) is None else fields.text(body, field, max_chars=MAX_NAME_CHARS)
 
 
 def _service_tier(api: Api, body: Body) -> str:

@@ -42,6 +42,11 @@ def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
     return [*before, b'%b%b"penstock":%b}' % (inside, comma, extra)]
 
 
+def cache_written(data: bytes) -> bytes:
+    """Return a whole body, or a stream's events with usage, with OpenAI's name for tokens written to the cache."""
+    return data.replace(b'"created_cache_tokens":', b'"cache_write_tokens":', 1)
+
+
 def server_timing(seconds: Mapping[Stage, float]) -> bytes:
     """Return the ``Server-Timing`` header (W3C), in milliseconds."""
     return ", ".join([f"{stage};dur={value * 1e3:.3f}" for stage, value in seconds.items()]).encode()
