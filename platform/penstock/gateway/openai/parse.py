@@ -45,8 +45,11 @@ OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
 COMPLETIONS_DEFAULT = 16
 """The engine's (and OpenAI's) own bound where a completions request is silent."""
 
-COUNT_TOKENS = f"{Api.MESSAGES}/count_tokens"
-"""What is sent here is a request of the messages API that wants no answer, but to know its length."""
+COUNTS: Mapping[str, Api] = {
+    f"{Api.MESSAGES}/count_tokens": Api.MESSAGES,
+    f"{Api.RESPONSES}/input_tokens": Api.RESPONSES,
+}
+"""Paths of requests that want no answer, but to know their length, and their APIs."""
 
 _WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs that know ``n`` and ``best_of``; elsewhere the engine does not look at them."""

@@ -72,10 +72,10 @@ def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
     if batched.prepared_s is None or batched.computed_s is None:
         return
     left_s = timings.seconds.pop(Stage.DECODE, 0.0)
-    parts = {Stage.QUEUE: batched.waited_s, Stage.PREPARE: batched.prepared_s, Stage.COMPUTE: batched.computed_s}
+    parts = {Stage.BATCH_WAIT: batched.waited_s, Stage.PREPARE: batched.prepared_s, Stage.COMPUTE: batched.computed_s}
     for stage, seconds in parts.items():
         spent = min(seconds, left_s)
         timings.put(stage, timings.seconds.get(stage, 0.0) + spent)
         left_s -= spent
-    rest = Stage.RELAY if items == 1 else Stage.QUEUE
+    rest = Stage.RELAY if items == 1 else Stage.BATCH_WAIT
     timings.put(rest, timings.seconds.get(rest, 0.0) + left_s)
