@@ -42,8 +42,7 @@ _MAYBE_GONE = frozenset({FailureEvidence.BROKEN, FailureEvidence.UNREACHED})
 """A worker with such a failure is passed over until its probe."""
 
 
-def _nobody(_: Change) -> None:
-    """Drop the change."""
+def _nobody(_: Change) -> None: ...
 
 
 class Breakers:
