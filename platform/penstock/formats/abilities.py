@@ -28,7 +28,7 @@ _MARK, _OTHER, _THIRD = "qwertzmark", "yxcvbmark", "asdfgmark"
 _FUNCTION = {"name": _MARK, "description": "Says the time.", "parameters": {"type": "object", "properties": {}}}
 _TOOLS: list[object] = [{"type": "function", "function": _FUNCTION}]
 _CALL = {"id": "call12345", "type": "function", "function": {"name": _MARK, "arguments": {"at": _OTHER}}}
-_DOCUMENTS: list[object] = [{"title": _MARK, "text": _OTHER, "content": _OTHER}]
+_DOCUMENTS: list[object] = [{"title": _MARK, "text": _MARK, "content": _MARK}]
 _PLAIN: dict[str, object] = {"tools": None, "documents": None, "add_generation_prompt": True}
 
 
@@ -55,7 +55,7 @@ def of_template(template: ChatTemplate, special_tokens: Iterable[tuple[str, str]
         (Ability.SYSTEM, [_said("system", _MARK, template), *user], {}, (_MARK,)),
         (Ability.TOOLS, user, {"tools": _TOOLS}, (_MARK,)),
         (Ability.TOOL_TURNS, turns, {"tools": _TOOLS}, (_MARK, _OTHER, _THIRD)),
-        (Ability.DOCUMENTS, user, {"documents": _DOCUMENTS}, (_OTHER,)),
+        (Ability.DOCUMENTS, user, {"documents": _DOCUMENTS}, (_MARK,)),
     )
     return tuple(one for one, said, given, marks in tried if _shows(template, said, known | given, marks))
 

@@ -31,11 +31,13 @@ DEVELOPER: dict[str, Any] = {"role": "developer", "content": "Be kind."}
 )
 async def test_what_is_not_counted_is_bounded_and_never_free(counter: Counter, api: Api, body: dict[str, Any]) -> None:
     """Finding 3: where only the engine can render a prompt, it counts as its bytes, and at most as the context."""
-    short = await counter.count(body, api)
-    long = await counter.count({**body, "metadata": {"x": "y" * 500}}, api)
+    template = f"{{{{ tools | tojson }}}}{counter.version.chat_template}" if "tools" in body else ""
+    changes: dict[str, Any] = {"chat_template": template} if template else {}
+    short = await counter.count(body, api, **changes)
+    long = await counter.count({**body, "metadata": {"x": "y" * 500}}, api, **changes)
     assert not short.is_counted
     assert len(json.dumps(body)) < short.prompt_tokens < long.prompt_tokens < counter.version.max_model_len
-    endless = await counter.count({**body, "metadata": {"x": "y" * 50_000}}, api)
+    endless = await counter.count({**body, "metadata": {"x": "y" * 50_000}}, api, **changes)
     assert endless.prompt_tokens == counter.version.max_model_len
 
 
