@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -58,6 +58,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.tenancy.audit import Act
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
@@ -144,7 +145,7 @@ def _compose(
     loop = Loop(
         clock=clock,
         registry=registry,
-        rollouts=_advance(rollouts, compared, rules, metrics),
+        rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
         fleet=orders,
@@ -168,6 +169,7 @@ def _compose(
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(
         clock=clock,
+        acts=database.act,
         registry=rules,
         tenancy=PostgresTenancy(database),
         tables=tables,
@@ -212,7 +214,19 @@ def _rollouts(
     )
 
 
-def _advance(rollouts: Rollouts, compared: Comparisons, rules: Registry, metrics: Metrics) -> Advance:
+@dataclass(frozen=True, slots=True)
+class _InAnAct:
+    """The loop's change of a deployment, which operators change too."""
+
+    database: Database
+    rules: Registry
+
+    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
+        async with self.database.act():
+            return await self.rules.put_replicas(version, replicas, act)
+
+
+def _advance(rollouts: Rollouts, compared: Comparisons, rules: _InAnAct, metrics: Metrics) -> Advance:
     return Advance(
         store=rollouts.store,
         judges=compared,

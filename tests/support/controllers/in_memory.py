@@ -40,6 +40,7 @@ from penstock.domain.tenancy.keys import Purpose, derive, mint, worker_bearer
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
+from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
 from tests.twins.decisions import MemoryDecisions
@@ -116,6 +117,7 @@ class Room:
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(
             clock=clock,
+            acts=MemoryActs(self.audit, self.registry, self.tenancy, self.tables, self.rollouts).act,
             registry=self.rules,
             tenancy=self.tenancy,
             tables=self.tables,

@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -55,6 +56,8 @@ class Secrets:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     clock: Clock
+    acts: Callable[[], AbstractAsyncContextManager[None]]
+    """One administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
     registry: Registry
     tenancy: TenancyStore
     tables: TableHistory

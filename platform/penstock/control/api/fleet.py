@@ -7,10 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import RollBack
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
-from penstock.control.api.wire import JsonRoute, Sent
-from penstock.domain.errors import InvalidField
+from penstock.control.api.wire import Sent
+from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.fleet.decision import Decided
 from penstock.domain.fleet.table import Route, RoutingTable, validate
 from penstock.domain.fleet.versions import Seen, Wanted
@@ -21,7 +22,9 @@ from penstock.domain.tenancy.audit import Act, Selection
 from penstock.domain.tenancy.owners import Owners
 
 _MAX_LISTED = 1000
-router = APIRouter(tags=["fleet"], route_class=JsonRoute)
+_MOST_TRIES = 5
+"""Ticks publish at most every 20 ms, and a publication takes a few."""
+router = APIRouter(tags=["fleet"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,6 @@ async def restart(control: Controlled, caller: Operator, worker: WorkerId) -> Wo
     if version is None:
         raise InvalidField(f"there is no worker {worker}", param="worker")
     await control.registry.renew_worker(version, worker, act)
-    control.runtime.wake()
     return WorkerRenewed(worker=worker, version=version)
 
 
@@ -165,11 +167,8 @@ async def roll_back(control: Controlled, caller: Operator, body: Sent[RollBack])
         raise InvalidField(f"there is no table {body.number}", param="number")
     latest = await control.tables.latest()
     await control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
-    table = validate(_revived(old, latest, await control.registry.owners(), control.clock.now()))
     await control.registry.restore_routes(old.routes, old.autos, replace(act, target=str(old.number)))
-    await control.tables.publish(table)
-    control.runtime.wake()
-    return _table(table)
+    return _table(await _published(control, old))
 
 
 @router.get("/audit")
@@ -201,6 +200,21 @@ async def status(control: Controlled, _: Operator) -> Status:
         limits_shared=control.meters is not None,
         pool=_pool(control),
     )
+
+
+async def _published(control: Control, old: RoutingTable) -> RoutingTable:
+    """Publish an older table anew; again if a tick's table came in between."""
+    owners, tries = await control.registry.owners(), 0
+    while True:
+        table = validate(_revived(old, await control.tables.latest(), owners, control.clock.now()))
+        try:
+            await control.tables.publish(table)
+        except Conflict:
+            tries += 1
+            if tries == _MOST_TRIES:
+                raise
+        else:
+            return table
 
 
 def _pool(control: Control) -> PoolShown | None:

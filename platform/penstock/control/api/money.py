@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from penstock.control.api import plans
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import Caps
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import Sent
 from penstock.control.budgets.reconcile import BudgetComparison, compare, correct
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
@@ -28,7 +29,7 @@ NEXT = "x-penstock-next"
 """The header that carries a CSV page's cursor."""
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
 _OR_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-router = APIRouter(tags=["money"], route_class=JsonRoute)
+router = APIRouter(tags=["money"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

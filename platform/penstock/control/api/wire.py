@@ -13,23 +13,26 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError
+from penstock.formats.documents import DocumentRefused, json_of
 
 MAX_BODY_BYTES = 4 << 20
+_NO_JSON = "no_json"
+_MALFORMED = frozenset({"json_invalid", _NO_JSON})
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 T = TypeVar("T")
 
 
 def _only_json(raw: object) -> object:
-    """Refuse what JSON has no word for: pydantic's parser takes ``NaN``, ``Infinity`` and ``1e999``."""
+    """Refuse what pydantic's parser takes: ``NaN``, ``Infinity``, ``1e999``, and one name twice in an object."""
     if isinstance(raw, bytes):
         try:
-            msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PydanticKnownError("json_invalid", {"error": str(error)}) from error
+            json_of(raw)
+        except DocumentRefused as error:
+            raise PydanticCustomError(_NO_JSON, "{says}", {"says": str(error), "twice": error.twice}) from error
     return raw
 
 
@@ -81,7 +84,9 @@ def refusal_of(error: RequestValidationError) -> PenstockError:
     found: Sequence[dict[str, Any]] = error.errors()
     first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
     place, *path = first["loc"]
-    if first["type"] == "json_invalid" or (place == "body" and not path and first["type"] == "missing"):
+    if first["type"] == _NO_JSON and first["ctx"]["twice"]:
+        return InvalidField("it stands twice in one object", param=first["ctx"]["twice"])
+    if first["type"] in _MALFORMED or (place == "body" and not path and first["type"] == "missing"):
         return MalformedBody()
     message = "there is no such field" if first["type"] in _UNKNOWN else str(first["msg"])
     return InvalidField(message, param=_written(path) or None)
