@@ -6,11 +6,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Header, Request, Security
+from fastapi import Depends, Header, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from penstock.control.api.access import AdminCaller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
+from penstock.control.api.wire import check_address
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
@@ -101,6 +102,7 @@ Sender = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 
 async def _worker(
+    request: Request,
     control: Controlled,
     sender: Sender,
     sent_worker: Annotated[str, Header(alias=WORKER_HEADER)] = "",
@@ -110,13 +112,16 @@ async def _worker(
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")
+    check_address(request)
     return named
 
 
-async def _caller(control: Controlled, sender: Sender) -> AdminCaller:
+async def _caller(request: Request, control: Controlled, sender: Sender) -> AdminCaller:
     credential = _credential(sender)
     key = await control.tenancy.key(credentials.named(credential))
-    return AdminCaller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
+    caller = AdminCaller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
+    check_address(request)
+    return caller
 
 
 async def _reader(caller: Annotated[AdminCaller, Depends(_caller)]) -> AdminCaller:
@@ -155,3 +160,7 @@ Reporting = Annotated[tuple[WorkerId, VersionId], Depends(_worker)]
 
 def _credential(sender: HTTPAuthorizationCredentials | None) -> str:
     return sender.credentials.strip() if sender else ""
+
+
+Second = Annotated[float, Query(ge=0, allow_inf_nan=False)]
+"""A moment in Unix seconds; 0 for none."""

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 
 from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import RollBack
-from penstock.control.api.deps import Control, Controlled, Operator, Reader
+from penstock.control.api.deps import Control, Controlled, Operator, Reader, Second
 from penstock.control.api.wire import Sent
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.fleet.decision import Decided
@@ -21,7 +21,7 @@ from penstock.domain.serving.load import Load
 from penstock.domain.tenancy.audit import Act, Selection
 from penstock.domain.tenancy.owners import Owners
 
-_MAX_LISTED = 1000
+Limit = Annotated[int, Query(ge=1, le=1000)]
 _MOST_TRIES = 5
 """Ticks publish at most every 20 ms, and a publication takes a few."""
 router = APIRouter(tags=["fleet"], route_class=ActRoute)
@@ -150,9 +150,9 @@ async def table(control: Controlled, _: Operator) -> RoutingTable:
 
 
 @router.get("/table/history")
-async def history(control: Controlled, _: Operator, limit: int = 50) -> TableList:
+async def history(control: Controlled, _: Operator, limit: Limit = 50) -> TableList:
     """List tables, newest first."""
-    return TableList(tables=tuple(_table(one) for one in await control.tables.history(_bounded(limit))))
+    return TableList(tables=tuple(_table(one) for one in await control.tables.history(limit)))
 
 
 @router.post("/table/rollback")
@@ -171,16 +171,22 @@ async def roll_back(control: Controlled, caller: Operator, body: Sent[RollBack])
     return _table(await _published(control, old))
 
 
+def _selection(since: Second = 0.0, until: Second = 0.0, who: str = "", what: str = "") -> Selection:
+    return Selection(since=since, until=until, who=who, what=what)
+
+
 @router.get("/audit")
-async def audit(control: Controlled, caller: Reader, of: Annotated[Selection, Depends()], limit: int = 50) -> ActList:
+async def audit(
+    control: Controlled, caller: Reader, of: Annotated[Selection, Depends(_selection)], limit: Limit = 50
+) -> ActList:
     """List administrative acts, newest first: all to operators, those about its own tenant to any other key."""
-    return ActList(acts=await control.audit.newest(_bounded(limit), tenant=caller.reach, of=of))
+    return ActList(acts=await control.audit.newest(limit, tenant=caller.reach, of=of))
 
 
 @router.get("/decisions")
-async def decisions(control: Controlled, _: Operator, limit: int = 50) -> DecisionList:
+async def decisions(control: Controlled, _: Operator, limit: Limit = 50) -> DecisionList:
     """List the controller's own decisions, newest first, each with its signal and its objective."""
-    return DecisionList(decisions=control.decisions.newest(_bounded(limit)))
+    return DecisionList(decisions=control.decisions.newest(limit))
 
 
 @router.get("/status")
@@ -267,7 +273,3 @@ def _table(table: RoutingTable) -> TableShown:
         workers=len(workers),
         ready=sum(worker.state.serves for worker in workers),
     )
-
-
-def _bounded(limit: int) -> int:
-    return max(1, min(limit, _MAX_LISTED))

@@ -75,7 +75,7 @@ class DeploymentList:
     deployments: tuple[Deployment, ...]
 
 
-@router.post("/models", status_code=201)
+@router.post("/models", status_code=201, responses={200: {"model": ModelVersion}})
 async def register(control: Controlled, caller: Operator, body: Sent[NewModel], response: Response) -> ModelVersion:
     """Register a version; the same bytes again are the same version (200 instead of 201), for the same tenants."""
     act = control.act(caller, "model.register")

@@ -74,6 +74,7 @@ async def plan(control: Controlled, _: Operator, body: Sent[NewRollout], hours: 
     """Plan a rollout's stages with the traffic of the last hours; nothing is started."""
     if not 0.0 < hours <= MOST_HOURS:
         raise InvalidField(f"the traffic of above 0 hours, and of {MOST_HOURS:g} at most", param="hours")
+    await _check_tenants(control, body)
     return await control.rollouts.plan(_asked(body), control.clock.now(), hours)
 
 
