@@ -3,6 +3,7 @@
 Rooms are imported inside the commands: `penstock --help` and `penstock ask` should not wait for a database driver.
 """
 
+import sys
 from typing import Annotated
 
 import typer
@@ -24,6 +25,7 @@ from penstock.cli import (
     spool,
     status,
     tenants,
+    terminal,
     usage,
 )
 
@@ -85,4 +87,5 @@ def _common(
 
 
 def main() -> None:
-    app()
+    terminal.prepare()
+    sys.exit(terminal.run(app))

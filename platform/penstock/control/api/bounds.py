@@ -4,9 +4,10 @@ They hold for every value of a body by its field's name, so a new field has the 
 OpenAPI document has them too.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from penstock.formats.visible import UNSHOWN
 
 NAME_CHARS = 200
 """Above every id and name: a version's has 76."""
@@ -28,8 +29,6 @@ NUMBER = 2**53
 """The limits store counts in doubles, which are exact up to here; a byte count above it is no file's."""
 WRITTEN = frozenset({"chat_template", "prompt", "expect", "near", "far", "reason", "special_tokens"})
 """Fields of texts that may have several lines."""
-UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-"""Control characters, and what turns or hides the text beside it."""
 
 
 class OutOfBounds(ValueError):
