@@ -10,14 +10,14 @@ An exception's docstring is its default message. Only the edge maps these to HTT
 from collections.abc import Sequence
 from typing import ClassVar
 
-from penstock.domain.outcome import Outcome
+from penstock.domain.outcome import Outcome, outcome_of
 
 
 class PenstockError(Exception):
     """Something went wrong inside the platform."""
 
     code: ClassVar[str] = "internal_error"
-    outcome: ClassVar[Outcome] = Outcome.INTERNAL
+    outcome: Outcome = Outcome.INTERNAL
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class PenstockError(Exception):
         self.param = param
         self.retry_after_s = retry_after_s
         self.reason = reason
+        self.outcome = outcome_of(type(self).outcome, reason)
         self.headers = headers
         super().__init__(self.message)
 
@@ -124,7 +125,7 @@ class UnknownModel(BadRequest):
 
 
 class UnknownRequest(BadRequest):
-    """No record of this request is kept: it still runs, ended too long ago, or was never here."""
+    """No record of this request is kept here: it still runs, or newer records have taken its room."""
 
     code = "request_not_found"
 

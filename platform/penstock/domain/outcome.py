@@ -5,6 +5,13 @@ After the first byte there is no status code, so SLOs count outcomes.
 
 from enum import StrEnum
 
+TENANT_QUEUE = "tenant_queue"
+"""The reason of a refusal for what its own tenant has waiting: without that it would have been let wait."""
+ADAPTER_LOADING = "adapter_loading"
+"""The reason of a refusal for the time that its adapter's load takes."""
+POOL_PINNED = "pool_pinned"
+"""The reason of a refusal where pinned versions hold all the memory: until an operator changes that, nobody serves."""
+
 
 class Outcome(StrEnum):
     """End of a request, from the caller's point of view."""
@@ -18,6 +25,8 @@ class Outcome(StrEnum):
     NO_CAPACITY = "no_capacity"
     EVICTED = "evicted"
     DEADLINE = "deadline"
+    OWN_DEADLINE = "own_deadline"
+    """The caller gave less time than the promises take."""
     CANCELLED = "cancelled"
     ENGINE_ERROR = "engine_error"
     BROKEN_STREAM = "broken_stream"
@@ -30,8 +39,13 @@ class Outcome(StrEnum):
         return self in _OURS
 
 
-def promised(outcome: Outcome, *, is_own: bool) -> Outcome:
-    """Return the outcome as SLOs count it; ``is_own``: the caller caused it."""
+def outcome_of(outcome: Outcome, reason: str | None = None, *, is_own: bool = False) -> Outcome:
+    """Return the end's one name in metrics, ledger, records and promises.
+
+    A refusal for the tenant's own queue is its limit's; ``is_own``: the caller caused the end.
+    """
+    if reason == TENANT_QUEUE and outcome in _BY_QUEUES:
+        return Outcome.OVER_LIMIT
     return _OF_THE_CALLER.get(outcome, outcome) if is_own else outcome
 
 
@@ -45,9 +59,9 @@ _OURS = frozenset(
         Outcome.INTERNAL,
     }
 )
+_BY_QUEUES = frozenset({Outcome.NO_CAPACITY, Outcome.EVICTED, Outcome.DEADLINE})
 _OF_THE_CALLER = {
-    Outcome.NO_CAPACITY: Outcome.OVER_LIMIT,
-    Outcome.DEADLINE: Outcome.CANCELLED,
+    Outcome.DEADLINE: Outcome.OWN_DEADLINE,
     Outcome.ENGINE_ERROR: Outcome.BAD_REQUEST,
     Outcome.BROKEN_STREAM: Outcome.BAD_REQUEST,
 }

@@ -6,8 +6,7 @@ Ends that are the caller's own doing (leaving, a limit, a bad request) are judge
 from typing import NamedTuple
 
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.outcome import promised as counted
+from penstock.domain.outcome import Outcome, Stage, outcome_of
 from penstock.domain.serving.request_record import RequestRecord
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.ledger import cost_of
@@ -34,7 +33,8 @@ def judged(record: RequestRecord) -> tuple[Judged, ...]:
     """Return the verdict on each promise that this request is an event of."""
     if record.is_own is None and record.outcome != Outcome.OK:
         return ()
-    outcome = counted(Outcome(record.outcome), is_own=bool(record.is_own))
+    reason = record.refusal.reason if record.refusal is not None else None
+    outcome = outcome_of(Outcome(record.outcome), reason, is_own=bool(record.is_own))
     promised, ours = record.promised, outcome.spends_error_budget
     if promised is None or not (ours or outcome is Outcome.OK):
         return ()

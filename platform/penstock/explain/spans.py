@@ -12,6 +12,7 @@ _FAILED = frozenset({"engine_error", "handler_error"})
 _ENDS = {
     Outcome.CANCELLED: ", until its caller left",
     Outcome.DEADLINE: ", until its deadline",
+    Outcome.OWN_DEADLINE: ", until its deadline",
     Outcome.SLOW_READER: ", until its reader was given up",
     Outcome.ENGINE_ERROR: ", at the worker that failed",
     Outcome.BROKEN_STREAM: ", after the worker was lost",

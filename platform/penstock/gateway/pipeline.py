@@ -222,7 +222,7 @@ class Pipeline:
         try:
             call = await self._admitted(progress)
         except PenstockError as error:
-            progress.answer = Answer.refused(error, Usage())
+            progress.answer = progress.call.named(Answer.refused(error, Usage()))
             self.ledger.record(progress.call, progress.answer)
             raise
         call.on_admitted()
@@ -241,7 +241,7 @@ class Pipeline:
             answer = Answer.refused(error, UNKNOWN)
             raise
         finally:
-            progress.answer = answer
+            progress.answer = answer = call.named(answer)
             self.billing.close(call, answer)
             self.shadows.ended(call, answer, self.ask)
 

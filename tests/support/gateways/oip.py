@@ -14,8 +14,8 @@ from penstock.domain.serving.request import Api, PackedTensors
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.services import Facts
+from penstock.intake.limits import Limits
 from tests.support.gateways.toy import Serve, Toy, edge
 from tests.support.samples.calls import VERSION
 

@@ -10,9 +10,9 @@ import numpy as np
 import tritonclient.grpc as sync_client
 from tritonclient.grpc import aio as triton
 
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.oip.grpc.server import RpcServer
 from penstock.gateway.openai.services import Facts
+from penstock.intake.limits import Limits
 from tests.support.gateways.oip import TABLE, answer, oip_edge
 from tests.support.gateways.toy import SECRET, Serve, Toy
 from tests.support.patience import patient

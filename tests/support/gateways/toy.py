@@ -12,6 +12,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY, VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.domain.tokens import UNKNOWN
@@ -20,9 +21,11 @@ from penstock.gateway.app.routes import application
 from penstock.gateway.calls.call import Answer, Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.listener.limits import Limits
-from penstock.gateway.listener.server import EdgeServer, configure
-from penstock.gateway.openai.services import Facts
+from penstock.gateway.listener.errors import response_of
+from penstock.gateway.openai.services import Facts, unkept
+from penstock.gateway.records import Early
+from penstock.intake.limits import Limits
+from penstock.intake.server import EdgeServer, configure
 from penstock.supervision.listening import bind
 
 PEPPER = b"p" * 32
@@ -39,6 +42,9 @@ async def hello(call: Call, reply: Reply) -> None:
     reply.finish()
 
 
+Keep = Callable[[PenstockError, Early], None]
+
+
 @dataclass
 class Seen:
     """What the toy pipeline and the observer were told."""
@@ -46,6 +52,7 @@ class Seen:
     calls: list[Call] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
 
 
 class Toy:
@@ -63,14 +70,15 @@ class Toy:
         if outcome is not None:
             progress.answer = Answer(outcome=outcome, usage=UNKNOWN)
 
-    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
         self.seen.refused.append(error.code)
+        self.seen.claims.append(claim)
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
         self.seen.crashed.append(type(error).__name__)
 
 
-def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
+def edge(toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = unkept) -> Edge:
     """Return the ASGI application around a toy."""
     clock = SystemClock()
     keys = Keyring(peppers=(PEPPER,), salt_key=b"s" * 32, now=clock.now)
@@ -85,7 +93,8 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
         limits=limits,
         ids=lambda: f"{next(counter):010d}",
         observer=toy,
-        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}"),
+        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}", keep=keep),
+        keep_early=keep,
     )
 
 
@@ -111,7 +120,7 @@ async def running(
     """Run a gateway on a free port in this event loop."""
     limits, toy = limits or Limits(), Toy(serve)
     listener: socket.socket = bind("127.0.0.1", 0)
-    config = configure(change(edge(toy, limits)), limits, refused=toy.refused, ids=lambda: "0")
+    config = configure(change(edge(toy, limits)), limits, answer=response_of, refused=toy.refused, ids=lambda: "0")
     server = EdgeServer(config)
     served = asyncio.create_task(server._serve([listener]))
     while not server.started:  # noqa: ASYNC110  uvicorn has no event for it

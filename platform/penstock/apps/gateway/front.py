@@ -12,16 +12,14 @@ from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
-from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.ids import VersionId
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
-from penstock.domain.tenancy.tenant import Principal, Role
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
 from penstock.gateway.counting import Counting
-from penstock.gateway.listener.intake import Intake
-from penstock.gateway.listener.limits import Limits
-from penstock.gateway.listener.server import EdgeServer, configure
+from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.bounds import BodyBounds, of_table
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
@@ -32,6 +30,9 @@ from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.routing.resolve import reachable
 from penstock.gateway.upkeep.probes import Probes
+from penstock.intake.held import Intake
+from penstock.intake.limits import Limits
+from penstock.intake.server import EdgeServer, configure
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
@@ -58,6 +59,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         explain=shared.recording.explain,
     )
     once = _once(shared, pipeline)
+    keep_early = refused_early(shared.recording.records, ledger)
     edge = Edge(
         corridor=once,
         counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
@@ -66,7 +68,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(probes.keys, facts, ledger, ids=_new_id),
+        rest=application(probes.keys, facts, ledger, ids=_new_id, keep=keep_early),
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),
@@ -75,10 +77,10 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         table=facts.table,
         refuse_early=_early(shared),
         is_recorded=once.is_recorded,
-        keep_early=refused_early(shared.recording.records, ledger),
+        keep_early=keep_early,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
-    config = configure(edge, limits, refused=ledger.refused, ids=_new_id, drain=probes.drain)
+    config = configure(edge, limits, answer=response_of, refused=ledger.refused, ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
     return Front(server=EdgeServer(config, rpc.drain), rpc=rpc)
 
@@ -107,12 +109,13 @@ def _answers(shared: Shared) -> AnswerStore:
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
     """Return a caller's bounds by the table in force, kept for callers with the same view."""
-    found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
+    found: dict[tuple[object, ...], BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
     def bounds(who: Principal) -> BodyBounds:
         view = table.view
-        key = (who.tenant, who.role) if view.has_owners else None
+        seen = (who.tenant, who.role) if view.has_owners else ()
+        key = (*seen, who.plan.max_context_tokens, who.context_of)
         if key not in found:
             found[key] = of_table(view.table, who)
         return found[key]

@@ -47,9 +47,7 @@ from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.evidence import Arms
 from penstock.gateway.holding import WakeDemand
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.listener.connection import Drain
 from penstock.gateway.listener.errors import render
-from penstock.gateway.listener.server import EdgeServer
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.records.requests import RequestLedger
@@ -62,6 +60,8 @@ from penstock.gateway.upkeep.background import Background
 from penstock.gateway.upkeep.evidence import Evidence, shared_by
 from penstock.gateway.upkeep.health import HealthWatch
 from penstock.gateway.upkeep.probes import Probes
+from penstock.intake.connection import Drain
+from penstock.intake.server import EdgeServer
 from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Metrics

@@ -20,8 +20,8 @@ from penstock.apps.sharing import limits_of_this_home
 from penstock.domain.errors import TableRefused, Unauthenticated
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.tenancy.tenant import KeyRing
-from penstock.gateway.listener.server import EdgeServer
 from penstock.gateway.upkeep.probes import missing
+from penstock.intake.server import EdgeServer
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.supervision.listening import bind, reached_at, url_of
@@ -100,6 +100,7 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     )
     keep("accounting", gateway.accounting.run)
     keep("records", gateway.recording.folder.run)
+    keep("refusals", gateway.recording.crowd.run)
     keep("evidence", gateway.evidence.run)
     keep("wanted", gateway.telling.run)
     keep("health", gateway.health_watch.run)

@@ -49,7 +49,7 @@ def judge(snapshot: Snapshot) -> Judgement:
                 unit=Unit.RATIO,
             ),
             Check(
-                says="its own limits do not refuse it",
+                says="neither its limits nor its own queue refuse it",
                 metric=f'{names.REQUESTS.name}{{outcome="over_limit"}}',
                 value=most.over_limit if most else None,
                 limit=1.0,
@@ -91,10 +91,5 @@ def _remedies(tenant: str) -> tuple[Remedy, ...]:
             says="Keep a part of each engine for who must not wait.",
             cost=Cost.NOTHING,
             command="penstock tenants plan OTHER reserved=0.25",
-        ),
-        Remedy(
-            says="Serve in fair order again, where somebody has turned it off to compare.",
-            cost=Cost.RESTART,
-            setting="PENSTOCK_DOOR_ORDER",
         ),
     )

@@ -6,13 +6,6 @@ Other tenants are counts only.
 
 from dataclasses import dataclass
 
-TENANT_QUEUE = "tenant_queue"
-"""The reason of a refusal for what its own tenant has waiting: without that it would have been let wait."""
-ADAPTER_LOADING = "adapter_loading"
-"""The reason of a refusal for the time that its adapter's load takes."""
-POOL_PINNED = "pool_pinned"
-"""The reason of a refusal where pinned versions hold all the memory: until an operator changes that, nobody serves."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:

@@ -11,15 +11,15 @@ from functools import partial
 from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.direct import EXTENSION, DirectReply
-from penstock.gateway.listener.plain import PlainReply
-from penstock.gateway.listener.types import App, Receive, Scope, Send
 from penstock.gateway.oip import rest as oip
 from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head
 from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
 from penstock.gateway.openai.parse import COUNT_TOKENS, check_bounded
 from penstock.gateway.openai.services import Corridor, Services
+from penstock.intake.direct import EXTENSION, DirectReply
+from penstock.intake.plain import PlainReply
+from penstock.intake.types import App, Receive, Scope, Send
 
 PATHS: dict[str, Api] = {str(api): api for api in JSON_APIS}
 

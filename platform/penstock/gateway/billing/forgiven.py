@@ -25,7 +25,7 @@ class ForgivenEnds:
         outcome = answer.outcome
         if call.copy is not None or not outcome.spends_error_budget:
             return
-        call.tell_promised(answer, partial(self._told, (hour_of(self._clock.now()), call.version.id, outcome)))
+        call.tell_outcome(answer, partial(self._told, (hour_of(self._clock.now()), call.version.id, outcome)))
 
     def take(self) -> tuple[Forgiven, ...]:
         counts, self._counts = self._counts, Counter()
@@ -35,6 +35,6 @@ class ForgivenEnds:
         for one in ends:
             self._counts[one.hour, one.version, one.outcome] += one.requests
 
-    def _told(self, end: tuple[int, VersionId, Outcome], promised: Outcome) -> None:
-        if not promised.spends_error_budget:
+    def _told(self, end: tuple[int, VersionId, Outcome], found: Outcome) -> None:
+        if not found.spends_error_budget:
             self._counts[end] += 1

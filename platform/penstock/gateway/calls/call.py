@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
-from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
+from penstock.domain.models.model import Tier
+from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, outcome_of
 from penstock.domain.serving.report import SILENT
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice, Refusal, Ruled, Tried
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.serving.slo import Pace
 from penstock.domain.serving.used import NOTHING, Used
-from penstock.domain.serving.waited import TENANT_QUEUE
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
@@ -180,9 +180,15 @@ class Call:
         outcome, refusal, doubt = answer.outcome, answer.refusal, self.attempts.doubt
         if outcome in ENGINES_WORD and doubt is not None:
             return doubt.is_own
-        if outcome is not Outcome.OK and refusal is not None and refusal.reason == TENANT_QUEUE:
+        if outcome is Outcome.OWN_DEADLINE:
             return True
         return outcome is Outcome.DEADLINE and self._had_too_little_time(refusal)
+
+    def named(self, answer: "Answer") -> "Answer":
+        """Return the answer with its outcome's one name, as far as the end itself tells it."""
+        if answer.outcome is not Outcome.DEADLINE:
+            return answer
+        return replace(answer, outcome=outcome_of(answer.outcome, is_own=bool(self.is_own(answer))))
 
     def _had_too_little_time(self, refusal: Refusal | None) -> bool:
         """Tell whether a deadline or a slow reader left less time than the promises take.
@@ -197,13 +203,13 @@ class Call:
         until = lease.deadline_at if lease is not None else self.request.arrived_at + self.request.deadline_s
         return until - self.received_at - paused_s < self.pace.of(tokens / self.request.cost.sequences)
 
-    def tell_promised(self, answer: "Answer", tell: Callable[[Outcome], None]) -> None:
-        """Tell the end as promises count it, at once or when it is known."""
+    def tell_outcome(self, answer: "Answer", tell: Callable[[Outcome], None]) -> None:
+        """Tell the end's name, at once or when it is known."""
         outcome, doubt = answer.outcome, self.attempts.doubt
         if doubt is not None and outcome in ENGINES_WORD:
-            doubt.then(lambda is_own: tell(promised(outcome, is_own=is_own)))
+            doubt.then(lambda is_own: tell(outcome_of(outcome, is_own=is_own)))
         else:
-            tell(promised(outcome, is_own=bool(self.is_own(answer))))
+            tell(outcome_of(outcome, is_own=bool(self.is_own(answer))))
 
     @property
     def cost(self) -> Cost:
@@ -214,7 +220,7 @@ class Call:
         if self.prepared is not None:
             cost = cost.with_prompt(self.prepared.prompt_tokens, is_counted=self.prepared.is_counted)
         if self.version is not None:
-            cost = cost.within(self.version.max_model_len)
+            cost = cost.within(self.principal.context(self.version.max_model_len))
         object.__setattr__(self, "_cost", cost)  # many ask: worked out once
         return cost
 
@@ -232,6 +238,11 @@ class Due(NamedTuple):
 class Chosen(Call):
     version: VersionEntry
     prepared: Prepared
+
+    @property
+    def slo(self) -> Tier:
+        """The promise by which it is judged: its service tier's, else its version's."""
+        return self.principal.tier.slo or self.version.tier
 
     def refused(self, due: Due) -> "Chosen":
         """Return the call without a lease, judged by its tier's promise."""

@@ -5,7 +5,7 @@ probe fails, or has no result, the failure is the platform's, and also if enough
 shapes of more than one kind.
 
 Trade-off: with one or two tenants a fault that the probe does not meet spends no budget, and appears in
-``penstock_requests`` alone.
+``penstock_refusals`` alone.
 """
 
 from collections import defaultdict

@@ -26,8 +26,8 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
+from penstock.domain.outcome import ADAPTER_LOADING, TENANT_QUEUE
 from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
-from penstock.domain.serving.waited import ADAPTER_LOADING, TENANT_QUEUE
 from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import FailureEvidence
 

@@ -4,7 +4,7 @@ from penstock.domain.errors import NoCapacity
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.serving.waited import POOL_PINNED
+from penstock.domain.outcome import POOL_PINNED
 
 GIVEN_UP = "crowded_out"
 """How a hold of it ends."""

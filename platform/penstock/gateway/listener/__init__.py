@@ -1,1 +1,1 @@
-"""The gateway's socket side: connections, bytes in and out, limits on both, errors as HTTP answers. It knows no API."""
+"""The gateway's errors as answers over HTTP and gRPC, in the shape of each API."""

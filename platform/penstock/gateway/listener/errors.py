@@ -16,8 +16,7 @@ from penstock.domain import errors
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.request import Api
-
-Headers = list[tuple[bytes, bytes]]
+from penstock.intake.types import Headers
 
 JSON = (b"content-type", b"application/json")
 

@@ -14,9 +14,10 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.errors import JSON, Headers
+from penstock.gateway.listener.errors import JSON
 from penstock.gateway.oip.json_answers import Written
 from penstock.gateway.oip.nouns import InferAnswer, Parameter
+from penstock.intake.types import Headers
 
 ITEMS = "items"
 _ENCODER = msgspec.json.Encoder()

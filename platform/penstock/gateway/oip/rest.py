@@ -11,7 +11,6 @@ from penstock.domain.models.tensors import HEAD_LENGTH
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.types import Receive, Scope
 from penstock.gateway.oip import catalogue, json_answers
 from penstock.gateway.oip.asked import asked_by, packed, parsed
 from penstock.gateway.oip.catalogue import Found
@@ -22,6 +21,7 @@ from penstock.gateway.oip.scalars import soonest, timeout_s
 from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.services import Serve, Services
+from penstock.intake.types import Receive, Scope
 
 _PATH = re.compile(r"/v2/models/([^/]{1,768})(?:/versions/([^/]{1,768}))?/infer")
 _HEAD_LENGTH = HEAD_LENGTH.encode()

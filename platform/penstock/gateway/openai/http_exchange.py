@@ -7,15 +7,15 @@ from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.direct import DirectReply
-from penstock.gateway.listener.errors import Headers, in_band, response_of
-from penstock.gateway.listener.intake import HeldBytes
-from penstock.gateway.listener.plain import PlainReply, read_body
-from penstock.gateway.listener.types import Receive, Scope
+from penstock.gateway.listener.errors import in_band, response_of
 from penstock.gateway.openai.exchange import RequestExchange
 from penstock.gateway.openai.parse import Parsed, parse
 from penstock.gateway.openai.reading import INLINE_BYTES, is_small, model_of
 from penstock.gateway.openai.services import Services
+from penstock.intake.direct import DirectReply
+from penstock.intake.held import HeldBytes
+from penstock.intake.plain import PlainReply, read_body
+from penstock.intake.types import Headers, Receive, Scope
 
 _LONG = len(str(INLINE_BYTES))
 """Digits of a length that may be too much to be read on the event loop."""

@@ -36,8 +36,8 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.formats.report import decode, encode
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.errors import Headers
 from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
+from penstock.intake.types import Headers
 
 CLAIMS = 4
 """How often a request may find its forerunner broken off before it is sent back."""

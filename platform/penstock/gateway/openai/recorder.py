@@ -11,7 +11,7 @@ from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.errors import Headers
+from penstock.intake.types import Headers
 
 MAX_ANSWER_BYTES = 4 << 20
 """What one record may take; a longer answer is passed on, but not kept."""

@@ -3,7 +3,7 @@
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.serving.waited import POOL_PINNED
+from penstock.domain.outcome import POOL_PINNED
 from penstock.gateway.routing.router_settings import RouterSettings
 
 _THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from penstock.domain.clock import Clock
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.listener.connection import Drain
 from penstock.gateway.routing import CurrentTable
+from penstock.intake.connection import Drain
 from penstock.telemetry import pages
 from penstock.telemetry.pages import Page
 

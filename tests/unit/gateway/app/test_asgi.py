@@ -11,9 +11,9 @@ from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.outcome import Stage
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.limits import Limits
-from penstock.gateway.listener.plain import PlainReply
-from penstock.gateway.listener.types import Message
+from penstock.intake.limits import Limits
+from penstock.intake.plain import PlainReply
+from penstock.intake.types import Message
 from tests.support.gateways.toy import SECRET, Serve, Toy, edge, hello
 from tests.support.samples.calls import VERSION
 

@@ -15,8 +15,8 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.tenant import Plan, Principal, Role
 from penstock.gateway.app.openapi import document
 from penstock.gateway.app.routes import visible
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.services import Facts
+from penstock.intake.limits import Limits
 from tests.support.gateways.toy import SECRET, Toy, edge, hello
 from tests.support.samples import adapter_versions
 from tests.support.samples.calls import VERSION

@@ -6,9 +6,8 @@ import pytest
 
 from penstock.domain.errors import Overloaded
 from penstock.domain.ids import Alias, RequestId, TenantId
-from penstock.domain.outcome import Outcome
+from penstock.domain.outcome import TENANT_QUEUE, Outcome
 from penstock.domain.serving.shadow import Copy
-from penstock.domain.serving.waited import TENANT_QUEUE
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.billing import ForgivenEnds
@@ -56,17 +55,17 @@ def test_it_is_the_word_of_the_tiers_metric(clock: ManualClock, outcome: Outcome
     assert call.attempts.doubt is not None
     call.attempts.doubt.settle(is_own=is_own)
     ends.closed(call, ended(outcome))
-    call.tell_promised(ended(outcome), told.append)
+    call.tell_outcome(ended(outcome), told.append)
     is_forgiven = outcome.spends_error_budget and not told[0].spends_error_budget
     assert len(ends.take()) == is_forgiven
 
 
-def test_who_waits_behind_its_own_requests_is_forgiven(clock: ManualClock) -> None:
-    """A full queue of one tenant's own is no lack of capacity."""
+def test_a_tenants_own_queue_needs_no_forgiving(clock: ManualClock) -> None:
+    """A full queue of one tenant's own is its limit's refusal in the row itself: there is nothing to forgive."""
     ends, call = ForgivenEnds(clock), calls.call()
-    for _ in range(2):
-        ends.closed(call, Answer.refused(Overloaded(reason=TENANT_QUEUE), UNKNOWN))
-    assert ends.take() == (own(int(clock.now() // HOUR), Outcome.NO_CAPACITY, requests=2),)
+    answer = Answer.refused(Overloaded(reason=TENANT_QUEUE), UNKNOWN)
+    ends.closed(call, answer)
+    assert (answer.outcome, ends.take()) == (Outcome.OVER_LIMIT, ())
 
 
 def test_what_could_not_be_told_is_told_later(clock: ManualClock) -> None:

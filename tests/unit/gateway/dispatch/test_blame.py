@@ -49,7 +49,8 @@ async def test_a_body_that_only_its_caller_sends_spends_no_error_budget(mode: Mo
             await _fails(way, "structured_outputs")
             await until(lambda n=n: way.counted(names.TIER_REQUESTS, outcome="bad_request") == n)  # type: ignore[misc]
         assert way.counted(names.TIER_REQUESTS, outcome="engine_error") == 0
-        assert way.counted(names.REQUESTS, outcome="engine_error") == 2
+        assert way.counted(names.REQUESTS, outcome="engine_error") == 0
+        assert way.counted(names.REQUESTS, outcome="bad_request") == 2
 
 
 async def test_an_engine_that_fails_whatever_it_is_asked_spends_the_budget_at_once(mode: Mode) -> None:

@@ -19,7 +19,7 @@ from penstock.domain.errors import ClientGone, Overloaded
 from penstock.domain.serving.request import Api
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.limits import Limits
+from penstock.intake.limits import Limits
 from tests.support.gateways.oip import EMBEDDER, VECTOR, WRITER
 from tests.support.gateways.oip_grpc import AUTH, PLAIN, TEXT, Site, message, raw_call, site, text, until
 

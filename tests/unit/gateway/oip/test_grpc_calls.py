@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from penstock.gateway.listener.limits import Limits
+from penstock.intake.limits import Limits
 from tests.support.gateways.oip_grpc import AUTH, PLAIN, message, raw_call, site, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")

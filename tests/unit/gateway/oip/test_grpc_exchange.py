@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from penstock.domain.errors import Forbidden
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.tenant import Principal, Role
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.replies import Outbox
@@ -46,6 +47,9 @@ class Watched:
 
     def asking(self, who: Principal) -> Principal:
         return self.inner.asking(who)
+
+    def claimed(self, credential: str) -> Claim:
+        return self.inner.claimed(credential)
 
 
 async def _run(exchange: RpcExchange, toy: Toy) -> None:

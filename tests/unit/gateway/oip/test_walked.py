@@ -10,12 +10,12 @@ import tritonclient.grpc as triton
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.tensors import Datatype, Tensor, checked
 from penstock.domain.serving.request import Api
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.oip import json_wire
 from penstock.gateway.oip.grpc import messages
 from penstock.gateway.oip.grpc.server import options
 from penstock.gateway.oip.nouns import MAX_ELEMENTS, MAX_PARAMETERS, InferRequest, Wanted, spec
 from penstock.gateway.openai.bounds import BodyBounds
+from penstock.intake.limits import Limits
 from penstock.packaging.demo_models import DEMO_MODELS
 
 pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")

@@ -17,8 +17,8 @@ from penstock.domain.serving.used import Used
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.idempotent import Once, Use
+from penstock.intake.limits import Limits
 from tests.support.gateways.toy import SECRET, Toy, edge
 from tests.support.samples.calls import call as a_call
 from tests.support.samples.calls import principal

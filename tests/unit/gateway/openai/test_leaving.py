@@ -6,7 +6,7 @@ import pytest
 
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.limits import Limits
+from penstock.intake.limits import Limits
 from tests.support.gateways.server import CHUNKED, Client, code, on_uvloop
 from tests.support.gateways.toy import REQUEST, head, running
 from tests.support.patience import patient

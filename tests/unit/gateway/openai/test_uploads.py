@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from penstock.domain.outcome import Outcome, Stage
 from penstock.gateway.calls.call import Call
-from penstock.gateway.listener.limits import Limits
-from penstock.gateway.listener.types import Message
 from penstock.gateway.oip.grpc.exchange import UnaryExchange
+from penstock.intake.limits import Limits
+from penstock.intake.types import Message
 from tests.support.clock import ManualClock
 from tests.support.gateways.toy import REQUEST, SECRET, Toy, edge, hello
 

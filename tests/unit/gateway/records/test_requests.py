@@ -37,14 +37,6 @@ OK = Answer(
 )
 
 
-@pytest.fixture
-def log() -> io.StringIO:
-    """Return what the process logs."""
-    stream = io.StringIO()
-    logs.configure("gateway", stream=stream)
-    return stream
-
-
 def test_a_finished_stream_is_counted_once_in_every_metric(log: io.StringIO, clock: ManualClock) -> None:
     """Outcome, tokens, first token, gaps and stages each get their share."""
     metrics = Metrics()
@@ -104,7 +96,7 @@ def test_only_who_is_served_has_a_latency(log: io.StringIO, clock: ManualClock, 
     ("error", "counted"),
     [
         (Overloaded(reason="tenant_queue"), "over_limit"),
-        (DeadlineUnreachable(reason="tenant_queue"), "cancelled"),
+        (DeadlineUnreachable(reason="tenant_queue"), "over_limit"),
         (Overloaded(), "no_capacity"),
     ],
 )
@@ -119,7 +111,7 @@ def test_a_tenants_own_queue_is_no_lack_of_capacity(
     assert f'penstock_tier_requests_total{{outcome="{counted}",tier="chat"}} 1.0' in told
 
 
-@pytest.mark.parametrize(("own", "counted"), [(True, "cancelled"), (False, "deadline")])
+@pytest.mark.parametrize(("own", "counted"), [(True, "own_deadline"), (False, "deadline")])
 def test_a_callers_own_deadline_breaks_no_promise(
     log: io.StringIO, clock: ManualClock, own: bool, counted: str
 ) -> None:
@@ -132,7 +124,7 @@ def test_a_callers_own_deadline_breaks_no_promise(
     told = metrics.exposition().decode()
     assert f'penstock_tier_requests_total{{outcome="{counted}",tier="chat"}} 1.0' in told
     assert f'penstock_tier_streams_total{{outcome="{counted}",tier="chat"}} 1.0' in told
-    assert 'model="toy",outcome="deadline",tenant="acme"} 1.0' in told
+    assert f'model="toy",outcome="{counted}",tenant="acme"}} 1.0' in told
 
 
 def test_a_version_has_its_series_before_its_first_request(log: io.StringIO, clock: ManualClock) -> None:

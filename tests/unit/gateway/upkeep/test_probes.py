@@ -13,9 +13,9 @@ from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.listener.connection import Drain
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.upkeep.probes import Probes
+from penstock.intake.connection import Drain
 from penstock.telemetry import pages
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION

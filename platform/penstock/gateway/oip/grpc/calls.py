@@ -14,12 +14,13 @@ import grpc.aio
 from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.listener.addresses import KNOWN_PARTS
-from penstock.gateway.listener.errors import Headers
-from penstock.gateway.listener.share import SharedRoom
 from penstock.gateway.oip.grpc import status
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
+from penstock.gateway.records import Early
+from penstock.intake.addresses import KNOWN_PARTS
+from penstock.intake.share import SharedRoom
+from penstock.intake.types import Headers
 
 RETRY_S = 1.0
 STRANGERS_RATIO = 8
@@ -68,7 +69,7 @@ class Calls(grpc.aio.ServerInterceptor):
             caller = self._caller(context)
             room, who = self._place_of(caller, context)
             if not room.take(who, 1):
-                await abort(context, _refusal(room, who), f"req-{self._edge.ids()}", [])
+                await refuse(self._edge, context, _refusal(room, who))
             try:
                 if is_inference:
                     return await serve(caller, context)
@@ -104,7 +105,7 @@ class Calls(grpc.aio.ServerInterceptor):
                 return message
         except TimeoutError:
             error = RequestTimedOut("no message was received in time")
-        await abort(context, error, f"req-{self._edge.ids()}", [])
+        await refuse(self._edge, context, error)
         raise AssertionError("an aborted call goes no further")
 
 
@@ -125,6 +126,15 @@ def _refusal(room: SharedRoom, who: str) -> PenstockError:
 def headers_of(context: Context) -> Headers:
     found = context.invocation_metadata() or ()
     return [(name.encode(), value.encode("latin-1") if isinstance(value, str) else value) for name, value in found]
+
+
+async def refuse(edge: Services, context: Context, error: PenstockError) -> None:
+    """Count, log and record the refusal of a call, and end the call."""
+    request_id = RequestId(f"req-{edge.ids()}")
+    claim = head.claim(dict(headers_of(context)), edge.identity.claimed)
+    edge.observer.refused(error, request_id, claim)
+    edge.keep_early(error, Early(request_id, claim, "grpc"))
+    await abort(context, error, request_id, [])
 
 
 async def abort(context: Context, error: PenstockError, request_id: str, told: Headers) -> None:

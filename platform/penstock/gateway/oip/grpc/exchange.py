@@ -11,7 +11,6 @@ from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.asked import packed, parsed
 from penstock.gateway.oip.catalogue import Found
@@ -27,6 +26,7 @@ from penstock.gateway.openai.exchange import RequestExchange
 from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.reading import INLINE_BYTES
 from penstock.gateway.openai.services import Services
+from penstock.intake.types import Headers
 
 Read = Callable[[], Awaitable[bytes | None]]
 """Returns the next message; None where none will come."""

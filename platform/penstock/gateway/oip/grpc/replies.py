@@ -11,11 +11,11 @@ from typing import Protocol
 
 from penstock.domain.errors import EngineError, PenstockError
 from penstock.gateway.answers import account
-from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import forms
 from penstock.gateway.oip.catalogue import digest_of
 from penstock.gateway.oip.grpc import messages
 from penstock.gateway.oip.nouns import InferAnswer, Named, Parameter
+from penstock.intake.types import Headers
 
 FINAL = "triton_final_response"
 """The parameter by which Triton's clients see the last message of an answer."""

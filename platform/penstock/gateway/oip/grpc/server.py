@@ -12,12 +12,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from penstock.gateway.listener.limits import Limits
 from penstock.gateway.oip.grpc.calls import Calls, Context
 from penstock.gateway.oip.grpc.messages import POOL, SERVICE
 from penstock.gateway.oip.grpc.service import INFERENCE, OpenInference
 from penstock.gateway.openai.bounds import TENSOR_BYTES
 from penstock.gateway.openai.services import Facts, Services
+from penstock.intake.limits import Limits
 
 V1ALPHA = reflection.SERVICE_NAME
 V1 = V1ALPHA.replace("v1alpha", "v1")

@@ -15,16 +15,16 @@ from penstock import __version__
 from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut, UnknownModel
 from penstock.domain.models.tensors import TensorSpec
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.grpc import status
-from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of
+from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of, refuse
 from penstock.gateway.oip.grpc.exchange import Read, RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Facts, Services
+from penstock.intake.types import Headers
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
@@ -85,12 +85,12 @@ class OpenInference:
         try:
             self._edge.identity.authenticate(head.credential(dict(caller.headers)))
         except PenstockError as error:
-            await abort(context, error, f"req-{self._edge.ids()}", [])
+            await refuse(self._edge, context, error)
         call = _StreamCall(self, context, caller.headers, self._edge.limits.keep_alive_s)
         try:
             await call.run()
         except RequestTimedOut as error:
-            await abort(context, error, f"req-{self._edge.ids()}", [])
+            await refuse(self._edge, context, error)
 
     def exchange(self, headers: Headers, raw: bytes, context: Context, outbox: Outbox) -> StreamedExchange:
         async def read() -> bytes:
@@ -134,7 +134,7 @@ class OpenInference:
                     error: PenstockError = MalformedBody(f"the message is no {name}Request")
                 except PenstockError as refusal:
                     error = refusal
-                await abort(context, error, f"req-{self._edge.ids()}", [])
+                await refuse(self._edge, context, error)
                 raise AssertionError("an aborted call goes no further")
 
             return call

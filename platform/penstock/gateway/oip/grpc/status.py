@@ -9,7 +9,8 @@ from grpc import StatusCode
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.gateway.listener.errors import Headers, response_of, row_of
+from penstock.gateway.listener.errors import response_of, row_of
+from penstock.intake.types import Headers
 
 DOMAIN = "penstock"
 DETAILS = "grpc-status-details-bin"

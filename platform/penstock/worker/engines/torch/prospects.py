@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, ExceedsEngine, PenstockError
 from penstock.domain.ids import TenantId
-from penstock.domain.serving.waited import TENANT_QUEUE
+from penstock.domain.outcome import TENANT_QUEUE
 
 SURE_PART = 0.1
 """The part of its time after which what its items took tells something."""

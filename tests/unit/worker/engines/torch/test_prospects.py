@@ -8,8 +8,8 @@ import pytest
 
 from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, ExceedsEngine
 from penstock.domain.ids import TenantId
+from penstock.domain.outcome import TENANT_QUEUE
 from penstock.domain.serving.request import Api
-from penstock.domain.serving.waited import TENANT_QUEUE
 from penstock.gateway.dispatch import verdict
 from penstock.worker.engines.torch.handler import Features, Model
 from penstock.worker.engines.torch.prospects import Prospect, Prospects

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from penstock.domain.errors import BadRequest
-from penstock.gateway.listener.errors import Headers
-from penstock.gateway.listener.types import Message, Receive
+from penstock.intake.types import Headers, Message, Receive
 
 if TYPE_CHECKING:
     import asyncio

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from penstock.domain.errors import BodyTooLarge, ClientGone
-from penstock.gateway.listener.errors import Headers
-from penstock.gateway.listener.types import Message, Receive, Send
+from penstock.intake.types import Headers, Message, Receive, Send
 
 LOW_WATER_SHARE = 4
 """Writers go on when the queue is down to this part of its bound."""

@@ -11,10 +11,10 @@ from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.listener.intake import Intake
-from penstock.gateway.listener.share import SharedRoom
 from penstock.gateway.openai.early_limits import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, EarlyLimits
 from penstock.gateway.openai.reading import INLINE_BYTES
+from penstock.intake.held import Intake
+from penstock.intake.share import SharedRoom
 from tests.support.gateways.dispatch import until
 from tests.support.gateways.server import Client, code, on_uvloop
 from tests.support.gateways.toy import REQUEST, head, running

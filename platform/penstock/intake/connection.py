@@ -17,10 +17,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
-from penstock.gateway.listener.addresses import Addresses
-from penstock.gateway.listener.direct import EXTENSION, DirectReply
-from penstock.gateway.listener.errors import response_of
-from penstock.gateway.listener.limits import Limits
+from penstock.intake.addresses import Addresses
+from penstock.intake.direct import EXTENSION, DirectReply
+from penstock.intake.limits import Limits
+from penstock.intake.types import Answer
 
 if TYPE_CHECKING:
     import asyncio
@@ -51,6 +51,7 @@ class Drain:
 
 class EdgeConfig(Config):
     limits: Limits
+    answer: Callable[[PenstockError, RequestId], Answer]
     refused: Callable[[PenstockError, RequestId], None]
     ids: Callable[[], str]
     addresses: "Addresses[Connection]"
@@ -294,7 +295,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, error: PenstockError) -> None:
         request_id = RequestId(f"req-{self.config.ids()}")
-        status, headers, body = response_of(error, request_id)
+        status, headers, body = self.config.answer(error, request_id)
         headers += [(b"x-request-id", request_id.encode()), (b"connection", b"close")]
         lines = b"".join(b"%b: %b\r\n" % header for header in (*self.server_state.default_headers, *headers))
         self.transport.write(b"".join((STATUS_LINE[status], lines, b"\r\n", body)))

@@ -16,11 +16,10 @@ from uvicorn import Server
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.gateway.calls.call import nothing
-from penstock.gateway.listener.addresses import Addresses
-from penstock.gateway.listener.connection import Connection, Drain, EdgeConfig
-from penstock.gateway.listener.limits import Limits
-from penstock.gateway.listener.types import App
+from penstock.intake.addresses import Addresses
+from penstock.intake.connection import Connection, Drain, EdgeConfig
+from penstock.intake.limits import Limits
+from penstock.intake.types import Answer, App
 
 SWEEP_EVERY_TICKS = 5
 """uvicorn ticks ten times a second."""
@@ -30,10 +29,14 @@ CANCEL_S = 1.0
 BACKLOG = 2048
 
 
+def _nothing() -> None: ...
+
+
 def configure(
     app: App,
     limits: Limits,
     *,
+    answer: Callable[[PenstockError, RequestId], Answer],
     refused: Callable[[PenstockError, RequestId], None],
     ids: Callable[[], str],
     drain: Drain | None = None,
@@ -52,7 +55,7 @@ def configure(
         backlog=BACKLOG,
     )
     config.addresses, config.drain = Addresses(limits.connections), drain or Drain()
-    config.limits, config.refused, config.ids = limits, refused, ids
+    config.limits, config.answer, config.refused, config.ids = limits, answer, refused, ids
     return config
 
 
@@ -61,7 +64,7 @@ class EdgeServer(Server):
 
     config: EdgeConfig
 
-    def __init__(self, config: EdgeConfig, on_drain: Callable[[], None] = nothing) -> None:
+    def __init__(self, config: EdgeConfig, on_drain: Callable[[], None] = _nothing) -> None:
         super().__init__(config)
         self._on_drain = on_drain
 

@@ -4,8 +4,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.listener.addresses import PATIENCE_S, Addresses
-from penstock.gateway.listener.limits import Limits
+from penstock.intake.addresses import PATIENCE_S, Addresses
+from penstock.intake.limits import Limits
 from tests.support.gateways.server import Client, on_uvloop
 from tests.support.gateways.toy import REQUEST, head, running
 

@@ -1,4 +1,4 @@
-"""The shapes of ASGI, as this room uses them."""
+"""The shapes of ASGI, and of an answer before it is written."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -7,4 +7,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+Answer = tuple[int, Headers, bytes]
+"""Status, headers, body."""
 App = Callable[[Scope, Receive, Send], Awaitable[None]]

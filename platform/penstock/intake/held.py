@@ -6,7 +6,7 @@ concurrency holds. Small bodies that come at once are not counted.
 
 from penstock.domain.errors import OverLimit, Overloaded, PenstockError
 from penstock.domain.ids import TenantId
-from penstock.gateway.listener.share import SharedRoom
+from penstock.intake.share import SharedRoom
 
 RETRY_S = 1.0
 TOTAL_BYTES = 256 << 20
