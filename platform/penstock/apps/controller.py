@@ -140,8 +140,7 @@ def _compose(
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
-    budgets = _budgets(settings, ledger, clock)
-    rollouts = _rollouts(database, registry, heartbeats, budgets)
+    rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
     loop = Loop(
         clock=clock,
         registry=registry,

@@ -117,14 +117,11 @@ def auto_alias(
             caller.delete(f"/autos/{alias}")
             out.print(f"{alias} is removed.", highlight=False)
             return
-        if report:
-            told = caller.get(f"/autos/{alias}/report?hours={hours:g}")
-            screen.tell(told, lambda: agreement.shown(told), as_json=as_json)
-            return
         if file is not None:
             caller.put(f"/autos/{alias}", {"rules": rule_file.read(file)})
-        found = caller.get(f"/autos/{alias}")
-        screen.tell(found, lambda: views.rules(alias, found["history"]), as_json=as_json)
+        found = caller.get(f"/autos/{alias}/report?hours={hours:g}" if report else f"/autos/{alias}")
+        view = agreement.shown(found) if report else views.rules(alias, found["history"])
+        screen.tell(found, lambda: view, as_json=as_json)
 
 
 @app.command("compare")

@@ -47,9 +47,7 @@ def yaml_of(raw: bytes | str) -> Any:  # noqa: ANN401  YAML
     except RecursionError as error:
         raise DocumentRefused("it is nested too deeply") from error
     except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise DocumentRefused(f"it is no valid YAML{where}") from error
+        raise DocumentRefused(f"it is no valid YAML{_at(getattr(error, 'problem_mark', None))}") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,6 +79,10 @@ def _no_constant(text: str) -> NoReturn:
     raise DocumentRefused(f"{text} is no number of JSON")
 
 
+def _at(mark: Any) -> str:  # noqa: ANN401  the library's own
+    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+
+
 class _Plain(yaml.SafeLoader):
     """Follows no reference: ten lines of them may stand for a billion."""
 
@@ -98,11 +100,11 @@ class _Plain(yaml.SafeLoader):
 
 def _number(loader: _Plain, node: Any) -> int | float:  # noqa: ANN401  the library's own
     if len(node.value) > MOST_DIGITS:
-        raise DocumentRefused(f"a number has {len(node.value):,} digits")
+        raise DocumentRefused(f"a number has {len(node.value):,} digits{_at(node.start_mark)}")
     is_whole = node.tag.endswith(":int")
     found: int | float = loader.construct_yaml_int(node) if is_whole else loader.construct_yaml_float(node)
     if not is_whole and not abs(found) < float("inf"):
-        raise DocumentRefused(f"the number {node.value[:_SHOWN_CHARS]} is not finite")
+        raise DocumentRefused(f"the number {node.value[:_SHOWN_CHARS]} is not finite{_at(node.start_mark)}")
     return found
 
 

@@ -104,16 +104,7 @@ class Room:
         self.comparisons = Comparisons(slos.gates)
         self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock, promised=slos.promised(), policy=slos.policy())
         self.loop = self._loop()
-        self.parts = Parts(
-            loop=self.loop,
-            leadership=MemoryLeadership(LeaderLock()),
-            heartbeats=self.heartbeats,
-            demand=self.demand,
-            orders=self.orders,
-            metrics=self.metrics,
-            pace=LoopIntervals(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
-            signals=self.signals,
-        )
+        self.parts = self._parts()
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(
             clock=clock,
@@ -142,6 +133,18 @@ class Room:
             agreements=self.arms.agreements,
             addresses=WorkerAddresses(),
             pool_bytes=pool_bytes,
+        )
+
+    def _parts(self) -> Parts:
+        return Parts(
+            loop=self.loop,
+            leadership=MemoryLeadership(LeaderLock()),
+            heartbeats=self.heartbeats,
+            demand=self.demand,
+            orders=self.orders,
+            metrics=self.metrics,
+            pace=LoopIntervals(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
+            signals=self.signals,
         )
 
     def _loop(self) -> Loop:
