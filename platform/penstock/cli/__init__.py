@@ -16,6 +16,7 @@ from penstock.cli import (
     classic,
     diagnose,
     explain,
+    imports,
     keys,
     logs,
     models,
@@ -61,6 +62,7 @@ app.add_typer(tenants.orgs, name="orgs")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
 app.add_typer(promises.app, name="slo")
+app.add_typer(imports.app, name="import")
 app.command()(audit.audit)
 app.command()(explain.explain)
 app.add_typer(spool.app, name="spool")
