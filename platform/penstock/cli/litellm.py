@@ -168,12 +168,12 @@ def _organisation(config: Json, here: Here, found: Import) -> str:
 def _tenants(config: Json, teams: Sequence[Json], here: Here, org: str, found: Import) -> dict[str, str]:
     """Make a tenant of each team; return tenants by team id."""
     settings = _object(config.get("litellm_settings"))
-    named = [(f"teams[{number}]", one) for number, one in enumerate(teams)]
-    for number, one in enumerate(_list(settings.get("default_team_settings"))):
+    named: list[tuple[str, Json]] = [(f"teams[{number}]", one) for number, one in enumerate(teams)]
+    for number, default in enumerate(_list(settings.get("default_team_settings"))):
         where = f"litellm_settings.default_team_settings[{number}]"
-        if others := sorted(set(one) - {"team_id"}):
+        if others := sorted(set(default) - {"team_id"}):
             found.leave(where, f"{', '.join(others)}: callbacks of a proxy")
-        named.append((where, {"team_id": one.get("team_id")}))
+        named.append((where, {"team_id": default.get("team_id")}))
     tenants: dict[str, str] = {}
     for where, one in named:
         team = str(one.get("team_id") or one.get("team_alias") or "")

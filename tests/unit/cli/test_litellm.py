@@ -41,11 +41,11 @@ CONFIG: dict[str, Any] = {
     "router_settings": {"model_group_alias": {"gpt-4": "gpt-4o", "none": "lost"}, "num_retries": 3},
     "general_settings": {"master_key": "sk-2"},
 }
-TEAMS = [
+TEAMS: list[dict[str, Any]] = [
     {"team_id": "t1", "team_alias": "The Shop", "rpm_limit": 60, "max_budget": 2.5, "budget_duration": "1d"},
     {"team_id": "t2", "team_alias": "old", "tpm_limit": 5, "tpd_limit": 9, "models": ["mini"]},
 ]
-KEYS = [
+KEYS: list[dict[str, Any]] = [
     {"key_alias": "web", "team_id": "t1", "models": ["gpt-4o", "lost"], "tpm_limit": 900, "max_budget": 1.0},
     {"key_alias": "all", "team_id": "t1", "models": ["all-team-models"], "expires": "2027-01-15T08:01:40Z"},
     {"key_alias": "off", "team_id": "t1", "blocked": True},

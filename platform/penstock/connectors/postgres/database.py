@@ -19,6 +19,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
+from penstock.lateness import timeout
 
 CONNECT_WITHIN_S = 2.0
 ACT_WITHIN_S = 5.0
@@ -138,7 +139,7 @@ class Database:
         """Close by force if the server does not answer."""
         pool, self._opened = self._pool, None
         try:
-            async with asyncio.timeout(self._connect_within_s):
+            async with timeout(self._connect_within_s):
                 await pool.close()
         except TimeoutError:
             pool.terminate()
@@ -163,7 +164,7 @@ class Database:
         Acts of one process wait in it, so that they don't hold the pool's connections.
         """
         try:
-            async with asyncio.timeout(self._act_within_s):
+            async with timeout(self._act_within_s):
                 await self._one_act.acquire()
         except TimeoutError as error:
             raise StoreUnavailable("other administrative acts take too long") from error
