@@ -34,7 +34,7 @@ _OTHER_SIGNS = str.maketrans(
 
 
 class Terminal(Console):
-    """A console whose texts can't steer the terminal; its own styles do."""
+    """A console of which styles steer the terminal, and texts don't."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):

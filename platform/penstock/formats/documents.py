@@ -15,16 +15,15 @@ _SHOWN_CHARS = 80
 
 
 class DocumentRefused(ValueError):
-    """The text is no such document."""
+    """The text is no such document; ``twice`` is a name that stands twice in one object."""
 
     def __init__(self, says: str, *, twice: str = "") -> None:
-        """``twice`` is the name that stands twice in one object."""
         super().__init__(says)
         self.twice = twice
 
 
 def json_of(raw: bytes | str) -> Any:  # noqa: ANN401  JSON
-    """Return the value, or raise ``DocumentRefused``."""
+    """Return the value of a JSON document in UTF-8, or raise ``DocumentRefused``."""
     try:
         return json.loads(
             raw, object_pairs_hook=_once, parse_int=_whole, parse_float=_finite, parse_constant=_no_constant

@@ -45,7 +45,7 @@ def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
 def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tuple[str, ...]:
     """Return the modules that an adapter has, after checking them against the base's ``shapes``.
 
-    One whose ``lora_A`` or ``lora_B`` is zero in every module changes nothing: it was never trained.
+    With ``lora_A`` or ``lora_B`` zero in every module it changes nothing: it was never trained.
 
     ``dtype`` is the engine's precision. Raises ``ArtifactRefused`` with advice for the adapter's author.
     """

@@ -16,7 +16,7 @@ Endpoint = Callable[..., Awaitable[object]]
 
 
 class ActRoute(JsonRoute):
-    """A route whose handler, if it may change something, runs as one act; caller and body are known before."""
+    """Runs a handler that may change something as one act; caller and body are known before."""
 
     def __init__(
         self,

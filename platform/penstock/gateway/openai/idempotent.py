@@ -3,7 +3,7 @@
 It stands before the pipeline: a replay passes no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
-A first caller that leaves breaks its answer off only if nobody follows it in the same gateway; followers at other
+A first caller that leaves breaks its answer off only without followers in the same gateway; followers at other
 gateways hear that it broke off.
 
 Trade-off: the caller may read an answer's end a moment before it is stored. A gateway killed then loses the record, not
