@@ -22,7 +22,9 @@ app = typer.Typer(
 @app.command("show")
 @as_caller
 def show_budgets(
-    scope: Annotated[str, typer.Argument(help="Only this scope, such as tenant:shop.", show_default="all")] = "",
+    scope: Annotated[
+        str, typer.Argument(help="Only this scope, such as tenant:shop or shop.", show_default="all")
+    ] = "",
 ) -> None:
     """Show the spend of each budget in the present day and month, the fullest first.
 
@@ -30,7 +32,8 @@ def show_budgets(
     """
     with explained():
         found = operator(load()).get("/budgets")["budgets"]
-        screen.show(views.budgets([one for one in found if scope in {"", one["scope"]}]))
+        names = [(one, {"", one["scope"], one["scope"].partition(":")[2]}) for one in found]
+        screen.show(views.budgets([one for one, known in names if scope in known]))
 
 
 @app.command("set")

@@ -80,5 +80,9 @@ def _limits(settings: Settings, *, is_shared: bool) -> views.LimitStore:
 def _processes(settings: Settings) -> Listing:
     from penstock.local import state
 
-    rows = [(one.name, one.pid, one.memory, one.cpu, one.metrics) for one in state.processes(settings.paths.run)]
-    return listing(f"Processes of {settings.paths.root}", ("process", "pid", "MB", "CPU s", "metrics"), rows)
+    rows = [
+        (one.name, one.pid, one.memory, one.cpu, one.metrics, one.restarts)
+        for one in state.processes(settings.paths.run)
+    ]
+    columns = ("process", "pid", "MB", "CPU s", "metrics", "restarts")
+    return listing(f"Processes of {settings.paths.root}", columns, rows)

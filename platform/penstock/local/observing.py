@@ -31,8 +31,8 @@ PROMETHEUS, ALERTMANAGER = "prometheus", "prometheus-alertmanager"
 PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
 KEPT, KEPT_BYTES = "35d", "2GB"
 """Longer than the longest window of an objective, and no more than a small disk has."""
-ROLES = ("gateway", "controller")
-"""The supervisor's own processes that show metrics, by the first word of their names."""
+ROLES = ("supervisor", "gateway", "controller")
+"""The home's own processes that show metrics, by the first word of their names."""
 PROBE_TIMEOUT_S = 2.0
 TARGETS = "targets.json"
 ALERTS_PAGE = Path(__file__).parent / "alerts_page"

@@ -1,0 +1,49 @@
+"""A hung process is found by questions without an answer, and never by a late supervisor's own."""
+
+import asyncio
+import time
+
+import pytest
+
+from penstock.domain.clock import SystemClock
+from penstock.supervision.silence import LATE_S, MOST_MISSED, until_silent
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_questions_without_an_answer_tell_a_hang() -> None:
+    """Three questions in a row that end without an answer are a hang, and its length is told."""
+    silent_s = await asyncio.wait_for(until_silent(never, SystemClock(), every_s=0.01, within_s=0.05), 5)
+    assert silent_s >= MOST_MISSED * 0.06
+
+
+async def test_an_answer_in_between_begins_anew() -> None:
+    """A process that answers each third question is slow, and does not hang."""
+    asked = 0
+
+    async def third() -> None:
+        nonlocal asked
+        asked += 1
+        if asked % MOST_MISSED:
+            await never()
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(until_silent(third, SystemClock(), every_s=0.001, within_s=0.02), 0.5)
+    assert asked > 2 * MOST_MISSED
+
+
+async def test_our_own_lateness_is_no_evidence() -> None:
+    """Questions that end late because this process stood still are not counted."""
+    asked = 0
+
+    async def late() -> None:
+        nonlocal asked
+        asked += 1
+        if asked <= 2:
+            time.sleep(0.1 + LATE_S)  # noqa: ASYNC251  the supervisor itself stands still
+        await never()
+
+    await asyncio.wait_for(until_silent(late, SystemClock(), every_s=0.01, within_s=0.05), 10)
+    assert asked == 2 + MOST_MISSED
