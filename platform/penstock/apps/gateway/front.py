@@ -12,10 +12,10 @@ from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
-from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.ids import VersionId
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
-from penstock.domain.tenancy.tenant import Principal, Role
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
 from penstock.gateway.counting import Counting
@@ -109,12 +109,13 @@ def _answers(shared: Shared) -> AnswerStore:
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
     """Return a caller's bounds by the table in force, kept for callers with the same view."""
-    found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
+    found: dict[tuple[object, ...], BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
     def bounds(who: Principal) -> BodyBounds:
         view = table.view
-        key = (who.tenant, who.role) if view.has_owners else None
+        seen = (who.tenant, who.role) if view.has_owners else ()
+        key = (*seen, who.plan.max_context_tokens, who.context_of)
         if key not in found:
             found[key] = of_table(view.table, who)
         return found[key]

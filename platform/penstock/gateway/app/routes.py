@@ -172,9 +172,9 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
     for route in table.routes:
         if who.may_use(route.alias) and (shares := shares_of(route, versions, who)):
             main = max(shares, key=lambda share: share.weight).version
-            seen[route.alias] = _card(route.alias, versions[main], ready, made)
+            seen[route.alias] = _card(route.alias, versions[main], who, ready, made)
             pinned |= {one.version: None for one in route.shares if who.sees(versions[one.version].tenants)}
-    cards = seen | {version: _card(version, versions[version], ready, made) for version in pinned}
+    cards = seen | {version: _card(version, versions[version], who, ready, made) for version in pinned}
     return cards | _by_rules(table, who, cards)
 
 
@@ -189,11 +189,13 @@ def _by_rules(
         if led and who.may_use(auto.alias):
             longest = max(contexts[str(card["version"])] for card in led.values())
             last = {**list(led.values())[-1], "id": auto.alias}
-            found[auto.alias] = {**last, "max_model_len": longest, "rules": list(led)}
+            found[auto.alias] = {**last, "max_model_len": who.context(longest), "rules": list(led)}
     return found
 
 
-def _card(name: str, version: VersionEntry, ready: Mapping[VersionId, int], made: int) -> dict[str, object]:
+def _card(
+    name: str, version: VersionEntry, who: Principal, ready: Mapping[VersionId, int], made: int
+) -> dict[str, object]:
     return {
         "id": name,
         "object": "model",
@@ -201,7 +203,7 @@ def _card(name: str, version: VersionEntry, ready: Mapping[VersionId, int], made
         "owned_by": "penstock",
         "version": version.id,
         "task": version.task,
-        "max_model_len": version.max_model_len,
+        "max_model_len": who.context(version.max_model_len),
         "ready_workers": ready.get(version.base or version.id, 0),
     }
 
