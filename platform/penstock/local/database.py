@@ -15,7 +15,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.local.restarts import Restarts
 from penstock.supervision.restarts import Cause, Restart, RestartPolicy
-from penstock.supervision.silence import until_silent
+from penstock.supervision.silence import is_stopped, until_silent
 
 NAME = "postgres"
 LOOK_EVERY_S = 1.0
@@ -75,7 +75,7 @@ class Database:
             await self.start()
 
     async def _kill_if_hung(self, server: EmbeddedPostgres) -> float:
-        silent_s = await until_silent(partial(self._ask, server), self.clock)
+        silent_s = await until_silent(partial(self._ask, server), self.clock, lambda: is_stopped(server.pid()))
         await asyncio.to_thread(server.kill)
         return silent_s
 

@@ -14,14 +14,13 @@ from penstock.local import connections
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import ready_file
+from penstock.supervision.silence import is_stopped
 from penstock.telemetry import pages
 from penstock.worker.engines import device
 from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec
 
 PROBE_TIMEOUT_S = 2.0
-STOPPED = ("T", "t")
-"""States of a process that a signal or a debugger has stopped (proc(5))."""
 STOPPED_POLL_S = 0.2
 ENGINES_SOCKET = "engines.sock"
 
@@ -88,15 +87,8 @@ async def ask_at(url: str, _: Child) -> None:
 
 async def is_not_stopped(child: Child) -> None:
     """Return unless the process is stopped by a signal: it has nothing to be asked."""
-    while _state(child.pid) in STOPPED:  # noqa: ASYNC110  another process's state has no event
+    while is_stopped(child.pid):  # noqa: ASYNC110  another process's state has no event
         await asyncio.sleep(STOPPED_POLL_S)
-
-
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 def forget_ended(run: Path) -> None:

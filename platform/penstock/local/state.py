@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from penstock.connectors.process import leftovers
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 
@@ -52,7 +53,9 @@ def processes(run: Path) -> list[LocalProcess]:
     found = read(run)
     named = {"supervisor": found.pid, **found.processes} if found else {}
     restarts = found.restarts if found else {}
-    return [_process(run, name, pid, _restarts(restarts.get(name))) for name, pid in named.items() if pid]
+    own = [_process(run, name, pid, _restarts(restarts.get(name))) for name, pid in named.items() if pid]
+    workers = [_process(run, f"worker {one.worker}", one.pid, "") for one in leftovers.living(run)]
+    return [*own, *workers]
 
 
 def _restarts(found: dict[str, object] | None) -> str:

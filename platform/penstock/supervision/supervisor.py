@@ -11,7 +11,7 @@ from penstock.domain.fleet.exit_code import how_it_ended
 from penstock.lateness import timeout
 from penstock.supervision.child import Child, Command, spawn
 from penstock.supervision.restarts import Cause, Restart, RestartPolicy
-from penstock.supervision.silence import EVERY_S, WITHIN_S, until_silent
+from penstock.supervision.silence import EVERY_S, WITHIN_S, is_stopped, until_silent
 
 
 def unnoted(_: Restart) -> None: ...
@@ -103,7 +103,8 @@ class Supervisor:
         if self._spec.ask is None:
             return 0.0
         spec, ask = self._spec, partial(self._spec.ask, child)
-        silent_s = await until_silent(ask, spec.clock, every_s=spec.ask_every_s, within_s=spec.ask_within_s)
+        stopped, every_s, within_s = partial(is_stopped, child.pid), spec.ask_every_s, spec.ask_within_s
+        silent_s = await until_silent(ask, spec.clock, stopped, every_s=every_s, within_s=within_s)
         child.kill()
         return silent_s
 
