@@ -1,7 +1,6 @@
 """Whether a running process still answers: a hung one is found by questions that it lets pass.
 
-A question that ended late by our own doing is no evidence: a supervisor that was stopped or starved itself judges
-nobody. On a starved machine a healthy process may be silent for half a minute, so only one that the kernel says is
+Time limits are awake ones: a supervisor that was stopped or starved itself judges nobody. On a starved machine a healthy process may be silent for half a minute, so only one that the kernel says is
 stopped is ended soon. Trade-off: a process that runs and answers nothing is ended after two minutes.
 """
 
@@ -10,12 +9,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from penstock.domain.clock import Clock
+from penstock.lateness import timeout
 
 EVERY_S = 3.0
 WITHIN_S = 3.0
 """A local process answers within milliseconds; one on a starved machine within a second or two."""
-LATE_S = 0.5
-"""A question that took so much longer than its time was held up here."""
 MOST_MISSED = 3
 """Questions in a row that a stopped process lets pass."""
 MOST_SLOW = 20
@@ -43,20 +41,16 @@ async def until_silent(
     """Return the seconds since the last answer, once several questions in a row have got none."""
     missed, answered_at = 0, clock.monotonic()
     while missed < MOST_MISSED or (missed < MOST_SLOW and not stopped()):
-        began = clock.monotonic()
         await asyncio.sleep(every_s)
         answers = await _answers(ask, within_s)
-        now = clock.monotonic()
-        if answers:
-            missed, answered_at = 0, now
-        elif now - began <= every_s + within_s + LATE_S:
-            missed += 1
+        missed = 0 if answers else missed + 1
+        answered_at = clock.monotonic() if answers else answered_at
     return clock.monotonic() - answered_at
 
 
 async def _answers(ask: Asks, within_s: float) -> bool:
     try:
-        async with asyncio.timeout(within_s):
+        async with timeout(within_s):
             await ask()
     except TimeoutError:
         return False
