@@ -75,7 +75,7 @@ class Database:
             await self.start()
 
     async def _kill_if_hung(self, server: EmbeddedPostgres) -> float:
-        silent_s = await until_silent(partial(self._ask, server), self.clock, lambda: is_stopped(server.pid()))
+        silent_s = await until_silent(partial(self._ask, server), lambda: is_stopped(server.pid()))
         await asyncio.to_thread(server.kill)
         return silent_s
 

@@ -104,7 +104,7 @@ class Supervisor:
             return 0.0
         spec, ask = self._spec, partial(self._spec.ask, child)
         stopped, every_s, within_s = partial(is_stopped, child.pid), spec.ask_every_s, spec.ask_within_s
-        silent_s = await until_silent(ask, spec.clock, stopped, every_s=every_s, within_s=within_s)
+        silent_s = await until_silent(ask, stopped, every_s=every_s, within_s=within_s)
         child.kill()
         return silent_s
 

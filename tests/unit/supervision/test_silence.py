@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from penstock.domain.clock import SystemClock
 from penstock.supervision.silence import MOST_MISSED, MOST_SLOW, until_silent
 
 
@@ -26,13 +25,13 @@ async def test_a_process_that_is_not_stopped_has_more_time() -> None:
         asked += 1
         await never()
 
-    await asyncio.wait_for(until_silent(count, SystemClock(), lambda: False, every_s=0.001, within_s=0.01), 10)
+    await asyncio.wait_for(until_silent(count, lambda: False, every_s=0.001, within_s=0.01), 10)
     assert asked == MOST_SLOW
 
 
 async def test_questions_without_an_answer_tell_a_hang() -> None:
     """Three questions in a row that end without an answer are a hang, and its length is told."""
-    silent_s = await asyncio.wait_for(until_silent(never, SystemClock(), yes, every_s=0.01, within_s=0.05), 5)
+    silent_s = await asyncio.wait_for(until_silent(never, yes, every_s=0.01, within_s=0.05), 5)
     assert silent_s >= MOST_MISSED * 0.06
 
 
@@ -47,7 +46,7 @@ async def test_an_answer_in_between_begins_anew() -> None:
             await never()
 
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(until_silent(third, SystemClock(), yes, every_s=0.001, within_s=0.02), 0.5)
+        await asyncio.wait_for(until_silent(third, yes, every_s=0.001, within_s=0.02), 0.5)
     assert asked > 2 * MOST_MISSED
 
 
@@ -63,5 +62,5 @@ async def test_our_own_lateness_is_no_evidence() -> None:
         time.sleep(0.5)  # noqa: ASYNC251  the supervisor itself stands still
         await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(until_silent(late, SystemClock(), yes, every_s=0.01, within_s=0.2), 10)
+    await asyncio.wait_for(until_silent(late, yes, every_s=0.01, within_s=0.2), 10)
     assert asked == 2 + MOST_MISSED
