@@ -22,7 +22,7 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LineFilter:
     """The lines to show; other programs' lines have no level, time or request."""
 
     events: tuple[str, ...] = ()
@@ -75,13 +75,13 @@ def logs(
         if level and level not in LEVELS:
             raise CommandError(f"There is no level {level!r}.", do=f"Give one of {', '.join(LEVELS)}.")
         after = moment_before(SystemClock().now(), length(since)) if since else ""
-        wanted = Wanted(events=tuple(event or ()), level=level, after=after, request=request)
+        wanted = LineFilter(events=tuple(event or ()), level=level, after=after, request=request)
         for line in _last(_files(settings, what, event or ()), wanted, lines):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def moment_before(now: float, seconds: float) -> str:
-    """Return the moment so many seconds ago, as log lines write it."""
+    """Return the moment ``seconds`` ago, as log lines write it."""
     return dt.datetime.fromtimestamp(now - seconds, tz=dt.UTC).isoformat().removesuffix("+00:00")
 
 
@@ -98,7 +98,7 @@ def _files(settings: Settings, what: str, events: Sequence[str]) -> list[Path]:
     return found
 
 
-def _last(files: Sequence[Path], wanted: Wanted, most: int) -> list[str]:
+def _last(files: Sequence[Path], wanted: LineFilter, most: int) -> list[str]:
     """Return the last wanted lines: lines with a time in its order, after those of one file without."""
     told: list[Line] = []
     untold: list[str] = []
@@ -109,7 +109,7 @@ def _last(files: Sequence[Path], wanted: Wanted, most: int) -> list[str]:
     return [*untold, *(text for _, text in sorted(told, key=lambda line: line[0]))][-most:]
 
 
-def _lines(path: Path, wanted: Wanted) -> Iterator[Line]:
+def _lines(path: Path, wanted: LineFilter) -> Iterator[Line]:
     with path.open(errors="replace") as log:
         for text in log:
             if wanted.events and not any(event in text for event in wanted.events):

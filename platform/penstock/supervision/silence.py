@@ -1,6 +1,6 @@
 """Whether a running process still answers: a hung one is found by questions that it lets pass.
 
-Time limits are awake ones: a supervisor that was stopped or starved itself judges nobody. On a starved machine a
+Time limits are awake ones: a supervisor that was stopped or starved itself finds no hang. On a starved machine a
 healthy process may be silent for half a minute, so only one that the kernel says is stopped is ended soon.
 
 Trade-off: a process that runs and answers nothing is ended after two minutes.
