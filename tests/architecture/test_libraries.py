@@ -42,6 +42,7 @@ ALLOWED: dict[str, set[str]] = {
         "accelerate",
         "gguf",
         "numpy",
+        "partial_json_parser",
         "safetensors",
         "torch",
         "transformers",

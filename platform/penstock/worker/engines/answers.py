@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import wraps
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from penstock.worker.meter import current
 
@@ -34,11 +34,9 @@ def install() -> None:
 
 def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyped here
     """Return the maker of a Responses stream's last event."""
-    from openai.types.responses import ResponseIncompleteEvent
-    from vllm.entrypoints.openai.responses.protocol import ResponsesResponse
 
-    class Incomplete(ResponseIncompleteEvent):
-        response: ResponsesResponse
+    class Incomplete(completed):  # type: ignore[misc]
+        type: Literal["response.incomplete"]
 
     def ended(**fields: Any) -> Any:  # noqa: ANN401
         if fields["response"].status == "incomplete":
