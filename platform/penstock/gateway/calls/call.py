@@ -18,6 +18,7 @@ from penstock.domain.serving.used import NOTHING, Used
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.calls.lease import Lease
 
@@ -168,6 +169,14 @@ class Call:
             fell_back_from=fell_back_from,
             ruled=ruled,
         )
+
+    @property
+    def demand(self) -> Demand:
+        """What a tenant's full queue refuses; a copy waits in no tenant's."""
+        request = self.request
+        if self.copy is not None:
+            return ANY
+        return Demand(self.principal.tenant, request.cost.body_bytes, request.deadline_s)
 
     @property
     def received_at(self) -> float:

@@ -15,6 +15,7 @@ from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
 from penstock.formats.report import HEADER, decode
 from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.verdict import FailedAttempt
@@ -25,8 +26,8 @@ class Loads(Protocol):
 
     def dispatched(self, worker: WorkerId, tokens: int) -> None: ...
 
-    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
-        """The worker refuses this adapter for ``for_s`` seconds."""
+    def turned_away(self, worker: WorkerId, version: VersionId, for_s: float, refused: Demand = ANY) -> None:
+        """The worker refuses this adapter, or this tenant's requests for a version, for ``for_s`` seconds."""
         ...
 
 

@@ -23,10 +23,11 @@ from penstock.domain.errors import (
     NoCapacity,
     Overloaded,
     PenstockError,
+    Rejected,
     UnsupportedByModel,
     WorkerLost,
 )
-from penstock.domain.outcome import ADAPTER_LOADING, TENANT_QUEUE
+from penstock.domain.outcome import ADAPTER_LOADING, OWN_QUEUE, TENANT_QUEUE
 from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
 from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import FailureEvidence
@@ -48,6 +49,11 @@ class FailedAttempt:
     """Metric label: why another worker was, or was not, tried."""
     retry: bool = False
     evidence: FailureEvidence = FailureEvidence.NONE
+
+    @property
+    def is_own_queue(self) -> bool:
+        """Tell whether the tenant's own requests fill its queue there: asking again adds to them."""
+        return self.error.reason == TENANT_QUEUE and isinstance(self.error, Rejected)
 
     @property
     def left_alone(self) -> PenstockError:
@@ -143,7 +149,7 @@ class _Wait(msgspec.Struct):
     @property
     def says(self) -> str | None:
         if self.why == TENANT_QUEUE:
-            return "this tenant's own requests wait in its way"
+            return OWN_QUEUE
         return f"its adapter is being loaded, {self.retry_after_s:.0f} s more" if self.why else None
 
 
