@@ -227,7 +227,7 @@ class Call:
         cost = self.request.cost
         if self.prepared is not None:
             cost = cost.with_prompt(self.prepared.prompt_tokens, is_counted=self.prepared.is_counted)
-        if self.version is not None:
+        if self.version is not None and not self.version.counts_by_item:
             cost = cost.within(self.principal.context(self.version.max_model_len))
         object.__setattr__(self, "_cost", cost)  # many ask: worked out once
         return cost

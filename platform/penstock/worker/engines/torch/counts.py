@@ -1,8 +1,9 @@
-"""Billed count of an item, within its version's declared bounds."""
+"""Billed count of an item, within its version's declared bounds, and with what decoding its image costs."""
 
 from dataclasses import replace
 
-from penstock.worker.engines.torch.handler import Prepared
+from penstock.formats import pictures
+from penstock.worker.engines.torch.handler import Given, Prepared
 from penstock.worker.engines.torch.places import log
 
 
@@ -12,8 +13,13 @@ class Counts:
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False
 
-    def within(self, prepared: Prepared) -> Prepared:
-        """Return the item with a count that the gateway charges unchanged."""
+    def billed(self, prepared: Prepared, given: Given) -> Prepared:
+        """Return the item with the count that the gateway has reserved: it knows images by the same heads."""
+        within = self._within(prepared)
+        decoded = pictures.tokens_of_item(given) if self._most else 0
+        return replace(within, tokens=within.tokens + decoded) if decoded else within
+
+    def _within(self, prepared: Prepared) -> Prepared:
         tokens = max(0, prepared.tokens)
         if self._most:
             tokens = min(self._most, tokens)

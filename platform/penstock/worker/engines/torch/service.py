@@ -218,8 +218,8 @@ class Service:
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):
-                return self._counts.within(self._preparing.at_once(work))
-            return self._counts.within(await self._preparing.prepared(work, asked.ticket))
+                return self._counts.billed(self._preparing.at_once(work), given)
+            return self._counts.billed(await self._preparing.prepared(work, asked.ticket), given)
         except PenstockError:
             raise
         except (ValueError, TypeError, KeyError) as error:  # a handler that lets its input's faults through
