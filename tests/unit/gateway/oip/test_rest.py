@@ -281,7 +281,8 @@ async def test_the_door_is_told_what_tensors_and_images_cost() -> None:
         _, toy = await post(raw + data, "labels", {"inference-header-content-length": str(len(raw))})
         return toy.seen.calls[0].request.cost.decode_tokens
 
-    bomb, icon, photograph = await decoding(png(6000, 6000)), await decoding(png(32, 32)), png(800, 600) + bytes(3 << 20)
+    bomb, icon = await decoding(png(6000, 6000)), await decoding(png(32, 32))
+    photograph = png(800, 600) + bytes(3 << 20)
     assert bomb >= 6000 * 6000 // 1024
     assert icon < 30
     assert 469 < await decoding(photograph) < 700
