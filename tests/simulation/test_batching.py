@@ -12,7 +12,6 @@ import pytest
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.batches import Arrival, Bench, ServedBatch, play
-from penstock.simulator.optimum import fewest_missed
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Policy
@@ -20,6 +19,7 @@ from penstock.worker.batching.settings import BatchSettings, Caps, Prior
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
+from tests.simulation.optimum import fewest_missed
 from tests.support.samples.batches import KEY, affine, item
 
 Note = Callable[[str, object], None]

@@ -33,8 +33,7 @@ from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
 from penstock.worker.engines import compiled, device
-from penstock.worker.engines.gating import for_engine
-from penstock.worker.engines.plan import Certificate, LaunchPlan
+from penstock.worker.engines.plan import Certificate, LaunchPlan, for_engine
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
 from penstock.worker.engines.torch.plan import Serving
 from penstock.worker.engines.torch.plan import arguments as arguments_of_torch

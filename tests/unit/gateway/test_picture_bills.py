@@ -18,8 +18,8 @@ from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tokens import Usage
 from penstock.gateway.openai.parse import parse
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
-from penstock.worker.engines.torch.counts import Counts
 from penstock.worker.engines.torch.handler import Prepared
+from penstock.worker.engines.torch.service import Counts
 from tests.support.models.tokenizers import MemoryBlobs
 from tests.support.samples.calls import VERSION, arrived, principal, request
 

@@ -11,8 +11,9 @@ from penstock.domain.errors import ClientGone, Draining, OverBudget, OverLimit, 
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import TENANT_QUEUE, Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
+from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.credentials import Claim
-from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.tenancy.tenant import Principal, TierName
 from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.demand import Demand
 from penstock.gateway.calls.relay import Reply
@@ -89,7 +90,9 @@ class RequestExchange(ABC):
             if self._edge.turns is not None:
                 await self._edge.turns.take(principal.tenant)
             self._session = head.session(self._headers)
-            request = self._request(*await self._read(principal))
+            parsed, digest = await self._read(principal)
+            request = self._request(parsed, digest)
+            principal = self._in_tier(principal, parsed)
             admitted = self._held.release if self._held is not None else nothing
             call = Call(request=request, principal=principal, timings=self._timings, on_admitted=admitted)
             self._progress = Progress(call)
@@ -105,6 +108,12 @@ class RequestExchange(ABC):
             self._refuse(PenstockError())
         finally:
             self._give_back()
+
+    def _in_tier(self, who: Principal, parsed: Parsed) -> Principal:
+        """Return the principal in the service tier that the body asks for; raises ``InvalidField``."""
+        if not parsed.service_tier and who.plan.auto_tier is TierName.DEFAULT:
+            return who
+        return service_tiers.served(who, parsed.service_tier)
 
     def _identified(self) -> Principal:
         """Return the key's principal, or raise ``Unauthenticated`` or ``Forbidden``."""
@@ -190,9 +199,14 @@ class RequestExchange(ABC):
             reply.finish()
             return
         claim = self._claim()
-        self._edge.observer.refused(error, self._request_id, claim)
+        self._edge.observer.refused(error, self._request_id, claim, api=self._api if self._is_unseen else None)
         self._keep(error, claim)
         self._say(error)
+
+    @property
+    def _is_unseen(self) -> bool:
+        """Tell whether the pipeline has not recorded the request."""
+        return self._progress is None or self._progress.answer is None
 
     def _claim(self) -> Claim:
         """Return the caller's tenant and key, or those that its refused credential names."""
@@ -202,7 +216,7 @@ class RequestExchange(ABC):
 
     def _keep(self, error: PenstockError, claim: Claim) -> None:
         """Record and count a request that the pipeline has not seen."""
-        if self._progress is None or self._progress.answer is None:
+        if self._is_unseen:
             timings = self._timings
             self._edge.keep_early(error, Early(self._request_id, claim, self._api, timings.started_at, timings.seconds))
 

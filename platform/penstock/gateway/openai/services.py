@@ -8,6 +8,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, UnknownRequest
 from penstock.domain.fleet.table import EMPTY, RoutingTable
 from penstock.domain.ids import RequestId
+from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
@@ -23,8 +24,13 @@ from penstock.intake.turns import Turns
 
 
 class ErrorObserver(Protocol):
-    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
-        """Count an error response by its code, and log it with its caller."""
+    def refused(
+        self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
+    ) -> None:
+        """Count an error response by its code, and log it with its caller.
+
+        A fault of ours breaks the promise of this API's tier; None if the pipeline has counted the request.
+        """
         ...
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:

@@ -1,8 +1,12 @@
 """Makes a request's record: from its call and answer if the pipeline saw it, else from its refusal.
 
 It runs once per request, on the event loop. It knows neither the store nor the view of records.
+
+Records of a tenant's free requests (refused, or ended before a token) are kept at a bounded rate: what is beyond goes
+to a folder of its own, so that a flood pushes no other records off the disk.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
@@ -18,8 +22,27 @@ from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.records.quota import RefusalQuota
 from penstock.gateway.records.requests import RequestLedger
+
+PER_S = 10.0
+AT_ONCE = 200.0
+MOST_TENANTS = 4096
+
+
+class RefusalQuota:
+    """A token bucket per tenant; the stalest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def takes(self, tenant: str, now: float) -> bool:
+        left, at = self._left.pop(tenant, (AT_ONCE, now))
+        left = min(AT_ONCE, left + PER_S * (now - at))
+        takes = left >= 1.0
+        self._left[tenant] = (left - takes, now)
+        if len(self._left) > MOST_TENANTS:
+            self._left.popitem(last=False)
+        return takes
 
 
 class Promised(NamedTuple):
@@ -122,7 +145,8 @@ def _brief(call: Call, answer: Answer, at: float, seconds: float) -> RequestReco
 def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Promises) -> RequestRecord:
     request, who, lease, version = call.request, call.principal, call.lease, call.version
     used, usage = call.attempts.used, answer.usage
-    promised = promises.get(version.tier) if version is not None else None
+    slo = who.tier.slo or version.tier if version is not None else None
+    promised = promises.get(slo) if slo is not None else None
     longest_s = max(answer.itl_s, default=None)
     is_over_quota = lease is not None and lease.over_quota is not None
     knows = bool(call.attempts.trail) and (usage.exact or usage.total_tokens > 0)
@@ -137,7 +161,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         stages_s=call.timings.seconds,
         refusal=None if answer.outcome is Outcome.OK else answer.refusal,
         version=version.id if version is not None else "",
-        tier=version.tier if version is not None else "",
+        tier=slo or "",
         stream=request.stream,
         standing=_STANDINGS[standing_of(who.plan, over_quota=is_over_quota)],
         over_quota=is_over_quota,
@@ -166,6 +190,8 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         is_own=call.is_own(answer),
         fell_back_from=call.fell_back_from,
         ruled=call.ruled,
+        service_tier=who.tier.name,
+        price_factor=who.tier.price_factor,
     )
 
 
@@ -193,7 +219,7 @@ def _drawn(lease: Lease | None) -> tuple[Drawn, ...] | None:
 def _price(call: Call) -> tuple[int, int, int] | None:
     if call.version is None:
         return None
-    price = call.version.price
+    price = call.version.price.at(call.principal.tier.price_factor)
     return price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok
 
 

@@ -13,11 +13,11 @@ from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
 from penstock.domain.money import MICRO_PER_USD
-from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.outcome import Outcome, Stage, outcome_of
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.ledger import cost_of
-from penstock.domain.tokens import Usage
+from penstock.domain.tenancy.tenant import TierName
 from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry import logs, names
 from penstock.telemetry.definitions import Label
@@ -28,6 +28,9 @@ from penstock.telemetry.w3c import trace_of
 UNKNOWN = "unknown"
 """The model's label where a request never got as far as a version: callers must not invent labels."""
 MOST_CHILDREN, MOST_ZONES = 4096, 64
+
+_TIERS = {Api.EMBEDDINGS: Tier.EMBEDDING, Api.CLASSIFY: Tier.CLASSIC, Api.INFER: Tier.CLASSIC}
+"""The tier of a request that never got as far as a version; the others' is that of chats."""
 
 Trace = Callable[[Call, Answer], None]
 Exemplar = dict[str, str] | None
@@ -52,6 +55,7 @@ class RequestLedger:
         self._refusals = metrics.counter(names.REFUSALS)
         begin_at_zero(self._refusals, codes())
         self._early = metrics.counter(names.EARLY_REFUSALS)
+        self._of_tier = metrics.counter(names.TIER_REQUESTS)
         self._copies = metrics.counter(names.SHADOW_COPIES)
         begin_at_zero(self._copies, Outcome)
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
@@ -62,9 +66,9 @@ class RequestLedger:
         if call.copy is not None:
             self._copied(call, answer, model)
             return
-        tier = version.tier.value if version else UNKNOWN
+        tier = call.principal.tier.slo or (version.tier if version else _TIERS.get(call.request.api, Tier.CHAT))
         tenant = self._tenants.of(call.principal.tenant, self._dropped)
-        children = self._children(model, tier, tenant, call.request.api.value)
+        children = self._children(model, tier.value, tenant, call.request.api.value)
         exemplar = _exemplar(call) if self._trace is not None else None
         seconds = self._clock() - call.request.arrived_at
         children.count(call, answer, seconds, exemplar)
@@ -91,9 +95,17 @@ class RequestLedger:
             if version.task in api.tasks:
                 self._children(_model(version), version.tier.value, OTHER, api.value)
 
-    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
-        """Count an error by code; requests refused before the pipeline are logged here."""
+    def refused(
+        self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
+    ) -> None:
+        """Count an error by code; requests refused before the pipeline are logged here, and our faults break promises.
+
+        Without a version the API tells the tier; other questions break the promise that pages first.
+        """
         self._refusals.labels(code=error.code).inc()
+        outcome = outcome_of(error.outcome, error.reason)
+        if api is not None and outcome.spends_error_budget:
+            self._of_tier.labels(tier=_TIERS.get(api, Tier.CHAT).value, outcome=outcome.value).inc()
         logs.often(
             "request_refused",
             request_id=request_id,
@@ -132,6 +144,9 @@ class _Children:
         self.queued = Observed(metrics.histogram(names.TENANT_QUEUE_SECONDS).labels(tenant=tenant))
         self._fallbacks = metrics.counter(names.FALLBACKS).labels(model=model)
         self._degraded = partial(metrics.counter(names.DEGRADED).labels, model=model)
+        served, billed = metrics.counter(names.SERVICE_TIER_REQUESTS), metrics.counter(names.SERVICE_TIER_DOLLARS)
+        self._served = lru_cache(len(TierName) * len(Outcome))(served.labels)
+        self._billed_to = lru_cache(len(TierName))(billed.labels)
         of_zone = metrics.histogram(names.ZONE_TTFT_SECONDS)
         self._of_zone = lru_cache(maxsize=MOST_ZONES)(lambda zone: Observed(of_zone.labels(zone=zone)))
         requests = metrics.counter(names.REQUESTS)
@@ -160,15 +175,20 @@ class _Children:
             self._fallbacks.inc()
         for lack in call.degraded:
             self._degraded(reason=lack).inc()
-        self._count_usage(call, answer.usage)
+        self._count_usage(call, answer)
 
-    def _count_usage(self, call: Call, usage: Usage) -> None:
+    def _count_usage(self, call: Call, answer: Answer) -> None:
+        usage = answer.usage
         self.prompt.inc(usage.prompt_tokens)
         self.output.inc(usage.output_tokens)
         if usage.cached_tokens:
             self.cached.inc(usage.cached_tokens)
         if call.version is not None:
-            self.billed.inc(cost_of(call.version.price, usage) / MICRO_PER_USD)
+            tier = call.principal.tier
+            dollars = cost_of(call.version.price.at(tier.price_factor), usage) / MICRO_PER_USD
+            self.billed.inc(dollars)
+            self._served(tier.name, answer.outcome).inc()
+            self._billed_to(tier.name).inc(dollars)
 
     def _count_whole(self, outcome: Outcome) -> None:
         self._outcomes[outcome].inc()
