@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
 from penstock.gateway.app.asgi import Edge
@@ -80,8 +80,14 @@ def places(error: Exception, ledger: RequestLedger) -> Iterator[tuple[str, Edge]
     )
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("error", [RuntimeError("a bug"), *(kind() for kind in FAULTS)], ids=lambda e: type(e).__name__)
+WAYS: list[tuple[str, Exception]] = [
+    *((path, RuntimeError("a bug")) for path in PATHS),
+    *((path, StoreUnavailable()) for path in PATHS),
+    *(("/v1/chat/completions", kind()) for kind in FAULTS),
+]
+
+
+@pytest.mark.parametrize(("path", "error"), WAYS, ids=str)
 async def test_every_way_to_a_5xx_is_counted_once(path: str, error: Exception, clock: ManualClock) -> None:
     """On every path, in every place before admission, as an error of the table and as a bug."""
     body, tier = PATHS[path]
