@@ -162,12 +162,18 @@ class Attempt:
         if error is not None:
             self._settle(verdict.lost())
         elif self._status != _OK:
-            self._settle(verdict.of_answer(self._status, self._refused, self._body))
+            self._settle(verdict.of_answer(self._status, self._refused, self._body, has_run=self._has_run))
         elif self._is_unasked:
             self._settle(verdict.no_stream())
         else:
             self._relay.on_end(None)
             self._settle(None if self._relay.has_delivered else verdict.engine_error())
+
+    @property
+    def _has_run(self) -> bool:
+        """Tell whether tokens were made for its one prompt; of a list a later prompt may be the one refused."""
+        used = self._call.attempts.used
+        return used is not None and used.output_tokens > 0 and self._call.request.cost.prompts == 1
 
     def _settle(self, result: FailedAttempt | None) -> None:
         if not self._done.done():

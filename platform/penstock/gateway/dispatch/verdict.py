@@ -10,6 +10,7 @@ from socket import gaierror
 import msgspec
 
 from penstock.domain.errors import (
+    AnswerUnformed,
     Asleep,
     BadRequest,
     DeadlineExceeded,
@@ -104,7 +105,19 @@ def no_stream() -> FailedAttempt:
     return FailedAttempt(error=error, reason="refused")
 
 
-def of_answer(status: int, refused: bytes, body: bytes) -> FailedAttempt:
+def unformed() -> FailedAttempt:
+    """The engine refused after it had made tokens: its own answer is at fault, and a second one would be alike."""
+    return FailedAttempt(error=AnswerUnformed(), reason="unformed")
+
+
+def of_answer(status: int, refused: bytes, body: bytes, *, has_run: bool = False) -> FailedAttempt:
+    """Judge an answer other than a 200; ``has_run``: its gate has counted tokens that were made for it."""
+    if has_run and status in _CLIENT_ERRORS and not refused:
+        return unformed()
+    return _of_refusal(status, refused, body)
+
+
+def _of_refusal(status: int, refused: bytes, body: bytes) -> FailedAttempt:
     if refused:
         return _of_gate(refused, body)
     if status == _TIMED_OUT:  # a torch engine's own word: the batch was being computed

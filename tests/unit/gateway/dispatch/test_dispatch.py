@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import (
+    AnswerUnformed,
     DeadlineExceeded,
     DeadlineInQueue,
     Draining,
@@ -202,6 +203,20 @@ async def test_a_tenants_own_full_queue_is_asked_once_and_remembered(reason: str
         assert [stub.stats.requests for stub in way.stubs] == [1, 1]
         assert way.book.turned_away_ == [(WorkerId(one), VERSION.id, 0.2) for one in ("w0", "w1")]
         assert {demand.tenant for demand in way.book.refused_} == {principal().tenant}
+
+
+@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("made", [0, 49])
+async def test_an_answer_that_the_engine_could_not_form_is_its_own_fault(status: int, made: int) -> None:
+    """A 400 after tokens were made is no refusal of the request: a 502, asked once, and no word on the worker."""
+    used = {"prompt_tokens": 34, "output_tokens": made, "cached_tokens": 0, "sequences": 1, "prompts": 1}
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="error", status=status, report={"used": used})
+        with pytest.raises(AnswerUnformed if made else EngineRefused) as caught:
+            await way.ask(unary_request(), FakeReply())
+        assert row_of(caught.value).status == (502 if made else 400)
+        assert [stub.stats.requests for stub in way.stubs] == [1, 0]
+        assert not way.breakers.known()
 
 
 async def test_a_worker_without_the_adapter_is_remembered_and_another_one_answers() -> None:
