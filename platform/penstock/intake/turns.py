@@ -4,7 +4,7 @@ The event loop runs what is ready in order of arrival: 200 requests at once woul
 a neighbour's next token. So a request waits once this turn of the loop has done enough; of those that wait, each turn
 starts a few, one for each tenant. Waiting requests are bounded, a share for each tenant.
 
-Whoever is refused may come again at once, and a refusal costs a third of a millisecond: beyond a burst they are
+Refused callers may come again at once, and a refusal costs a third of a millisecond: beyond a burst they are
 answered at a pace, so that their callers take a small part of a core. Nothing is held for them meanwhile.
 
 Trade-off: requests of one burst start some turns later than they could; a caller that floods hears of it later.
@@ -36,8 +36,8 @@ LONGEST_S = 5.0
 MOST_REMEMBERED = 4096
 
 
-class Turns:
-    """``clock`` is monotonic."""
+class StartTurns:
+    """The starts and refusals of one gateway; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -8,7 +8,7 @@ import pytest
 from penstock.domain.errors import OverLimit, Overloaded
 from penstock.domain.ids import TenantId
 from penstock.intake import turns
-from penstock.intake.turns import BUSY_S, LONGEST_S, REFUSALS_AT_ONCE, REFUSALS_PER_S, Turns
+from penstock.intake.turns import BUSY_S, LONGEST_S, REFUSALS_AT_ONCE, REFUSALS_PER_S, StartTurns
 from tests.support.clock import ManualClock
 from tests.support.gateways.server import on_uvloop
 
@@ -16,7 +16,7 @@ FLOOD, BOB = TenantId("flood"), TenantId("bob")
 WORK_S = 0.002
 
 
-async def working(gate: Turns, tenant: TenantId, done: list[TenantId]) -> float:
+async def working(gate: StartTurns, tenant: TenantId, done: list[TenantId]) -> float:
     """Start a request that holds the loop, as reading and tokenising do; return the seconds until it ended."""
     came = time.monotonic()
     await gate.take(tenant)
@@ -30,7 +30,7 @@ async def working(gate: Turns, tenant: TenantId, done: list[TenantId]) -> float:
 @on_uvloop
 async def test_a_burst_does_not_stand_before_a_neighbour() -> None:
     """The neighbour comes last of 200 and is served after a few of them."""
-    gate, done = Turns(time.monotonic), list[TenantId]()
+    gate, done = StartTurns(time.monotonic), list[TenantId]()
     async with asyncio.TaskGroup() as tasks:
         for _ in range(200):
             tasks.create_task(working(gate, FLOOD, done))
@@ -42,7 +42,7 @@ async def test_a_burst_does_not_stand_before_a_neighbour() -> None:
 @on_uvloop
 async def test_the_loop_runs_between_starts() -> None:
     """A stream's token waits for two starts at most, not for the whole burst."""
-    gate, gaps = Turns(time.monotonic), list[int]()
+    gate, gaps = StartTurns(time.monotonic), list[int]()
     done: list[TenantId] = []
 
     async def streams() -> None:
@@ -61,7 +61,7 @@ async def test_the_loop_runs_between_starts() -> None:
 
 async def test_a_lone_request_waits_for_nothing(clock: ManualClock) -> None:
     """Without a burst there is no turn of the loop more: the coroutine ends at once."""
-    gate = Turns(clock.monotonic)
+    gate = StartTurns(clock.monotonic)
     with pytest.raises(StopIteration):
         gate.take(BOB).send(None)
     with pytest.raises(StopIteration):
@@ -71,7 +71,7 @@ async def test_a_lone_request_waits_for_nothing(clock: ManualClock) -> None:
 async def test_waiting_requests_are_a_share(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """One tenant fills a half and hears of its limit; a newcomer finds room; who leaves gives its place back."""
     monkeypatch.setattr(turns, "MOST_WAITING", 10)
-    gate = Turns(clock.monotonic)
+    gate = StartTurns(clock.monotonic)
     await gate.take(FLOOD)
     clock.elapsed_s += BUSY_S
     waiting = [gate.take(FLOOD) for _ in range(5)]
@@ -102,7 +102,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 async def test_refusals_beyond_a_burst_are_paced(clock: ManualClock, slept: list[float]) -> None:
     """By tenant: another one's refusal leaves at once; after a quiet time there is a burst again."""
-    gate = Turns(clock.monotonic)
+    gate = StartTurns(clock.monotonic)
     for _ in range(int(REFUSALS_AT_ONCE) + 100):
         await gate.pace(FLOOD)
     assert len(slept) == 100
@@ -116,7 +116,7 @@ async def test_refusals_beyond_a_burst_are_paced(clock: ManualClock, slept: list
 
 async def test_no_refusal_waits_longer_than_its_caller(clock: ManualClock, slept: list[float]) -> None:
     """With thousands of connections each still hears within seconds."""
-    gate = Turns(clock.monotonic)
+    gate = StartTurns(clock.monotonic)
     for _ in range(5_000):
         await gate.pace(FLOOD)
     assert max(slept) == pytest.approx(LONGEST_S)
@@ -124,7 +124,7 @@ async def test_no_refusal_waits_longer_than_its_caller(clock: ManualClock, slept
 
 def test_the_waiting_room_of_many_is_the_gateways_own_limit() -> None:
     """A tenant with little of it hears that the gateway is full."""
-    gate = Turns(time.monotonic)
+    gate = StartTurns(time.monotonic)
     for number in range(40):
         while gate._room.take(str(number), 1):
             pass

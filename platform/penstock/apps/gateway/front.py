@@ -33,7 +33,7 @@ from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
-from penstock.intake.turns import Turns
+from penstock.intake.turns import StartTurns
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
@@ -75,7 +75,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         ),
         bounds=_bounds(shared.table),
         intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
-        turns=Turns(shared.clock.monotonic),
+        turns=StartTurns(shared.clock.monotonic),
         table=facts.table,
         refuse_early=_early(shared, pipeline.router),
         is_recorded=once.is_recorded,

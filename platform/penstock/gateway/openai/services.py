@@ -20,7 +20,7 @@ from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.records import Early
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
-from penstock.intake.turns import Turns
+from penstock.intake.turns import StartTurns
 
 
 class ErrorObserver(Protocol):
@@ -94,7 +94,7 @@ class Services:
     reader: BodyReader = field(default_factory=BodyReader)
     intake: Intake = field(default_factory=Intake)
     looks: EarlyLimits = field(default_factory=EarlyLimits)
-    turns: Turns | None = None
+    turns: StartTurns | None = None
     """The order in which requests start; None starts each at once."""
     table: Callable[[], RoutingTable] = _no_table
     """The table in force: what kind of model a name of the Open Inference Protocol is."""

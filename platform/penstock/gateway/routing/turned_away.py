@@ -1,4 +1,4 @@
-"""Refusals of workers that hold for a while: of an adapter for everybody, of a full queue for its tenant. Pure.
+"""Refusals of workers that hold for a while: of an adapter for all, of a full queue for its tenant. Pure.
 
 * An adapter can't be loaded there, or answers wrongly: its base and other adapters answer there as ever.
 * A tenant's own queue at a version is full: others' requests, and the tenant's for other versions, are not concerned.
@@ -19,20 +19,20 @@ MOST_REMEMBERED = 4_096
 """Pairs of version and tenant; the one that was refused least lately goes first."""
 
 
-class _Word(NamedTuple):
+class _Refusal(NamedTuple):
     until: float
     refused: Demand
 
-    def joined(self, other: Demand) -> "_Word":
+    def joined(self, other: Demand) -> "_Refusal":
         """Return the word for the smaller and the more patient of both requests."""
         both = (self.refused.deadline_s, other.deadline_s)
         size = min(self.refused.body_bytes, other.body_bytes)
-        return _Word(self.until, Demand(other.tenant, size, max(both) if all(both) else 0.0))
+        return _Refusal(self.until, Demand(other.tenant, size, max(both) if all(both) else 0.0))
 
 
 class TurnedAway:
     def __init__(self) -> None:
-        self._words: dict[tuple[VersionId, TenantId], dict[WorkerId, _Word]] = {}
+        self._words: dict[tuple[VersionId, TenantId], dict[WorkerId, _Refusal]] = {}
 
     def __len__(self) -> int:
         return len(self._words)
@@ -42,7 +42,7 @@ class TurnedAway:
         words = self._words.pop(key, {})
         known = words.get(worker)
         is_in_force = known is not None and known.until > now
-        words[worker] = known.joined(refused) if known is not None and is_in_force else _Word(now + for_s, refused)
+        words[worker] = known.joined(refused) if known is not None and is_in_force else _Refusal(now + for_s, refused)
         self._words[key] = words
         if len(self._words) > MOST_REMEMBERED:
             del self._words[next(iter(self._words))]
