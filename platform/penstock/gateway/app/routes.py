@@ -34,7 +34,7 @@ from penstock.gateway.calls.visible import shares_of
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.oip.routes import ROOT, add_oip
 from penstock.gateway.openai import head
-from penstock.gateway.openai.parse import COUNT_TOKENS
+from penstock.gateway.openai.parse import COUNTS
 from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity, unkept
 from penstock.gateway.records import Early
 from penstock.intake.types import App, Message, Receive, Scope, Send
@@ -82,7 +82,7 @@ def application(
     async def crashed(request: Request, _: Exception) -> Response:
         return refusals.answer(request, PenstockError())
 
-    for path in (*JSON_APIS, COUNT_TOKENS):  # only other methods come here
+    for path in (*JSON_APIS, *COUNTS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
     return _Guarded(api, observer, ids)
 
