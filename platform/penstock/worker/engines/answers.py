@@ -35,7 +35,7 @@ def install() -> None:
 def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyped here
     """Return the maker of a Responses stream's last event."""
 
-    class Incomplete(completed):  # type: ignore[misc]
+    class Incomplete(completed):
         type: Literal["response.incomplete"]
 
     def ended(**fields: Any) -> Any:  # noqa: ANN401
