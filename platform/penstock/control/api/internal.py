@@ -28,7 +28,7 @@ _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 class Report(RootModel[WorkerReport]):
     """A worker's report. Its numbers stand in the routing table, which every gateway decodes and computes with."""
 
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True)
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:

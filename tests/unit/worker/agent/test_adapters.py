@@ -98,10 +98,11 @@ class Engine:
         return {}
 
     def load(self, adapter: str) -> Mapping[str, object]:
+        self.resident = [one for one in self.resident if one not in self.evicts]
         if not self.takes:
             raise EngineError("500: no")
         self.loads.append(adapter)
-        return {"evicted": self.evicts, "full": self.full}
+        return {"full": self.full}
 
     def settle(self, adapter: str, outcome: str, reason: str) -> Mapping[str, object]:
         self.settled.append((adapter, outcome, reason))
@@ -365,6 +366,16 @@ async def test_the_copy_of_an_evicted_adapter_may_go(site: Site) -> None:
     await site.live(B)
     assert site.held[-1]
     assert not site.held[0]
+
+
+async def test_a_copy_goes_too_if_the_engine_refuses_the_adapter_that_it_made_room_for(site: Site) -> None:
+    """The gate has dropped the old one by then: its copy is held for nothing."""
+    await site.live(A)
+    site.engine.evicts, site.engine.takes = [A], False
+    site.adapters._before = ()
+    await site.live(B)
+    assert site.outcome[0] == "refused"
+    assert site.held == [False, False]
 
 
 async def test_adapters_come_back_after_an_engine_is_lost(site: Site) -> None:
