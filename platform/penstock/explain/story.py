@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from penstock.domain.money import dollars
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request_record import Refusal, RequestRecord
+from penstock.domain.tenancy.tenant import TierName
 from penstock.explain.judging import Judged, cost, judged
 from penstock.explain.placing import adapters, attempts, batches, doors, workers
 from penstock.explain.spans import stages_of, unaccounted_s, when_unaccounted
@@ -157,6 +158,8 @@ def _engine(record: RequestRecord) -> Iterator[str]:
 
 
 def _cost(record: RequestRecord) -> Iterator[str]:
+    if record.service_tier not in ("", TierName.DEFAULT):
+        yield f"It was served in service tier {record.service_tier}, at {record.price_factor:g} of the version's price."
     micro = cost(record)
     if not micro:
         yield "It cost nothing."

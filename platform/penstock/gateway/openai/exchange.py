@@ -10,8 +10,9 @@ from penstock.domain.errors import ClientGone, Draining, OverBudget, OverLimit, 
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
+from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.credentials import Claim
-from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.tenancy.tenant import Principal, TierName
 from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai import head
@@ -33,6 +34,7 @@ class RequestExchange(ABC):
         "_head",
         "_headers",
         "_held",
+        "_ignored",
         "_is_passed",
         "_is_refused",
         "_progress",
@@ -55,6 +57,7 @@ class RequestExchange(ABC):
         self._tensors: PackedTensors | None = None
         self._who: Principal | None = None
         self._session = ""
+        self._ignored: tuple[str, ...] = ()
         self._is_passed = self._is_refused = False
 
     # -- the wire's part -----------------------------------------------------------------
@@ -85,7 +88,9 @@ class RequestExchange(ABC):
             self._known(principal)
             self._timings.mark(Stage.AUTH)
             self._session = head.session(self._headers)
-            request = self._request(*await self._read(principal))
+            parsed, digest = await self._read(principal)
+            request = self._request(parsed, digest)
+            principal = self._in_tier(principal, parsed)
             admitted = self._held.release if self._held is not None else nothing
             call = Call(request=request, principal=principal, timings=self._timings, on_admitted=admitted)
             self._progress = Progress(call)
@@ -100,6 +105,12 @@ class RequestExchange(ABC):
             self._refuse(PenstockError())
         finally:
             self._give_back()
+
+    def _in_tier(self, who: Principal, parsed: Parsed) -> Principal:
+        """Return the principal in the service tier that the body asks for; raises ``InvalidField``."""
+        if not parsed.service_tier and who.plan.auto_tier is TierName.DEFAULT:
+            return who
+        return service_tiers.served(who, parsed.service_tier)
 
     def _identified(self) -> Principal:
         """Return the key's principal, or raise ``Unauthenticated`` or ``Forbidden``."""
@@ -128,6 +139,7 @@ class RequestExchange(ABC):
 
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         headers = self._headers
+        self._ignored = parsed.told
         given = head.traceparent(headers)
         return InferenceRequest(
             id=self._request_id,

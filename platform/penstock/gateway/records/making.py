@@ -145,7 +145,8 @@ def _brief(call: Call, answer: Answer, at: float, seconds: float) -> RequestReco
 def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Promises) -> RequestRecord:
     request, who, lease, version = call.request, call.principal, call.lease, call.version
     used, usage = call.attempts.used, answer.usage
-    promised = promises.get(version.tier) if version is not None else None
+    slo = who.tier.slo or version.tier if version is not None else None
+    promised = promises.get(slo) if slo is not None else None
     longest_s = max(answer.itl_s, default=None)
     is_over_quota = lease is not None and lease.over_quota is not None
     knows = bool(call.attempts.trail) and (usage.exact or usage.total_tokens > 0)
@@ -160,7 +161,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         stages_s=call.timings.seconds,
         refusal=None if answer.outcome is Outcome.OK else answer.refusal,
         version=version.id if version is not None else "",
-        tier=version.tier if version is not None else "",
+        tier=slo or "",
         stream=request.stream,
         standing=_STANDINGS[standing_of(who.plan, over_quota=is_over_quota)],
         over_quota=is_over_quota,
@@ -189,6 +190,8 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         is_own=call.is_own(answer),
         fell_back_from=call.fell_back_from,
         ruled=call.ruled,
+        service_tier=who.tier.name,
+        price_factor=who.tier.price_factor,
     )
 
 
@@ -216,7 +219,7 @@ def _drawn(lease: Lease | None) -> tuple[Drawn, ...] | None:
 def _price(call: Call) -> tuple[int, int, int] | None:
     if call.version is None:
         return None
-    price = call.version.price
+    price = call.version.price.at(call.principal.tier.price_factor)
     return price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok
 
 

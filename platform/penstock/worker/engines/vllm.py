@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import EngineSettings, Manifest, SamplingDefaults, Task
+from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.worker.engines import stepping
 
 SHUTDOWN_TIMEOUT_S = 2
@@ -127,6 +128,7 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
     common = {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(KEPT_ALIVE_S),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",

@@ -4,7 +4,6 @@ A call counts from its metadata on, for its tenant with a valid key, else for it
 itself, since grpc would wait for the message first, without limit and before any check.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from penstock.gateway.records import Early
 from penstock.intake.addresses import KNOWN_PARTS
 from penstock.intake.share import SharedRoom
 from penstock.intake.types import Headers
+from penstock.lateness import timeout
 
 RETRY_S = 1.0
 STRANGERS_RATIO = 8
@@ -99,7 +99,7 @@ class Calls(grpc.aio.ServerInterceptor):
         """Return a plain call's message, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
-            async with asyncio.timeout(self._edge.limits.header_timeout_s):
+            async with timeout(self._edge.limits.header_timeout_s):
                 message = await context.read()
             if message is not grpc.aio.EOF:
                 return message

@@ -3,7 +3,6 @@
 The message is read after the key was checked; until then flow control holds its bytes back.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError, RequestTimedOut
@@ -27,6 +26,7 @@ from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.reading import INLINE_BYTES
 from penstock.gateway.openai.services import Services
 from penstock.intake.types import Headers
+from penstock.lateness import timeout
 
 Read = Callable[[], Awaitable[bytes | None]]
 """Returns the next message; None where none will come."""
@@ -86,7 +86,7 @@ class RpcExchange(RequestExchange):
     async def _received(self, who: Principal) -> bytes:
         self._timings.mark(Stage.EDGE)
         try:
-            async with asyncio.timeout(self._edge.limits.body_timeout_s):
+            async with timeout(self._edge.limits.body_timeout_s):
                 raw = await self._message()
         except TimeoutError as error:
             raise RequestTimedOut("no message was received in time") from error

@@ -25,6 +25,7 @@ from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Facts, Services
 from penstock.intake.types import Headers
+from penstock.lateness import timeout
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
@@ -225,7 +226,7 @@ class _StreamCall:
 
     async def _first(self, read: Read) -> bytes | None:
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with timeout(self._patience_s):
                 return await read()
         except TimeoutError as error:
             raise RequestTimedOut("no message was received in time") from error

@@ -19,6 +19,7 @@ import uvloop
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import HandlerSettings, Manifest
+from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.batching.collector import Batcher
@@ -88,6 +89,7 @@ async def _serve(serving: Serving) -> None:
             lifespan="off",
             access_log=False,
             log_level="warning",
+            timeout_keep_alive=KEPT_ALIVE_S,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
         await uvicorn.Server(config).serve(sockets=[_listening(serving)])
