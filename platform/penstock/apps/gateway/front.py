@@ -78,6 +78,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         refuse_early=_early(shared),
         is_recorded=once.is_recorded,
         keep_early=keep_early,
+        region=settings.region,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, answer=response_of, refused=ledger.refused, ids=_new_id, drain=probes.drain)

@@ -1,12 +1,13 @@
 """The controller's HTTP application, put together."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import aliases, autos, fleet, internal, keys, models, money, rollouts, tenants
+from penstock.control.api import aliases, autos, bounds, fleet, internal, keys, models, money, rollouts, tenants
 from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
 from penstock.control.api.wire import JsonRoute, answer, refusal_of
@@ -45,17 +46,24 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
-    app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None)
+    app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.control = control
     for router in _ROUTERS:
         app.include_router(router, prefix=ADMIN, responses=REFUSALS)
     app.include_router(internal.router, responses=REFUSALS)
     app.include_router(health)
+    document = app.openapi
+    app.openapi = lambda: _bounded(document())  # type: ignore[method-assign]  # as FastAPI's manual has it
     app.add_exception_handler(PenstockError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_route)
     app.add_exception_handler(RequestValidationError, _refuse_field)
     app.add_exception_handler(Exception, _refuse_unexpected)
     return app
+
+
+def _bounded(document: dict[str, Any]) -> dict[str, Any]:
+    bounds.write_into(document)
+    return document
 
 
 @health.get(LIVE)

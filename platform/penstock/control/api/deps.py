@@ -2,14 +2,16 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Header, Request, Security
+from fastapi import Depends, Header, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from penstock.control.api.access import AdminCaller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
+from penstock.control.api.wire import check_address
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
@@ -55,6 +57,8 @@ class Secrets:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     clock: Clock
+    acts: Callable[[], AbstractAsyncContextManager[None]]
+    """One administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
     registry: Registry
     tenancy: TenancyStore
     tables: TableHistory
@@ -98,6 +102,7 @@ Sender = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 
 async def _worker(
+    request: Request,
     control: Controlled,
     sender: Sender,
     sent_worker: Annotated[str, Header(alias=WORKER_HEADER)] = "",
@@ -107,13 +112,16 @@ async def _worker(
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")
+    check_address(request)
     return named
 
 
-async def _caller(control: Controlled, sender: Sender) -> AdminCaller:
+async def _caller(request: Request, control: Controlled, sender: Sender) -> AdminCaller:
     credential = _credential(sender)
     key = await control.tenancy.key(credentials.named(credential))
-    return AdminCaller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
+    caller = AdminCaller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
+    check_address(request)
+    return caller
 
 
 async def _reader(caller: Annotated[AdminCaller, Depends(_caller)]) -> AdminCaller:
@@ -152,3 +160,7 @@ Reporting = Annotated[tuple[WorkerId, VersionId], Depends(_worker)]
 
 def _credential(sender: HTTPAuthorizationCredentials | None) -> str:
     return sender.credentials.strip() if sender else ""
+
+
+Second = Annotated[float, Query(ge=0, allow_inf_nan=False)]
+"""A moment in Unix seconds; 0 for none."""
