@@ -52,8 +52,11 @@ ACTIVE_S = 30.0
 MAX_BYPASSES = 8
 """Times that smaller work may overtake a head that does not fit yet. A large request would never find room."""
 
-LOOK_AHEAD = 128
-"""Flows asked for one choice, tenants expected back, retries due of one tenant: a bound of a look's cost."""
+LOOK_AHEAD = 32
+"""Flows asked for one choice: a bound of its cost."""
+
+MOST_ASIDE = 256
+"""The same for flows whose adapter is not in the batch, and for the retries due of one tenant."""
 
 MOST_KNOWN = 1024
 """Entries of anything remembered about tenants or adapters: a bound of memory. A power of two."""
@@ -61,8 +64,7 @@ MOST_KNOWN = 1024
 # -- waiting and coming back ---------------------------------------------------------------
 
 WAIT_HEADROOM = 1.2
-"""Factor on the expected wait, since requests come later that go first: some would wait and then be late. Without it
-the ratio of a reader beside a flood rises above 1.3."""
+"""Factor on the expected wait, since requests come later that go first: some would wait and then be late."""
 
 RETRY_HEADROOM = 1.3
 """The same for the wait that a refused caller is told: a caller that comes in vain has to come once more."""
@@ -96,10 +98,16 @@ MOST_ANTICIPATION_S = 4.0
 RESERVE_PART = 0.375
 """Part of the slots that may stay free meanwhile: else requests wait at half load."""
 
+MOST_AWAY = 16
+"""Tenants expected back, the latest to leave: with more, one nearly always would be."""
+
 # -- estimates -----------------------------------------------------------------------------
 
 FIRST_PACE = 500.0
 """Tokens of service per second of an engine that has not been seen at work."""
+
+FOLD_S = 0.25
+"""Shortest span that makes a sample of the pace, in seconds: steps come in bursts."""
 
 LEARNING = 0.1
 """Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that came."""
@@ -111,8 +119,7 @@ LEAST_LOOK_S = 1e-6
 """Least seconds until the queue asks to be looked at: less is now by its owner's clock, again and again."""
 
 LOOK_S = 0.25
-"""Seconds between looks at what no event tells, such as an adapter's load; and the shortest span that makes a sample of
-the pace: steps come in bursts."""
+"""Seconds between looks at what no event tells, such as an adapter's load."""
 
 # -- adapters ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Only time with waiting requests tells the capacity; other times can raise the es
 
 import math
 
-from penstock.worker.gate.queueing.constants import LOOK_S, REMEMBERED
+from penstock.worker.gate.queueing.constants import FOLD_S, REMEMBERED
 
 
 class ServiceRate:
@@ -35,7 +35,7 @@ class ServiceRate:
         """Count the engine's tokens of service; ``full`` while more work waits."""
         self._done += cost
         self._is_full = self._is_full and full
-        if self._since is not None and now - self._since >= LOOK_S:
+        if self._since is not None and now - self._since >= FOLD_S:
             self._fold(now)
 
     def _fold(self, now: float) -> None:
