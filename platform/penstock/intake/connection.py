@@ -17,10 +17,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
-from penstock.intake.addresses import Addresses
+from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.limits import Limits
-from penstock.intake.types import Answer
+from penstock.intake.types import Refusal
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,6 +32,10 @@ LINGER_BYTES = 8 << 20
 """After a refusal, how long and how much of a still arriving body is thrown away, so that the answer is not lost."""
 BODY_MARGIN_S = 2.0
 """The reader of a body gives up first and answers; this is the net below."""
+
+
+RELAY_MARGIN_S = 2.0
+"""Who answers gives up first, and says so in records; this is the net below."""
 
 
 class Awaits(Enum):
@@ -51,10 +55,10 @@ class Drain:
 
 class EdgeConfig(Config):
     limits: Limits
-    answer: Callable[[PenstockError, RequestId], Answer]
-    refused: Callable[[PenstockError, RequestId], None]
+    answer: Callable[[PenstockError, RequestId], Refusal]
+    """Gives a refusal as its API writes it, and is so told of it."""
     ids: Callable[[], str]
-    addresses: "Addresses[Connection]"
+    addresses: Addresses[Placed]
     drain: "Drain"
 
 
@@ -75,6 +79,7 @@ class Connection(HttpToolsProtocol):
         self._has_declined = False
         self._raw_bytes_left = 0
         self._closing_since = 0.0
+        self._unread_since, self._unread_bytes = self.loop.time(), 0
         self._expect(Awaits.HEAD, self._limits.header_timeout_s)
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
         self._address = self.client[0] if self.client else ""
@@ -82,7 +87,7 @@ class Connection(HttpToolsProtocol):
         stays, gives_way = self.config.addresses.enter(self._address, self, self.loop.time())
         if gives_way is not None:
             gives_way.transport.abort()
-        if not stays or len(self.connections) > self._limits.connections:
+        if not stays:
             self._refuse(Overloaded("this gateway has too many connections", retry_after_s=1.0))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -249,6 +254,8 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             self._sweep_closing(now)
             return
+        if self._leaves_unread(now):
+            self.transport.abort()
         if now < self._expires_at or self._is_answering():
             return
         if self._awaits is Awaits.HEAD and self._head_bytes:
@@ -260,8 +267,18 @@ class Connection(HttpToolsProtocol):
         """Drop a reader that stopped after its complete answer: closing would wait for it."""
         if self._closing_since == 0.0:
             self._closing_since = now
-        elif now - self._closing_since > self._limits.closing_s:
+        elif now - self._closing_since > self._limits.unread_s:
             self.transport.abort()
+
+    def _leaves_unread(self, now: float) -> bool:
+        """Tell whether an answer stands unread for too long: nothing of one under way is read, or not half of the rest
+        of one that is done.
+        """
+        size = self.transport.get_write_buffer_size()
+        is_read = self.flow.write_paused is False if self._replies else 2 * size <= self._unread_bytes
+        if is_read or not size or not self._unread_bytes:
+            self._unread_since, self._unread_bytes = now, size
+        return now - self._unread_since > self._limits.unread_s + (RELAY_MARGIN_S if self._replies else 0.0)
 
     def _is_answering(self) -> bool:
         """Tell whether an answer is under way that a slow next request must not cut off."""
@@ -299,7 +316,6 @@ class Connection(HttpToolsProtocol):
         headers += [(b"x-request-id", request_id.encode()), (b"connection", b"close")]
         lines = b"".join(b"%b: %b\r\n" % header for header in (*self.server_state.default_headers, *headers))
         self.transport.write(b"".join((STATUS_LINE[status], lines, b"\r\n", body)))
-        self.config.refused(error, request_id)
         self.close_after(unread=self._head_bytes > 0 or self._refusal is not None)
 
     def _discard(self, size: int) -> None:
