@@ -141,7 +141,7 @@ def main() -> int:
     options = parser.parse_args()
     thinks_s = options.thinks_ms / 1e3
     load = Load(model=options.model, callers=options.callers, thinks_s=thinks_s, seconds=options.seconds)
-    with running(["fair"], {VICTIM: (), FLOOD: ()}, plain=False, models=options.model) as (side,):
+    with running({VICTIM: (), FLOOD: ()}, plain=False, models=options.model) as (side,):
         found = rounds(side, load, options.rounds)
     Console(width=120).print(table(found, load, options.rounds))
     return 0 if ratio(found.alone.answers, found.beside.answers, 0.99) <= MOST else 1

@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
     options = parser.parse_args()
     memory.keep()
-    with running(["fair"], {TENANT: ()}, plain=False, models=",".join(options.models)) as (side,):
+    with running({TENANT: ()}, plain=False, models=",".join(options.models)) as (side,):
         Console(width=200).print(table(Caller(side, TENANT), options.models, options.times))
 
 

@@ -17,12 +17,10 @@ from itertools import count
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Fit, Work
-from penstock.worker.gate_config import QueueOrder
 
 QUEUED = (10, 1_000, 10_000)
 TENANTS = (1, 100, 1_000)
@@ -114,7 +112,7 @@ def leave_early(queued: int, tenants: int) -> float:
 
 def through_the_door(queued: int, tenants: int) -> float:
     """A request comes to the queue of a full engine, another one gets its first token, then its last."""
-    queue = compared.make(QueueOrder.FAIR, SIZE, bounds=WIDE)
+    queue = AdmissionQueue(SIZE, bounds=WIDE)
     inside: list[RequestId] = []
     at = count(1)
     for _ in range(queued + SIZE.max_seqs):

@@ -91,7 +91,7 @@ def failures(side: Side) -> Iterator[str]:
 
 def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with running(["fair"], {TENANT: ()}, plain=False) as (side,):
+    with running({TENANT: ()}, plain=False) as (side,):
         return 1 if list(failures(side)) else 0
 
 

@@ -1,4 +1,4 @@
-"""What a flood does to its neighbour, on real vLLM: behind a fair door, first come first served, and plain vLLM.
+"""What a flood does to its neighbour, on real vLLM: behind Penstock and before plain vLLM.
 
 A reader sends documents one after another; then the same while another tenant of the same class and weight floods
 with ten times the reader's requests, from a process of its own: what sends it must not hold up the reader's clock.
@@ -9,7 +9,7 @@ A p99 of a few dozen documents is the worst of them: a phase of 150 s has about 
 The reader's and the flood's habits can be chosen, and by how many tenants the flood comes (Zipf's law): beside many
 the reader pauses longer, so that it stays within its share.
 
-    python -m loadtests.fairness [--seconds 150] [--rounds 1] [--doors fair fifo] [--no-plain]
+    python -m loadtests.fairness [--seconds 150] [--rounds 1] [--no-plain]
                                  [--reader documents|short|long] [--flood chat|mixed|long] [--tenants 1]
 """
 
@@ -160,17 +160,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=150.0, help="of each phase; a side has two in a round")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--doors", nargs="*", default=["fair", "fifo"], help="fair, fifo, open")
     parser.add_argument("--plain", action=argparse.BooleanOptionalAction, default=True, help="plain vLLM too")
     parser.add_argument("--reader", choices=READERS, default="documents")
     parser.add_argument("--flood", choices=FLOODS, default="chat")
     parser.add_argument("--tenants", type=int, default=1, help="by how many tenants the flood comes")
     options = parser.parse_args()
-    console, sides = Console(), len(options.doors) + options.plain
+    console, sides = Console(), 1 + options.plain
     minutes = 2 * options.seconds * options.rounds * sides / 60
     console.print(f"starting what is compared; then it takes about {minutes:.0f} minutes ...")
     tenants: dict[str, Sequence[str]] = {"reader": (), **{f"flood-{n}": () for n in range(1, options.tenants + 1)}}
-    with running(options.doors, tenants, plain=options.plain) as sides:
+    with running(tenants, plain=options.plain) as sides:
         console.print(table(rounds(sides, options, console)))
 
 

@@ -1,11 +1,11 @@
-"""How much of the capacity is still answered in time under overload, on real vLLM: with admission, and without.
+"""How much of the capacity is still answered in time under overload, on real vLLM: with admission, and in plain vLLM.
 
-Capacity is what callers that wait for each other get out of the fair door. Then requests arrive by themselves at 1, 1.5
+Capacity is what callers that wait for each other get out of Penstock. Then requests arrive by themselves at 1, 1.5
 and 2.5 times that rate; an answer counts where it is whole within the deadline, and ends while requests still come: so
-what is worked off afterwards flatters nobody. The open door lets everything into the engine's own queue. Rounds
+what is worked off afterwards flatters nobody. Rounds
 alternate between the sides. It starts everything it needs.
 
-    python -m loadtests.goodput [--seconds 40] [--doors fair open] [--plain] [--deadline 12]
+    python -m loadtests.goodput [--seconds 40] [--no-plain] [--deadline 12]
 """
 
 import argparse
@@ -83,12 +83,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=40.0, help="of each phase")
     parser.add_argument("--deadline", type=float, default=12.0, help="seconds within which an answer counts")
-    parser.add_argument("--doors", nargs="*", default=["fair", "open"], help="fair, fifo, open")
-    parser.add_argument("--plain", action=argparse.BooleanOptionalAction, default=False, help="plain vLLM too")
+    parser.add_argument("--plain", action=argparse.BooleanOptionalAction, default=True, help="plain vLLM too")
     options = parser.parse_args()
     console = Console()
     console.print("starting what is compared ...")
-    with running(options.doors, dict.fromkeys(TENANTS, ()), plain=options.plain) as sides:
+    with running(dict.fromkeys(TENANTS, ()), plain=options.plain) as sides:
         per_s = asyncio.run(capacity(sides[0], options.seconds))
         console.print(f"capacity: {per_s:.2f} requests/s")
         found: dict[tuple[str, float], tuple[Seen, float]] = {}

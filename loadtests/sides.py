@@ -1,6 +1,6 @@
-"""What a load test compares: whole platforms that differ in their door, and plain vLLM, all up on this machine.
+"""What a load test compares: a whole platform and plain vLLM, both up on this machine.
 
-Each platform has a home of its own, real vLLM and the tenants that the test names; the plain engine has the same model
+The platform has a home of its own, real vLLM and the tenants that the test names; the plain engine has the same model
 and the same engine settings. Whoever is not asked costs next to nothing, so rounds may alternate between them.
 """
 
@@ -40,32 +40,30 @@ class Side:
 
 
 @contextmanager
-def running(
-    doors: Sequence[str], tenants: dict[str, Sequence[str]], *, plain: bool, models: str = MODEL
-) -> Iterator[list[Side]]:
-    """Yield a platform per door order (``fair``, ``fifo``, ``open``), and a plain engine where wished.
+def running(tenants: dict[str, Sequence[str]], *, plain: bool, models: str = MODEL) -> Iterator[list[Side]]:
+    """Yield a platform, and a plain engine if wished.
 
     ``tenants`` maps each tenant's name to options of ``penstock tenants create``; ``models`` as ``PENSTOCK_MODELS``.
     """
     with ExitStack() as stack:
-        sides = [stack.enter_context(_platform(door, tenants, models)) for door in doors]
+        sides = [stack.enter_context(_platform(tenants, models))]
         if plain:
             sides.append(stack.enter_context(_plain_engine(tuple(tenants))))
         yield sides
 
 
 @contextmanager
-def _platform(door: str, tenants: dict[str, Sequence[str]], models: str) -> Iterator[Side]:
+def _platform(tenants: dict[str, Sequence[str]], models: str) -> Iterator[Side]:
     with tempfile.TemporaryDirectory(prefix="penstock-load-", ignore_cleanup_errors=True) as folder:
         port = _free_port()
-        settings = {"home": f"{folder}/home", "port": str(port), "models": models, "door_order": door}
+        settings = {"home": f"{folder}/home", "port": str(port), "models": models}
         settings |= {"demo_cache": str(DEMO_CACHE)}
         env = {**os.environ, **{f"PENSTOCK_{name.upper()}": value for name, value in settings.items()}}
         with _process([*_penstock(), "up", "--no-question"], env, Path(folder) / "up.log") as log:
-            _until(lambda: _is_up(Path(f"{folder}/home")), f"a platform with a {door} door", log)
+            _until(lambda: _is_up(Path(f"{folder}/home")), "the platform", log)
             keys = {tenant: _key(tenant, options, env) for tenant, options in tenants.items()}
             rpc = Path(f"{folder}/home/run/gateway.grpc.addr").read_text().strip()
-            yield Side(name=f"Penstock, {door}", url=f"http://127.0.0.1:{port}", model=models, keys=keys, rpc=rpc)
+            yield Side(name="Penstock", url=f"http://127.0.0.1:{port}", model=models, keys=keys, rpc=rpc)
 
 
 def _key(tenant: str, options: Sequence[str], env: dict[str, str]) -> str:

@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--callers", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_args()
-    with running(["fair"], {TENANT: ()}, plain=True) as sides:
+    with running({TENANT: ()}, plain=True) as sides:
         ours, plain = measured = [Measured(side) for side in sides]
         asyncio.run(measure(measured, options))
     table = Table("", "tokens/s, median", "per round", "TTFT p50 ms")

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway.oip.grpc": {"google", "grpc", "grpc_health", "grpc_reflection", "msgspec"},
     "penstock.gateway.records": {"msgspec", "opentelemetry"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
-    "penstock.worker.engines.listening": {"uvicorn"},
+    "penstock.worker.engines.launch": {"uvicorn", "vllm"},
     "penstock.worker.engines.torch": {
         "PIL",
         "msgspec",

@@ -13,13 +13,12 @@ from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel
 from penstock.simulator.worker import Arrival, Worker
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import BOUND_S
 from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SLOTS = 16
 SPAN_S = 600.0
@@ -165,7 +164,7 @@ class Played:
 
 
 def play(traffic: Traffic, slots: Counting) -> Played:
-    queue = compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots)
+    queue = AdmissionQueue(SIZE, pace=400.0, adapters=slots)
     worker = Worker(queue, EngineModel(SMOLLM2_ONE_CORE, max_seqs=SLOTS))
     for one in traffic.asked:
         worker.expect(one)
@@ -209,7 +208,7 @@ def test_who_gives_way_is_chosen_nearly_as_well_as_by_a_clairvoyant(
 def test_no_adapter_waits_longer_than_the_bound_that_is_stated() -> None:
     """Beside two adapters that are never idle, four others get their turns within the turns before them."""
     slots = Counting(2, all_resident(6))
-    queue = compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots)
+    queue = AdmissionQueue(SIZE, pace=400.0, adapters=slots)
     worker = Worker(queue, EngineModel(SMOLLM2_ONE_CORE, max_seqs=SLOTS))
     numbers = itertools.count()
 
@@ -232,7 +231,7 @@ def test_without_the_bound_a_third_adapter_starves(monkeypatch: pytest.MonkeyPat
     """With a bound that never ends it is as in vLLM: two busy adapters leave a third one nothing."""
     monkeypatch.setattr("penstock.worker.gate.queueing.adapter_slots.BOUND_S", 1e9)
     slots = Counting(2, all_resident(3))
-    worker = Worker(compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots), EngineModel(SMOLLM2_ONE_CORE))
+    worker = Worker(AdmissionQueue(SIZE, pace=400.0, adapters=slots), EngineModel(SMOLLM2_ONE_CORE))
     numbers = itertools.count()
 
     def again(adapter: VersionId, tenant: TenantId) -> Callable[[float], Arrival]:
@@ -248,7 +247,7 @@ def test_without_the_bound_a_third_adapter_starves(monkeypatch: pytest.MonkeyPat
 def test_a_tenant_with_many_adapters_costs_its_neighbour_no_more_than_its_share() -> None:
     """A flood over forty adapters leaves a tenant with one adapter half of the engine, as any flood would (C1)."""
     slots = Counting(4, all_resident(41))
-    worker = Worker(compared.make(QueueOrder.FAIR, SIZE, pace=400.0, adapters=slots), EngineModel(SMOLLM2_ONE_CORE))
+    worker = Worker(AdmissionQueue(SIZE, pace=400.0, adapters=slots), EngineModel(SMOLLM2_ONE_CORE))
     numbers = itertools.count()
 
     def again(adapter: VersionId, tenant: TenantId) -> Callable[[float], Arrival]:

@@ -12,16 +12,14 @@ import pytest
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.batches import Arrival, Bench, ServedBatch, play
-from penstock.simulator.optimum import fewest_missed
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Policy
 from penstock.worker.batching.settings import BatchSettings, Caps, Prior
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
+from tests.simulation.optimum import fewest_missed
 from tests.support.samples.batches import KEY, affine, item
 
 Note = Callable[[str, object], None]
@@ -114,7 +112,7 @@ class Behind:
 
     def __init__(self, weights: dict[TenantId, float], most_items: int) -> None:
         size = EngineSize(max_seqs=2 * most_items, kv_blocks=10**9, block_size=16, prefill_tokens=10**9)
-        self.queue: AdmissionQueue = compared.make(QueueOrder.FAIR, size)
+        self.queue: AdmissionQueue = AdmissionQueue(size)
         self.weights = weights
         self._numbers = itertools.count()
         self._admitted: list[Item] = []

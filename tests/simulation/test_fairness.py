@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from loadtests import orders
+from loadtests.orders import QueueOrder
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import servegen
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, TenantRecord, Worker, run
-from penstock.worker.gate.queueing import anticipation, compared
+from penstock.worker.gate.queueing import anticipation
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SLOTS = 16
 SPAN_S = 600.0
@@ -28,7 +29,7 @@ TRACES = Path(os.environ.get("TRACES_DIR", Path(__file__).parents[3] / "shared" 
 
 def a_queue(order: QueueOrder = QueueOrder.FAIR) -> AdmissionQueue:
     size = EngineSize(max_seqs=SLOTS, kv_blocks=1000, block_size=32)
-    return compared.make(order, size, pace=1000.0)
+    return orders.make(order, size, pace=1000.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ class Beside:
 
 def read_beside(flood: Habit | None) -> Beside:
     """Let a reader ask, look at the answer for 0.3 s on average and ask again, in front of an engine of 32 slots."""
-    queue = compared.make(QueueOrder.FAIR, EngineSize(max_seqs=32, kv_blocks=4000, block_size=32, prefill_tokens=512))
+    queue = AdmissionQueue(EngineSize(max_seqs=32, kv_blocks=4000, block_size=32, prefill_tokens=512))
     engine, chance = EngineModel(SMOLLM2_ONE_CORE, max_seqs=32), random.Random(1)
     worker, numbers = Worker(queue, engine), itertools.count(1)
     reads = Habit(tenant=VICTIM, per_s=1.0, prompts=(220, 490), output=16)

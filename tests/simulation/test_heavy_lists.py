@@ -16,15 +16,12 @@ from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.standing import Standing
 from penstock.packaging.demo_models import MINILM_TORCH
 from penstock.simulator.batches import Arrival, Bench, ServedBatch
-from penstock.worker.batching.bounds import BESIDE_PART
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import BatchDecision, Device, Policy
+from penstock.worker.batching.policy import BESIDE_PART, BatchDecision, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
-from penstock.worker.engines.gating import for_engine
-from penstock.worker.engines.vllm import Place
-from penstock.worker.gate.queueing import compared
-from penstock.worker.gate.work import work_of
+from penstock.worker.engines.plan import for_engine
+from penstock.worker.gate.work import queue_of, work_of
 from penstock.worker.gate_config import GateConfig
 from tests.support.samples.batches import KEY, item
 
@@ -56,7 +53,7 @@ class Site:
 
     def __init__(self, settings: BatchSettings = SETTINGS) -> None:
         config = GateConfig(worker=WorkerId("w"), version=KEY.version, ticket_key="", max_num_seqs=1)
-        self.queue = compared.queue_of(for_engine(config, MANIFEST, Place(host="", port=0)))
+        self.queue = queue_of(for_engine(config, MANIFEST))
         computes = Computes(settings.prior, settings.max_items)
         self.policy = Policy(settings, computes)
         self.bench = Bench(self, settings, took, computes, after=self.after)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from loadtests import orders
+from loadtests.habits import CHAT, DOCUMENTS, LONG, LONG_FLOOD, SHORT, Habit, Scene, crowd
+from loadtests.orders import QueueOrder
 from penstock.domain.ids import TenantId
 from penstock.simulator.engine import LLAMA_8B_H100, SMOLLM2_ONE_CORE, Batch, EngineModel
-from penstock.simulator.habits import CHAT, DOCUMENTS, LONG, LONG_FLOOD, SHORT, Habit, Scene, crowd
 from penstock.simulator.worker import Arrival, Worker, run
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.slots import EngineSize
-from penstock.worker.gate_config import QueueOrder
 
 H100 = EngineSize(max_seqs=128, kv_blocks=28_000, block_size=16, prefill_tokens=2048)
 RESEARCH = Habit(name="research", prompts=(200, 2100), output=210)
@@ -21,7 +21,7 @@ RESEARCH = Habit(name="research", prompts=(200, 2100), output=210)
 def waits(order: QueueOrder, tenants: int) -> list[float]:
     """Return all times to first token on an engine at half load, its tenants by Zipf's law."""
     arrivals = crowd(RESEARCH, 8.0, tenants, 120.0)
-    records = run(arrivals, compared.make(order, H100, pace=5000.0), EngineModel(LLAMA_8B_H100, 128), 120.0)
+    records = run(arrivals, orders.make(order, H100, pace=5000.0), EngineModel(LLAMA_8B_H100, 128), 120.0)
     return [ttft_s for record in records.values() for ttft_s in record.ttft_s]
 
 
@@ -67,7 +67,7 @@ def test_service_follows_weights_whatever_the_shape(
     found = {}
     for order in (QueueOrder.FAIR, QueueOrder.FIFO):
         size = EngineSize(max_seqs=32, kv_blocks=4000, block_size=32, prefill_tokens=512)
-        worker = Worker(compared.make(order, size), EngineModel(SMOLLM2_ONE_CORE, 32))
+        worker = Worker(orders.make(order, size), EngineModel(SMOLLM2_ONE_CORE, 32))
         for arrival in backlog(weights):
             worker.expect(arrival)
         worker.run(60.0)

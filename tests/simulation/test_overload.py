@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from loadtests import overload
+from loadtests.orders import QueueOrder
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator import overload
 from penstock.simulator.worker import Arrival
-from penstock.worker.gate_config import QueueOrder
 
 
 @pytest.fixture(scope="module")

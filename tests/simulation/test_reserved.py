@@ -4,16 +4,15 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from loadtests import overload
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.engines.stepping import Stepping
-from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 PART, SLOTS = 0.25, 8
 """A quarter of the engine's 32 slots."""
@@ -48,7 +47,7 @@ def arrival(tenant: str, number: int, at: float, output: int, reserved: float = 
 
 def sleeper(reserved: float) -> tuple[TenantRecord, float]:
     """Return what the sleeper experienced, and the tokens of service per second that the engine did for all."""
-    queue = compared.make(QueueOrder.FAIR, replace(overload.SIZE, displaces=True))
+    queue = AdmissionQueue(replace(overload.SIZE, displaces=True))
     engine = EngineModel(SMOLLM2_TWO_CORES, max_seqs=round(overload.SLOTS * (1 + OVERBOOKED_PART)), stepping=Stepping())
     records = run(arrivals(reserved), queue, engine, SPAN_S)
     return records[SLEEPER], sum(record.service for record in records.values()) / SPAN_S

@@ -10,16 +10,14 @@ from functools import partial
 
 import pytest
 
+from loadtests import overload
 from penstock.domain.ids import RequestId
-from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, RejectedRequest, Worker
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import LEAST_RETRY_S
 from penstock.worker.gate.queueing.retries import Retries
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
 BURST_S = 15.0
@@ -82,7 +80,7 @@ def _refused(until_s: float, chance: random.Random) -> list[Met]:
     """Play 2.5 times the capacity until then, go on to the end, and follow the requests refused on arrival
     meanwhile.
     """
-    queue = compared.make(QueueOrder.FAIR, overload.SIZE)
+    queue = AdmissionQueue(overload.SIZE)
     worker, watch = Worker(queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SLOTS)), Watch(queue)
     per_s = LOAD * overload.capacity() / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
     coming = deque(overload.traffic(per_s, chance, patience_s=overload.PATIENCE_S, span_s=until_s))
@@ -143,7 +141,7 @@ class Coming:
 
     def play(self, returns: Retries, *, until_s: float, load: float = LOAD) -> "Coming":
         """Play this load until then, and let time pass until everything is over."""
-        chance, queue = random.Random(1), compared.make(QueueOrder.FAIR, overload.SIZE)
+        chance, queue = random.Random(1), AdmissionQueue(overload.SIZE)
         queue.forecast.retries = returns
         worker = Worker(queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SLOTS))
         per_s = load * overload.capacity() / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)

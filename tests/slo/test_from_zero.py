@@ -26,12 +26,12 @@ from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate
 from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import Receive, Scope, Send
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.tally import Tally
-from penstock.worker.gate_config import GateConfig, QueueOrder
+from penstock.worker.gate_config import GateConfig
 from tests.support.monitoring import runbooks
 from tests.support.monitoring.alert_rules import RULES
 from tests.support.samples import control_plane
@@ -69,7 +69,7 @@ def controller() -> str:
 
 def worker() -> str:
     """Return the page of an agent, of the gate of a base of adapters, and of a fresh engine in our names."""
-    queue = compared.make(QueueOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
+    queue = AdmissionQueue(EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
     gate = Tally(CONFIG, queue).metrics.exposition().decode()
     gate += AdapterPages(queue, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
     engine = translate.exposition(translate.parse('vllm:num_preemptions_total{engine="0"} 0.0'), VERSION)

@@ -33,13 +33,12 @@ from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
 from penstock.worker.engines import compiled, device
-from penstock.worker.engines.gating import for_engine
-from penstock.worker.engines.plan import Certificate, LaunchPlan
+from penstock.worker.engines.plan import Certificate, LaunchPlan, for_engine
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
 from penstock.worker.engines.torch.plan import Serving
 from penstock.worker.engines.torch.plan import arguments as arguments_of_torch
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
-from penstock.worker.gate_config import GateConfig, QueueOrder
+from penstock.worker.gate_config import GateConfig
 
 
 def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
@@ -87,16 +86,12 @@ class Workplace:
         return log_files.is_alive(self._engines / f"{worker}.pid")
 
     def place(self, port: int) -> Place:
-        """Return the engine's place: the open order leaves its queue unbound, the fair one shares its steps."""
-        order = self._settings.door_order
         return Place(
             host=self._settings.host,
             port=port,
             device=self.device,
             threads=self.threads,
             compiled=str(self._settings.compiled),
-            walled=order is not QueueOrder.OPEN,
-            shares_steps=order is QueueOrder.FAIR,
             sleeps=self._settings.pool_bytes > 0,
         )
 
@@ -181,10 +176,8 @@ class Workplace:
                     version=version,
                     ticket_key=self._secrets.ticket_key.hex(),
                     max_num_seqs=copy.manifest.engine.max_num_seqs,
-                    door_order=self._settings.door_order,
                 ),
                 copy.manifest,
-                place,
             ),
             forkable=place.device == "cpu",
             tls=self._certificate,

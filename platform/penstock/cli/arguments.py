@@ -13,7 +13,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.models.model import EngineSettings, ModelVersion
 from penstock.domain.money import MicroUsd, Price
-from penstock.views.tenants import DOLLARS, FIELDS, NUMBERS, YES_OR_NO
+from penstock.views.tenants import DOLLARS, FIELDS, NUMBERS, TIERS, YES_OR_NO
 from penstock.views.words import MICRO
 
 ENGINE_NUMBERS = tuple(
@@ -25,8 +25,9 @@ MOST_MICRO = 2**53
 """More micro-dollars than meters count exactly."""
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
-_PLAN_WORDS = ("priority", "over_quota")
+_PLAN_WORDS = ("priority", "over_quota", "auto_tier")
 CAPS = (
+    "max_context_tokens",
     "max_output_tokens",
     "max_concurrent",
     "max_streams",
@@ -39,7 +40,8 @@ CAPS = (
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 PLAN_HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
-    "over_quota=refuse or yield, copied=yes or no, reserved as a part of each engine)."
+    "over_quota=refuse or yield, copied=yes or no, reserved as a part of each engine, "
+    "service_tiers=NAME:CLASS:PRICE_FACTOR[:SLO],… such as flex:batch:0.5,priority:interactive:2)."
 )
 
 
@@ -123,12 +125,26 @@ def _bound(pair: str) -> tuple[str, object]:
         return name, value
     if name in YES_OR_NO and value in ("yes", "no"):
         return name, value == "yes"
+    if name == TIERS:
+        return name, [] if value == "0" else [_tier(text) for text in value.split(",")]
     if name == "degrade_model":
         return name, "" if value == "0" else value
     try:
         return name, int(value) if name in NUMBERS else float(value)
     except ValueError as error:
         raise CommandError(f"{value!r} is no number for {name}.", do=f"Give for example {name}=60.") from error
+
+
+def _tier(text: str) -> dict[str, object]:
+    name, _, rest = text.partition(":")
+    priority, _, rest = rest.partition(":")
+    factor, _, slo = rest.partition(":")
+    try:
+        return {"name": name, "priority": priority, "price_factor": float(factor), **({"slo": slo} if slo else {})}
+    except ValueError as error:
+        raise CommandError(
+            f"{text!r} is no service tier.", do="Give NAME:CLASS:PRICE_FACTOR, for example flex:batch:0.5."
+        ) from error
 
 
 def share(text: str) -> dict[str, object]:

@@ -125,7 +125,7 @@ class UnknownModel(BadRequest):
 
 
 class UnknownRequest(BadRequest):
-    """No record of this request is kept: it still runs, ended too long ago, or was never here."""
+    """No record of this request is kept here: it still runs, or newer records have taken its room."""
 
     code = "request_not_found"
 

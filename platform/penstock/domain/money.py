@@ -9,6 +9,7 @@ FREE = MicroUsd(0)
 
 TOKENS_PER_UNIT = 1_000_000
 MICRO_PER_USD = 1_000_000
+THOUSAND = 1000
 
 
 def dollars(micro: int) -> str:
@@ -32,6 +33,17 @@ class Price:
         """The highest price per token kind."""
         return max(self.prompt_per_mtok, self.cached_per_mtok, self.output_per_mtok)
 
+    def at(self, factor: float) -> "Price":
+        """Return the price at a service tier's factor, to a thousandth, rounded up to whole micro-dollars."""
+        if factor == 1.0:
+            return self
+        thousandths = round(factor * THOUSAND)
+        return Price(
+            prompt_per_mtok=_part(self.prompt_per_mtok, thousandths),
+            cached_per_mtok=_part(self.cached_per_mtok, thousandths),
+            output_per_mtok=_part(self.output_per_mtok, thousandths),
+        )
+
     def output_for(self, amount: int, most: int) -> int:
         """Return the output tokens that this amount (micro-dollars) pays, at most ``most``."""
         if not self.output_per_mtok:
@@ -46,3 +58,7 @@ class Price:
         """Return a request's cost, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
         total = (prompt - cached) * self.prompt_per_mtok + cached * self.cached_per_mtok + output * self.output_per_mtok
         return MicroUsd(-(-total // TOKENS_PER_UNIT))
+
+
+def _part(micro: int, thousandths: int) -> MicroUsd:
+    return MicroUsd(-(-micro * thousandths // THOUSAND))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from penstock.domain.money import dollars
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request_record import Refusal, RequestRecord
+from penstock.domain.tenancy.tenant import TierName
 from penstock.explain.judging import Judged, cost, judged
 from penstock.explain.placing import adapters, attempts, batches, doors, workers
 from penstock.explain.spans import stages_of, unaccounted_s, when_unaccounted
@@ -49,7 +50,7 @@ def _replay(record: RequestRecord) -> Iterator[str]:
 
 
 def _end(record: RequestRecord) -> Iterator[str]:
-    asked = f"{record.id} of tenant {record.tenant} (key {record.key}) came on {moment(record.at)} to {record.api}"
+    asked = f"{record.id} of {_caller(record)} came on {moment(record.at)} to {record.api}"
     version = f" for {record.version}" if record.version else ""
     if record.outcome == Outcome.OK:
         yield f"{asked}{version} and was answered in {seconds(record.seconds)}."
@@ -60,6 +61,12 @@ def _end(record: RequestRecord) -> Iterator[str]:
     yield f"{asked}{version} and {verb} as {record.outcome} after {seconds(record.seconds)}: {why}."
     if refusal is not None and refusal.retry_after_s is not None:
         yield f"It was told to come back in {seconds(refusal.retry_after_s)}."
+
+
+def _caller(record: RequestRecord) -> str:
+    if record.tenant:
+        return f"tenant {record.tenant} (key {record.key})"
+    return f"an unknown tenant (key {record.key})" if record.key else "a caller without an API key's credential"
 
 
 def _why(refusal: Refusal) -> str:
@@ -151,6 +158,8 @@ def _engine(record: RequestRecord) -> Iterator[str]:
 
 
 def _cost(record: RequestRecord) -> Iterator[str]:
+    if record.service_tier not in ("", TierName.DEFAULT):
+        yield f"It was served in service tier {record.service_tier}, at {record.price_factor:g} of the version's price."
     micro = cost(record)
     if not micro:
         yield "It cost nothing."

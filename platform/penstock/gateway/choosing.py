@@ -43,13 +43,15 @@ class _Found(NamedTuple):
     version: VersionEntry
     prepared: Prepared
     fell_back: list[VersionId]
+    context: int
+    """Tokens that the caller may have of the version's context."""
 
     @property
     def is_certain(self) -> bool:
         """False if only the engine can count, and no bound proves that it fits."""
         cost, prepared = self.wish.cost, self.prepared
         output = 1 if cost.names_no_output else max(1, cost.output_each)
-        return prepared.is_counted or prepared.prompt_tokens + output <= self.version.max_model_len
+        return prepared.is_counted or prepared.prompt_tokens + output <= self.context
 
 
 @dataclass(slots=True)
@@ -70,10 +72,13 @@ class _Trial:
     def call(self) -> Call:
         return self.progress.call
 
+    def context(self, version: VersionEntry) -> int:
+        return self.call.principal.context(version.max_model_len)
+
     def known(self, rule: Rule, version: VersionEntry) -> Misfit | None:
         """Return a rule's misfit, as known from earlier rules."""
         script = rules.script_of(version)
-        if version.max_model_len <= self._full.get(script, 0):
+        if self.context(version) <= self._full.get(script, 0):
             return Misfit.CONTEXT
         return Misfit.PROMPT if rule.prompt_tokens and self._tokens.get(script, 0) > rule.prompt_tokens else None
 
@@ -86,7 +91,7 @@ class _Trial:
         self.last, why = error, rules.of_error(error)
         if why is Misfit.CONTEXT and not _COUNTED_ANEW & self.call.request.body.keys():
             script = rules.script_of(version)
-            self._full[script] = max(version.max_model_len, self._full.get(script, 0))
+            self._full[script] = max(self.context(version), self._full.get(script, 0))
         return why
 
 
@@ -151,7 +156,7 @@ class Choosing:
         trial.counted(version, prepared)
         if rule.prompt_tokens and prepared.prompt_tokens > rule.prompt_tokens:
             return Misfit.PROMPT
-        return _Found(rule, wish, version, prepared, fell_back)
+        return _Found(rule, wish, version, prepared, fell_back, trial.context(version))
 
     def _able(
         self, rule: Rule, wish: InferenceRequest, trial: _Trial, fell_back: list[VersionId]

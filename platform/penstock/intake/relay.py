@@ -20,6 +20,7 @@ from penstock.domain.ids import TenantId
 from penstock.intake.frames import Frames, NotHttp2
 from penstock.intake.held import HeldBytes, Intake
 from penstock.intake.limits import Limits
+from penstock.lateness import awake_time
 
 BACKLOG = 2048
 SWEEP_EVERY_S = 0.5
@@ -234,7 +235,7 @@ class Relay:
         self._listening: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self.now = self._loop.time
+        self.now = awake_time().seconds
 
     @property
     def server_address(self) -> str:

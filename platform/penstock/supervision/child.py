@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.lateness import timeout
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
@@ -48,7 +50,7 @@ class Child:
         with suppress(ProcessLookupError):
             self._process.terminate()
         try:
-            async with asyncio.timeout(grace_s):
+            async with timeout(grace_s):
                 return await self.wait()
         except TimeoutError:
             self.kill()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.lateness import timeout
 from penstock.supervision.child import Child, Command, spawn
 from penstock.supervision.restarts import RestartPolicy
 
@@ -101,7 +102,7 @@ class Supervisor:
     async def _until_ready(self, child: Child) -> None:
         name, log = child.command.name, child.command.log
         try:
-            async with asyncio.timeout(self._spec.ready_within_s):
+            async with timeout(self._spec.ready_within_s):
                 while not await self._spec.ready(child):
                     if child.code is not None:
                         raise CommandError(f"The {name} {how_it_ended(child.code)} while starting.", log=log)

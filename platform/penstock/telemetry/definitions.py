@@ -26,6 +26,7 @@ class Label(StrEnum):
     ROLE = "role"
     RULE = "rule"
     SCOPE = "scope"
+    SERVICE_TIER = "service_tier"
     STAGE = "stage"
     STANDING = "standing"
     STATE = "state"

@@ -8,7 +8,8 @@ from penstock.telemetry.accounting_names import *  # noqa: F403
 from penstock.telemetry.adapter_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
-from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, WAIT_S, Label, Metric, MetricKind
+from penstock.telemetry.definitions import LATENCY_S, PHASE_S, WAIT_S, Label, Metric, MetricKind
+from penstock.telemetry.promise_names import *  # noqa: F403
 from penstock.telemetry.rollout_names import *  # noqa: F403
 
 # -- gateway -----------------------------------------------------------------------
@@ -49,20 +50,6 @@ REQUEST_SECONDS = Metric(
     help="Time from the arrival of the whole request to the last byte, of served requests.",
     labels=(Label.API, Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
-)
-TTFT_SECONDS = Metric(
-    name="penstock_ttft_seconds",
-    kind=MetricKind.HISTOGRAM,
-    help="Time from the arrival of the whole request to the first token, of streams.",
-    labels=(Label.MODEL, Label.TIER),
-    buckets=LATENCY_S,
-)
-ITL_SECONDS = Metric(
-    name="penstock_itl_seconds",
-    kind=MetricKind.HISTOGRAM,
-    help="Time between tokens of a stream, as the gateway sees them.",
-    labels=(Label.MODEL, Label.TIER),
-    buckets=ITL_S,
 )
 PROMPT_TOKENS = Metric(
     name="penstock_prompt_tokens",
@@ -191,18 +178,6 @@ IDEMPOTENT_REQUESTS = Metric(
     help="Requests with an idempotency key: first, replayed, joined one in flight, or conflicting with another body.",
     labels=(Label.STATE,),
 )
-TIER_REQUESTS = Metric(
-    name="penstock_tier_requests",
-    kind=MetricKind.COUNTER,
-    help="Finished requests by tier and outcome; each outcome is exported from the start.",
-    labels=(Label.TIER, Label.OUTCOME),
-)
-TIER_STREAMS = Metric(
-    name="penstock_tier_streams",
-    kind=MetricKind.COUNTER,
-    help="Started streams by tier and outcome; each outcome is exported from the start.",
-    labels=(Label.TIER, Label.OUTCOME),
-)
 TENANT_WEIGHT = Metric(
     name="penstock_tenant_weight",
     kind=MetricKind.GAUGE,
@@ -232,13 +207,6 @@ TENANT_QUEUE_SECONDS = Metric(
     help="Wait of a tenant's requests in workers' queues.",
     labels=(Label.TENANT,),
     buckets=WAIT_S,
-)
-ZONE_TTFT_SECONDS = Metric(
-    name="penstock_zone_ttft_seconds",
-    kind=MetricKind.HISTOGRAM,
-    help="penstock_ttft_seconds by the zone of the worker that answers; absent if workers name no zone.",
-    labels=(Label.ZONE,),
-    buckets=LATENCY_S,
 )
 
 RECORDS_LOST = Metric(

@@ -8,6 +8,7 @@ from penstock.views.words import dollars, when
 DOLLARS = ("spend_per_day", "spend_per_month")
 NUMBERS = (
     "weight",
+    "max_context_tokens",
     "max_output_tokens",
     "max_concurrent",
     "max_streams",
@@ -16,9 +17,29 @@ NUMBERS = (
     "degrade_output_tokens",
 )
 YES_OR_NO = ("paid", "copied")
-FIELDS = ("priority", *NUMBERS, *DOLLARS, "degrade_model", "deadline_s", "paid", "over_quota", "copied", "reserved")
+TIERS = "service_tiers"
+FIELDS = (
+    "priority",
+    *NUMBERS,
+    *DOLLARS,
+    "degrade_model",
+    "deadline_s",
+    "paid",
+    "over_quota",
+    "copied",
+    "reserved",
+    TIERS,
+    "auto_tier",
+)
 """The fields of a plan, in the order that they are shown in."""
-_PLAIN = {"priority": "standard", "weight": 1, "over_quota": "refuse", "paid": True, "copied": True}
+_PLAIN = {
+    "priority": "standard",
+    "weight": 1,
+    "over_quota": "refuse",
+    "paid": True,
+    "copied": True,
+    "auto_tier": "default",
+}
 """Values that bound nothing, beside bounds of zero."""
 _COUNTED = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
 
@@ -31,7 +52,20 @@ def described(plan: Mapping[str, object]) -> str:
 def _word(name: str, value: object) -> object:
     if name in YES_OR_NO:
         return "yes" if value else "no"
+    if name == TIERS:
+        return _tiers(value)
     return dollars(value) if name in DOLLARS else value
+
+
+def _tiers(value: object) -> str:
+    """Return tiers as they are written: ``flex:batch:0.5``, with commas between them."""
+    tiers = value if isinstance(value, list | tuple) else ()
+    return ",".join(
+        ":".join(
+            str(part) for part in (one["name"], one["priority"], f"{one['price_factor']:g}", one.get("slo")) if part
+        )
+        for one in tiers
+    )
 
 
 def listed(tenants: Sequence[Record]) -> Listing:
@@ -51,7 +85,10 @@ def listed(tenants: Sequence[Record]) -> Listing:
 
 def whole(tenant: Record) -> Listing:
     plan = tenant["plan"]
-    values = [(name, dollars(plan[name]) if name in DOLLARS else plan[name]) for name in FIELDS]
+    values = [
+        (name, dollars(plan[name]) if name in DOLLARS else _tiers(plan[name]) if name == TIERS else plan[name])
+        for name in FIELDS
+    ]
     return listing(f"{tenant['id']}: {tenant['name']}, of {tenant['org']}", ("plan", "value"), values)
 
 

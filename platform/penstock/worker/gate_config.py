@@ -1,16 +1,8 @@
 """A gate's settings: written by the agent, read inside the engine's process."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
-
-
-class QueueOrder(StrEnum):
-    FAIR = "fair"
-    FIFO = "fifo"
-    OPEN = "open"
-
 
 TICKET = "penstock.ticket"
 """Where the engine's side finds a request's ticket, in the scope that the gate passes on."""
@@ -37,7 +29,6 @@ class GateConfig:
     """Adapters of how many versions the engine takes into one batch; 0 where it takes none."""
     adapters_kept: int = 0
     """So many it keeps in memory, those in slots among them."""
-    door_order: QueueOrder = QueueOrder.FAIR
 
 
 _installed: list[GateConfig] = []

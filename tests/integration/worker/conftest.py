@@ -12,7 +12,7 @@ import pytest
 from penstock.apps import models, stores
 from penstock.apps.settings import Settings
 from penstock.packaging import demo_models
-from penstock.packaging.measured import measured
+from penstock.packaging.demo import measured
 from penstock.packaging.packing import Choices, Publishing, describe, publish
 from penstock.supervision.files import write_private
 from tests.support.patience import patient

@@ -23,7 +23,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.keys import worker_secret
 from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.meters import Meters
-from penstock.worker.gate_config import GateConfig, QueueOrder
+from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import Meter, current, fill
 
 STEP_S = 0.002
@@ -205,7 +205,7 @@ def _gate(worker: str, version: str, key: bytes, truth: Path) -> Gate:
         version=VersionId(version),
         ticket_key=worker_secret(key, name).hex(),
         max_num_seqs=4096,
-        door_order=QueueOrder.OPEN,
+        max_num_batched_tokens=1 << 30,
     )
     return Gate(ToyEngine(random.Random(worker)), config, SystemClock(), Truth(truth))
 

@@ -16,7 +16,7 @@ from penstock.apps.settings import Settings, Tls
 from penstock.domain.models.model import GoldenPrompt
 from penstock.local import connections
 from penstock.packaging import demo_models
-from penstock.packaging.measured import measured
+from penstock.packaging.demo import measured
 from penstock.packaging.packing import Publishing, describe, publish
 from penstock.packaging.push import register
 from penstock.tls import authority

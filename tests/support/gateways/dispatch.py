@@ -143,19 +143,22 @@ class Corridor:
         )
 
     @asynccontextmanager
-    async def probing(self, *, timeout_s: float = 0.2, look_s: float = 0.5) -> AsyncIterator[None]:
+    async def probing(
+        self, *, timeout_s: float = 0.2, look_s: float = 0.5, used_every_s: float = 20.0
+    ) -> AsyncIterator[Prober]:
         """Let the platform ask meanwhile, as a gateway does."""
-        running = asyncio.create_task(self.prober(timeout_s=timeout_s, look_s=look_s).run())
+        prober = self.prober(timeout_s=timeout_s, look_s=look_s, used_every_s=used_every_s)
+        running = asyncio.create_task(prober.run())
         try:
-            yield
+            yield prober
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    def prober(self, *, timeout_s: float = 0.2, look_s: float = 0.5) -> Prober:
+    def prober(self, *, timeout_s: float = 0.2, look_s: float = 0.5, used_every_s: float = 20.0) -> Prober:
         """Return what asks the stubs, which the breakers know from here on."""
         self.breakers.learn([replace(VERSION, workers=self.workers)], self.clock.monotonic())
-        settings = ProberSettings(ticket_key=ticket_key, timeout_s=timeout_s, look_s=look_s)
+        settings = ProberSettings(ticket_key=ticket_key, timeout_s=timeout_s, look_s=look_s, used_every_s=used_every_s)
         return Prober(
             workers=self.client, breakers=self.breakers, settings=settings, clock=self.clock, metrics=self.metrics
         )

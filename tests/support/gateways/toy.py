@@ -12,6 +12,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY, VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.domain.tokens import UNKNOWN
@@ -21,7 +22,8 @@ from penstock.gateway.calls.call import Answer, Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import response_of
-from penstock.gateway.openai.services import Facts
+from penstock.gateway.openai.services import Facts, unkept
+from penstock.gateway.records import Early
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
@@ -42,6 +44,9 @@ async def hello(call: Call, reply: Reply) -> None:
     reply.finish()
 
 
+Keep = Callable[[PenstockError, Early], None]
+
+
 @dataclass
 class Seen:
     """What the toy pipeline and the observer were told."""
@@ -49,6 +54,7 @@ class Seen:
     calls: list[Call] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
 
 
 class Toy:
@@ -66,8 +72,9 @@ class Toy:
         if outcome is not None:
             progress.answer = Answer(outcome=outcome, usage=UNKNOWN)
 
-    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
         self.seen.refused.append(error.code)
+        self.seen.claims.append(claim)
 
     def answer(self, error: PenstockError, request_id: RequestId) -> Refusal:
         self.refused(error, request_id)
@@ -77,7 +84,7 @@ class Toy:
         self.seen.crashed.append(type(error).__name__)
 
 
-def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
+def edge(toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = unkept) -> Edge:
     """Return the ASGI application around a toy."""
     clock = SystemClock()
     keys = Keyring(peppers=(PEPPER,), salt_key=b"s" * 32, now=clock.now)
@@ -93,7 +100,8 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
         ids=lambda: f"{next(counter):010d}",
         observer=toy,
         intake=Intake(connections=limits.connections),
-        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}"),
+        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}", keep=keep),
+        keep_early=keep,
     )
 
 

@@ -12,7 +12,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from penstock.telemetry import logs
-from penstock.worker.engines import listening, plan
+from penstock.worker.engines import plan
+from penstock.worker.engines.launch import guard_listener
 from penstock.worker.gate.corridor import Gate
 
 TOKENS, STEP_S = 100, 0.05
@@ -45,7 +46,7 @@ def main() -> None:
     launch = plan.read(Path(sys.argv[1]))
     logs.configure("worker")
     if launch.tls is not None:
-        listening.install(launch.tls)
+        guard_listener(launch.tls)
     config = uvicorn.Config(Gate(engine, launch.gate), port=0, log_config=None, lifespan="off", loop="uvloop")
     listener = config.bind_socket()
     sys.stdout.write(f"{listener.getsockname()[1]}\n")

@@ -14,7 +14,7 @@ from penstock.domain.ids import ModelName
 from penstock.domain.models import adapter
 from penstock.domain.models.model import AdapterSettings, GoldenPrompt, Manifest
 from penstock.packaging import demo_models
-from penstock.packaging.measured import measured
+from penstock.packaging.demo import measured
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
 from tests.support.models.trained_adapters import changed, trained
 from tests.support.workers.process import TicketMaker, WorkerProcess

@@ -15,9 +15,6 @@ from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 from penstock.worker.engines import plan
 from penstock.worker.gate.corridor import Gate
-from penstock.worker.gate.queueing import compared
-from penstock.worker.gate.queueing.slots import EngineSize
-from penstock.worker.gate_config import QueueOrder
 
 VERSION = VersionId("m@0123456789ab")
 FREE = MicroUsd(0)
@@ -35,13 +32,9 @@ async def no_engine(*_: object) -> None:
     raise AssertionError("nobody asks the engine here")
 
 
-@pytest.mark.parametrize("order", QueueOrder)
-def test_the_chosen_door_stands_before_the_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: QueueOrder
-) -> None:
-    """The setting reaches the gate through the private plan file; an open queue takes the engine's own bound away."""
+def test_the_gate_stands_before_a_bounded_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's size reaches the gate through the private plan file; vLLM's own queue is bounded too."""
     monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
-    monkeypatch.setenv("PENSTOCK_DOOR_ORDER", order.value)
     write_private(tmp_path / "platform.key", "11" * 32)
     provide(Settings(), WorkerId("w"), VERSION)
     place = Workplace(Settings(), WorkerId("w"))
@@ -50,6 +43,5 @@ def test_the_chosen_door_stands_before_the_engine(
     copy.hold.release()
     plan.write(launch, tmp_path / "plan")
     gate = Gate(no_engine, plan.read(tmp_path / "plan").gate)
-    expected = compared.make(order, EngineSize(max_seqs=1, kv_blocks=1, block_size=1))
-    assert type(gate.queue) is type(expected)
-    assert ("--max-num-queued-reqs" in launch.argv) is (order is not QueueOrder.OPEN)
+    assert gate.queue.slots.size.max_seqs == MANIFEST.engine.max_num_seqs
+    assert "--max-num-queued-reqs" in launch.argv

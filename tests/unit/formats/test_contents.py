@@ -11,7 +11,7 @@ from penstock.domain.models.model import Artifact, HandlerSettings, Manifest, ca
 from penstock.formats import contents
 from penstock.formats.contents import check_contents, check_manifest, refuse_name
 from penstock.packaging.packing import describe, measure
-from penstock.worker.artifacts.verify import read_manifest
+from penstock.worker.artifacts.node import read_manifest
 from tests.support.models.versions import CHOICES, model_folder
 
 

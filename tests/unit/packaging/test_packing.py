@@ -10,7 +10,7 @@ import pytest
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import GoldenPrompt, Manifest, SamplingDefaults, Task, Tier, canonical, digest_of
-from penstock.packaging.measured import measured
+from penstock.packaging.demo import measured
 from penstock.packaging.packing import Choices, describe, measure
 from tests.support.models.versions import CHOICES, Home, home_with_model, model_folder, safetensors, sha256
 

@@ -22,7 +22,7 @@ from penstock.packaging.demo_models import DEMO_MODELS, MINILM, TOPICS, TOPICS_H
 from penstock.packaging.programs import run
 from penstock.packaging.push import register
 from penstock.packaging.wheels import Pin, download, sha256_of, unpack
-from penstock.worker.artifacts.verify import read_manifest
+from penstock.worker.artifacts.node import read_manifest
 from tests.support.models.versions import CHOICES, model_folder, sha256
 
 

@@ -14,10 +14,10 @@ from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
 from penstock.domain.errors import PenstockError
-from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
-from penstock.domain.tenancy.tenant import Principal, Role
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
 from penstock.gateway.counting import Counting
@@ -62,6 +62,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         explain=shared.recording.explain,
     )
     once = _once(shared, pipeline)
+    keep_early = refused_early(shared.recording.records, ledger)
     edge = Edge(
         corridor=once,
         counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
@@ -70,7 +71,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(probes.keys, facts, ledger, ids=_new_id),
+        rest=application(probes.keys, facts, ledger, ids=_new_id, keep=keep_early),
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),
@@ -83,7 +84,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         table=facts.table,
         refuse_early=_early(shared),
         is_recorded=once.is_recorded,
-        keep_early=refused_early(shared.recording.records, ledger),
+        keep_early=keep_early,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)
@@ -120,12 +121,13 @@ def _answers(shared: Shared) -> AnswerStore:
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
     """Return a caller's bounds by the table in force, kept for callers with the same view."""
-    found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
+    found: dict[tuple[object, ...], BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
     def bounds(who: Principal) -> BodyBounds:
         view = table.view
-        key = (who.tenant, who.role) if view.has_owners else None
+        seen = (who.tenant, who.role) if view.has_owners else ()
+        key = (*seen, who.plan.max_context_tokens, who.context_of)
         if key not in found:
             found[key] = of_table(view.table, who)
         return found[key]

@@ -20,7 +20,7 @@ from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
-from penstock.connectors.http.client import HttpClient
+from penstock.connectors.http.client import HttpClient, PoolLimits
 from penstock.connectors.offload import OffloadPool
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
@@ -29,6 +29,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
 from penstock.domain.serving.slo import Indicator
+from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
@@ -62,6 +63,7 @@ from penstock.gateway.upkeep.health import HealthWatch
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.connection import Drain
 from penstock.intake.server import EdgeServer
+from penstock.lateness import AwakeClock
 from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Metrics
@@ -74,6 +76,7 @@ MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests
 """A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
 whom, and a refusal here would hit everybody alike."""
+PROBING = PoolLimits(max_idle=2, max_idle_s=KEPT_ALIVE_S - 5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ class Gateway:
     table_source: TableSource
     key_source: KeySource
     ticket_keys: TicketKeys
-    client: HttpClient
+    clients: tuple[HttpClient, ...]
     preprocessor: PromptPreprocessor
     offload: OffloadPool
     accounting: Accounting
@@ -110,7 +113,8 @@ class Gateway:
         _learn_marks(self.ticket_keys, self.table.view.table)
 
     async def close(self) -> None:
-        await self.client.close()
+        for client in self.clients:
+            await client.close()
         self.preprocessor.close()
         await self.offload.close()
         if self.traces is not None:
@@ -131,6 +135,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         chance=random.Random(),
         table=CurrentTable(),
         client=_client(settings, clock, metrics),
+        probing=_client(settings, clock, metrics, PROBING),
         accounting=accounting_parts(settings, dsn, clock, background.spawn, metrics),
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
@@ -146,13 +151,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     shared.table.on_change(lambda _, after: _expect(ledger, after.table))
     preprocessor, preparing, reader = _preprocessing(shared)
     pipeline, health_watch, accounting = _pipeline(shared, preparing, reader, ledger, told)
-    probes = Probes(
-        table=shared.table,
-        keys=keys,
-        breakers=health_watch.breakers,
-        clock=clock,
-        drain=Drain(),
-    )
+    probes = Probes(table=shared.table, keys=keys, breakers=health_watch.breakers, clock=clock, drain=Drain())
     met = front(shared, pipeline, ledger, probes, tracing=traces is not None)
     text, pages = telling.expositions(metrics, table_source)
     return Gateway(
@@ -162,7 +161,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         table_source=table_source,
         ticket_keys=ticket_keys,
         key_source=KeySource(dsn, settings.paths.run / "gateway/keys.json", clock=clock),
-        client=shared.client,
+        clients=(shared.client, shared.probing),
         preprocessor=preprocessor,
         offload=shared.offload,
         accounting=accounting,
@@ -221,11 +220,14 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
     return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, ended)
 
 
-def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
+def _client(
+    settings: GatewaySettings, clock: SystemClock, metrics: Metrics, limits: PoolLimits = PoolLimits()
+) -> HttpClient:
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
         expiry.show(mutual.now, metrics)
-    return HttpClient(clock=clock.monotonic, tls=partial(mutual.client, Role.WORKER) if mutual else None)
+    tls = partial(mutual.client, Role.WORKER) if mutual else None
+    return HttpClient(clock=clock.monotonic, limits=limits, tls=tls)
 
 
 def _offload(settings: GatewaySettings) -> OffloadPool:
@@ -285,6 +287,7 @@ def _pipeline(
         degrader=degrader,
         table=shared.table,
         clock=shared.clock,
+        awake=AwakeClock(),
     )
     return pipeline, watch, accounting
 
@@ -347,7 +350,7 @@ def _dispatcher(shared: Shared, router: WorkerRouter, breakers: Breakers) -> Wor
 
 def _prober(shared: Shared, breakers: Breakers) -> Prober:
     return Prober(
-        workers=shared.client,
+        workers=shared.probing,
         breakers=breakers,
         settings=ProberSettings(ticket_key=shared.ticket_keys),
         clock=shared.clock,

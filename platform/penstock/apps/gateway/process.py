@@ -22,6 +22,7 @@ from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.upkeep.probes import missing
 from penstock.intake.server import EdgeServer
+from penstock.lateness import awake_time
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.supervision.listening import bind, reached_at, url_of
@@ -32,7 +33,6 @@ TABLE_PATIENCE_S = 2.0
 BILLS_WITHIN_S = 3.0
 """How long the end of a process waits for workers to tell what its last requests took."""
 REVOKED_WITHIN_S = 1.0
-LAG_EVERY_S = 0.25
 STEP_S = 0.02
 GARBAGE_AT = 10_000
 """Look for cycles when so many more objects live than did: at the default of 700 that is every third request."""
@@ -90,16 +90,17 @@ async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int
 
 
 def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
+    awake_time().on_look = gateway.metrics.histogram(names.LOOP_LAG_SECONDS).observe
     keep = gateway.background.keep
     keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
     keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))
-    keep("loop_lag", lambda: _probe_lag(gateway))
     keep(
         "metrics",
         lambda: exposition.serve(settings.metrics_address, settings.paths.run, gateway.exposition, gateway.pages),
     )
     keep("accounting", gateway.accounting.run)
     keep("records", gateway.recording.folder.run)
+    keep("refusals", gateway.recording.crowd.run)
     keep("evidence", gateway.evidence.run)
     keep("wanted", gateway.telling.run)
     keep("health", gateway.health_watch.run)
@@ -158,15 +159,6 @@ async def _take(gateway: Gateway, table: RoutingTable) -> None:
 async def _announce(server: EdgeServer, ready: Path) -> None:
     await _until(lambda: server.started, None)
     _write(ready, str(os.getpid()))
-
-
-async def _probe_lag(gateway: Gateway) -> None:
-    """Measure the loop's timers: their delay is the first sign of misplaced work."""
-    lag, clock = gateway.metrics.histogram(names.LOOP_LAG_SECONDS), gateway.clock.monotonic
-    while True:
-        due = clock() + LAG_EVERY_S
-        await asyncio.sleep(LAG_EVERY_S)
-        lag.observe(max(0.0, clock() - due))
 
 
 async def _until(condition: Callable[[], bool], within_s: float | None) -> None:

@@ -13,12 +13,17 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
 DAY_S = 86_400.0
+CROWD = "refused"
+"""The folder of a flood's refusals, inside the records'."""
+CROWD_PART = 8
+"""A flood's refusals take an eighth of the records' bytes: some 100,000 of them in 32 MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordParts:
     records: Records
     folder: RecordFolder
+    crowd: RecordFolder
     asking: RecordLookup
 
     async def explain(self, who: Principal, request_id: str) -> object:
@@ -26,7 +31,11 @@ class RecordParts:
 
 
 def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> RecordParts:
-    bounds = Bounds(most_bytes=settings.records_bytes, keep_s=settings.records_days * DAY_S)
-    folder = RecordFolder(settings.paths.records, bounds, clock, metrics.counter(names.RECORDS_LOST).inc)
-    records = Records(folder.keep, slos.load(), clock)
-    return RecordParts(records=records, folder=folder, asking=RecordLookup(folder))
+    count = metrics.counter(names.RECORDS_LOST).inc
+    whole, keep_s = settings.records_bytes, settings.records_days * DAY_S
+    bounds = Bounds(most_bytes=whole - whole // CROWD_PART, keep_s=keep_s)
+    folder = RecordFolder(settings.paths.records, bounds, clock, count)
+    crowded = Bounds(most_bytes=whole // CROWD_PART, keep_s=keep_s)
+    crowd = RecordFolder(settings.paths.records / CROWD, crowded, clock, count)
+    records = Records(folder.keep, slos.load(), clock, crowd=crowd.keep)
+    return RecordParts(records=records, folder=folder, crowd=crowd, asking=RecordLookup(folder, crowd))

@@ -27,6 +27,8 @@ class Shared:
     chance: random.Random
     table: CurrentTable
     client: HttpClient
+    probing: HttpClient
+    """Of the platform's probes alone: one connection to each worker that stays open, and one for a second question."""
     accounting: AccountingParts
     recording: RecordParts
     spawn: Spawn

@@ -18,7 +18,6 @@ from penstock.apps.settings.stores import (
 )
 from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
 from penstock.worker.engines.device import Device
-from penstock.worker.gate_config import QueueOrder
 
 ENDING_S = 15.0
 """The time beside a worker's grace, to leave the table and end its engine."""
@@ -210,8 +209,6 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
     """A pre-imported parent shared by several workers; empty means one per worker."""
-    door_order: QueueOrder = QueueOrder.FAIR
-    """Before each engine: ``fair``; ``fifo`` (same slots) or ``open`` (no admission at all) are for comparisons."""
 
     @property
     def grace_s(self) -> float:

@@ -2,6 +2,9 @@
 
 A request that dies on a reused connection before any byte of an answer is sent once more on a fresh one: the
 worker closed the idle connection just as the request was on its way (RFC 9112, section 9.3.1).
+
+A refused connection is the kernel's word, and raised at once. One without an answer is tried once more: a lost packet,
+or a full backlog, looks the same. Its limit counts the time in which this process was awake.
 """
 
 import asyncio
@@ -12,14 +15,15 @@ from urllib.parse import urlsplit
 
 from penstock.connectors.http.connection import Connection, WorkerExchange
 from penstock.domain.serving.transport import Receiver, always
+from penstock.lateness import timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
     """Bounds of one worker's pool.
 
-    ``max_idle_s`` stays below the workers' own keep-alive (5 s in vLLM), so that they rarely close first; after
-    ``max_age_s`` connections follow a change of addresses.
+    ``max_idle_s`` stays below the workers' keep-alive (``KEPT_ALIVE_S``; 5 s before this release), so that they rarely
+    close first; after ``max_age_s`` connections follow a change of addresses.
     """
 
     max_idle: int = 64
@@ -122,15 +126,22 @@ class HttpClient:
         origin = self._origin(url)
         if self._tls is not None and not origin.secure:
             raise ConnectionError(f"{url} is plain HTTP, and this process speaks to https:// alone")
+        try:
+            connection = await self._opened(url, origin)
+        except TimeoutError:
+            connection = await self._opened(url, origin)
+        connection.opened_at = self._clock()
+        return connection
+
+    async def _opened(self, url: str, origin: _Origin) -> Connection:
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(self._limits.connect_timeout_s):
+        async with timeout(self._limits.connect_timeout_s):
             _, connection = await loop.create_connection(
                 lambda: Connection(lambda freed: self._free(url, freed), lambda stale: self._resend(url, stale)),
                 origin.host,
                 origin.port,
                 ssl=(self._tls() if self._tls else True) if origin.secure else None,
             )
-        connection.opened_at = self._clock()
         return connection
 
     def _resend(self, url: str, exchange: WorkerExchange) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from penstock.connectors.offload.frames import exchange
 from penstock.domain.errors import Overloaded
 from penstock.fairness.turns import FairTurns
+from penstock.lateness import timeout
 
 PIPE_BYTES = 1 << 20
 
@@ -88,7 +89,7 @@ class OffloadPool:
         child: Process | None = None
         try:
             child = self._idle.pop() if self._idle else await self._started()
-            async with asyncio.timeout(self._patience_s):
+            async with timeout(self._patience_s):
                 answer = await _asked(child, work.pieces)
         except BaseException as error:  # whoever waits hears of it, and the child is no more to be trusted
             if child is not None:

@@ -4,7 +4,6 @@ An unreachable database raises ``StoreUnavailable`` within seconds and works aga
 query is not known here.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
+from penstock.lateness import timeout
 
 CONNECT_WITHIN_S = 2.0
 QUERY_WITHIN_S = 5.0
@@ -123,7 +123,7 @@ class Database:
         """Close by force if the server does not answer."""
         pool, self._opened = self._pool, None
         try:
-            async with asyncio.timeout(self._connect_within_s):
+            async with timeout(self._connect_within_s):
                 await pool.close()
         except TimeoutError:
             pool.terminate()

@@ -3,7 +3,6 @@
 Confirming it takes one round trip on the locking connection: a leader that was cut off learns it before it acts.
 """
 
-import asyncio
 from contextlib import suppress
 
 import asyncpg
@@ -11,6 +10,7 @@ import asyncpg
 from penstock.connectors.postgres.database import CONNECT_WITHIN_S, translated, way
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import StoreUnavailable
+from penstock.lateness import timeout
 
 _SQL = load("leadership")
 
@@ -25,7 +25,7 @@ class PostgresLeadership:
         """Raise ``StoreUnavailable`` if the database is away: then there is no leader."""
         try:
             with translated():
-                async with asyncio.timeout(CONNECT_WITHIN_S):
+                async with timeout(CONNECT_WITHIN_S):
                     return await self._ask()
         except StoreUnavailable:
             self._drop()

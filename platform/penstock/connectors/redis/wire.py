@@ -3,9 +3,9 @@
 A connection pool would queue calls under load, and a general client costs ten times the decision. Calls of one turn of
 the event loop leave in one write; answers come back in order.
 
-The store counts as away if calls wait and no byte came for ``patience_s``, or one call waited ``SLOW`` times as long.
-Loop turns are counted instead of seconds, so that a busy gateway does not take its own lateness for the store's. Then
-the connection ends for all calls at once, and calls fail without waiting for ``REST_S``.
+The store counts as away if calls wait and no byte came for ``patience_s``, or one call waited ``SLOW`` times as long,
+in awake seconds: a busy gateway does not take its own lateness for the store's. Then the connection ends for all calls
+at once, and calls fail without waiting for ``REST_S``.
 
 It must not know a call's meaning. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
@@ -21,12 +21,13 @@ from typing import cast
 from redis.asyncio.connection import SSLConnection, parse_url
 
 from penstock.domain.errors import StoreUnavailable
+from penstock.lateness import awake_time, timeout
 
 Argument = str | bytes | int | float
 Value = int | bytes | None | list["Value"]
 
 PATIENCE_S = 0.25
-"""How long decisions wait for a store that says nothing, in time that the event loop was awake."""
+"""How long decisions wait for a store that says nothing."""
 TURNS = 5
 """Looks within that time."""
 SLOW = 4
@@ -112,7 +113,7 @@ class Wire:
 
     async def _connect(self) -> "_Link":
         try:
-            async with asyncio.timeout(CONNECT_WITHIN_S):
+            async with timeout(CONNECT_WITHIN_S):
                 link = await self._opened()
             for command in _greeting(self._where, _password(self._where)):
                 await link.ask(_encoded(command))
@@ -145,10 +146,11 @@ class _Link(asyncio.Protocol):
     def __init__(self, turn_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._turn_s = turn_s
-        self._turn = self._heard = 0
+        self._patience_s, self._awake = TURNS * turn_s, awake_time()
+        self._heard = self._awake.seconds()
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
-        self._waiting: deque[tuple[int, asyncio.Future[Value]]] = deque()
+        self._waiting: deque[tuple[float, asyncio.Future[Value]]] = deque()
         self._out: list[bytes] = []
         self._in = b""
         self.is_lost = False
@@ -161,9 +163,10 @@ class _Link(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(command)
-        self._waiting.append((self._turn, answer))
+        now = self._awake.seconds()
+        self._waiting.append((now, answer))
         if self._timer is None:
-            self._heard = self._turn
+            self._heard = now
             self._timer = self._loop.call_later(self._turn_s, self._look)
         return answer
 
@@ -186,7 +189,7 @@ class _Link(asyncio.Protocol):
         self.lose()
 
     def data_received(self, data: bytes) -> None:
-        self._heard = self._turn
+        self._heard = self._awake.seconds()
         self._in = data = self._in + data if self._in else data
         at = 0
         try:
@@ -217,10 +220,10 @@ class _Link(asyncio.Protocol):
     def _look(self) -> None:
         """Look for data, and at the oldest call."""
         self._timer = None
-        self._turn += 1
         if not self._waiting:
             return
-        if self._turn - self._heard > TURNS or self._turn - self._waiting[0][0] > SLOW * TURNS:
+        now, patience_s = self._awake.seconds(), self._patience_s
+        if now - self._heard > patience_s or now - self._waiting[0][0] > SLOW * patience_s:
             self.lose()
         else:
             self._timer = self._loop.call_later(self._turn_s, self._look)

@@ -13,7 +13,7 @@ from penstock.domain.models.model import Manifest
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
 from penstock.domain.serving.auto import Rule
 from penstock.domain.serving.shadow import ShadowCaps
-from penstock.domain.tenancy.tenant import DEFAULT_ORG, OverQuota, Plan, Priority, Role
+from penstock.domain.tenancy.tenant import DEFAULT_ORG, OverQuota, Plan, Priority, Role, ServiceTier, TierName
 
 
 class Strict(BaseModel):
@@ -127,6 +127,7 @@ class PlanChange(Changes):
 
     priority: Priority = _UNCHANGED
     weight: int = _UNCHANGED
+    max_context_tokens: int = _UNCHANGED
     max_output_tokens: int = _UNCHANGED
     max_concurrent: int = _UNCHANGED
     max_streams: int = _UNCHANGED
@@ -141,6 +142,8 @@ class PlanChange(Changes):
     over_quota: OverQuota = _UNCHANGED
     copied: bool = _UNCHANGED
     reserved: float = _UNCHANGED
+    service_tiers: tuple[ServiceTier, ...] = _UNCHANGED
+    auto_tier: TierName = _UNCHANGED
 
 
 class Caps(Changes):

@@ -5,13 +5,17 @@ from dataclasses import replace
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import InvalidField
+from penstock.domain.money import THOUSAND
 from penstock.domain.tenancy.audit import Act
-from penstock.domain.tenancy.tenant import MOST_RESERVED, Plan, ScopeId, ScopeKind
+from penstock.domain.tenancy.service_tiers import named
+from penstock.domain.tenancy.tenant import MOST_RESERVED, Plan, Priority, ScopeId, ScopeKind, TierName
 
 _PLAIN = Plan()
+_ROUNDING = 1e-6
 MOST = 2**53
 """The limits store counts in doubles, which are exact up to here."""
 _BOUNDS = (
+    "max_context_tokens",
     "max_output_tokens",
     "max_concurrent",
     "max_streams",
@@ -32,7 +36,11 @@ _TENANTS_OWN = (
     "over_quota",
     "copied",
     "reserved",
+    "service_tiers",
+    "auto_tier",
 )
+MOST_FACTOR = 1000.0
+"""The dearest service tier: a larger factor is a slip of the pen."""
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
@@ -47,19 +55,38 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
         raise InvalidField(f"at most {MOST_RESERVED} of an engine can be reserved", param=f"{param}reserved")
     if plan.reserved and not plan.paid:
         raise InvalidField("capacity is reserved for paying tenants", param=f"{param}reserved")
+    _check_tiers(plan, param)
     own = next((name for name in _TENANTS_OWN if getattr(plan, name) != getattr(_PLAIN, name)), None)
     if own and kind is not ScopeKind.TENANT:
         raise InvalidField(f"{own} is a tenant's; {_WHO[kind]} has bounds only", param=param + own)
     return plan
 
 
+def _check_tiers(plan: Plan, param: str) -> None:
+    at, names = f"{param}service_tiers", [tier.name for tier in plan.service_tiers]
+    if TierName.DEFAULT in names or len(set(names)) < len(names):
+        raise InvalidField("each service tier is named once; default is the plan's own class and price", param=at)
+    for tier in plan.service_tiers:
+        thousandths = tier.price_factor * THOUSAND
+        if not 0 <= tier.price_factor <= MOST_FACTOR or abs(thousandths - round(thousandths)) > _ROUNDING:
+            raise InvalidField(f"a price factor is from 0 to {MOST_FACTOR:g}, in thousandths", param=at)
+        if not plan.paid and tier.priority is not Priority.BATCH:
+            raise InvalidField("a service tier above batch is for paying tenants", param=at)
+    if plan.auto_tier not in named(plan):
+        raise InvalidField(f"auto_tier must be one of {', '.join(named(plan))}", param=f"{param}auto_tier")
+
+
+def _said(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 async def change(store: TenancyStore, whose: ScopeId, wanted: Changes, act: Act) -> Plan:
-    named = wanted.named
-    if not named:
+    values = wanted.named
+    if not values:
         raise InvalidField(f"nothing to change: name at least one of {', '.join(type(wanted).model_fields)}")
-    detail = ", ".join(f"{name}={value}" for name, value in named.items())
+    detail = ", ".join(f"{name}={_said(value)}" for name, value in values.items())
     noted = replace(act, target=str(whose), detail=detail)
-    plan = await store.change_plan(whose, lambda old: checked(replace(old, **named), whose.kind, ""), noted)
+    plan = await store.change_plan(whose, lambda old: checked(replace(old, **values), whose.kind, ""), noted)
     if plan is None:
         raise InvalidField(f"there is no {whose.kind} {whose.id}", param=whose.kind)
     return plan

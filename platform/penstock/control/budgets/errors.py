@@ -15,6 +15,7 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.tenancy.ledger import Ended, LedgerReader
+from penstock.lateness import timeout
 from penstock.slo import policy
 from penstock.slo.budget import Budget
 from penstock.slo.budgets import Promised, availability
@@ -51,7 +52,7 @@ class RecordedBudgets:
 
     async def _ask(self, now: float) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with timeout(PATIENCE_S):
                 self._told, self._told_at = await asyncio.to_thread(self.read), now
         except (CommandError, TimeoutError) as error:
             logger().warning("budgets_not_read", reason=str(error) or type(error).__name__)

@@ -3,14 +3,16 @@
 It has its own pace, so that a slow ledger does not hold up a tick. It reads sums that the ledger keeps, so a check
 costs by keys and not by rows. The audit row is the lasting alarm; the log event follows it, so a crash in between
 leaves the row alone. Counters are only raised, which heals what a killed gateway never settled.
+
+Trade-off: an alarm is raised once per scope, window, cap and threshold. Changing a cap within a window makes a new
+budget, whose alarms are raised again: once too often rather than once too seldom.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from penstock.control.budgets.thresholds import Crossing, crossed
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.tenancy import budget
@@ -22,6 +24,27 @@ from penstock.domain.tenancy.tenant import KeyRing
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
+
+PERCENTS = (50, 80, 95, 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    line: BudgetLine
+    percent: int
+
+    @property
+    def name(self) -> str:
+        """The alarm's identity, by which repeated notes of it are one."""
+        return f"{self.line.budget.meter}/{self.line.budget.cap}@{self.percent}"
+
+
+def crossed(lines: Iterable[BudgetLine]) -> Iterator[Crossing]:
+    for line in lines:
+        for percent in PERCENTS:
+            if line.spent * 100 >= line.budget.cap * percent:
+                yield Crossing(line=line, percent=percent)
+
 
 EVERY_S = 15.0
 MOST_SHOWN = 50

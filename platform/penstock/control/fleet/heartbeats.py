@@ -1,10 +1,11 @@
 """Heartbeats: kept in memory, saved periodically, merged with those that other controllers saved.
 
 If the store is unavailable they stay in memory and nothing is lost: each worker reports again within a second.
+Their ages are awake seconds: a controller that stood still heard none, so that time makes no worker older.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.control.capacity.uses import follow
@@ -47,17 +48,27 @@ class Listeners:
 
 
 class Heartbeats:
-    """Every worker's last heartbeat; implements `control.loop.WorkerLeases`."""
+    """Every worker's last heartbeat; implements `control.loop.WorkerLeases`.
+
+    ``awake``: a clock of awake seconds; without it no second is taken for lost.
+    """
 
     def __init__(
-        self, store: LeaseStore, clock: Clock, memory: Memory = Memory(), listeners: Listeners = Listeners()
+        self,
+        store: LeaseStore,
+        clock: Clock,
+        memory: Memory = Memory(),
+        listeners: Listeners = Listeners(),
+        awake: Clock | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._awake = awake or clock
         self._memory = memory
         self._listeners = listeners
         self._seen: dict[WorkerId, Seen] = {}
         self._unsaved: set[WorkerId] = set()
+        self._slept_s = float("inf")
         self.known: tuple[Seen, ...] = ()
         """What ``seen`` returned last; for showing, not for deciding."""
 
@@ -87,6 +98,7 @@ class Heartbeats:
 
     async def seen(self) -> tuple[Seen, ...]:
         """Return the last heartbeats, from memory alone if the store is unavailable."""
+        self._leave_out_sleep()
         oldest = self._clock.now() - self._memory.keep_s
         try:
             stored = await self._store.load(oldest)
@@ -98,6 +110,13 @@ class Heartbeats:
                 merged[worker] = one
         self.known = tuple(one for _, one in sorted(merged.items()) if one.at >= oldest)
         return self.known
+
+    def _leave_out_sleep(self) -> None:
+        """Move what was heard towards now by the seconds since the last look in which this process did not run."""
+        slept_s, now = self._clock.monotonic() - self._awake.monotonic(), self._clock.now()
+        lost_s, self._slept_s = slept_s - self._slept_s, slept_s
+        if lost_s > 0.0:
+            self._seen = {worker: replace(one, at=min(now, one.at + lost_s)) for worker, one in self._seen.items()}
 
 
 def _news(report: WorkerReport) -> tuple[WorkerState, str, bool]:

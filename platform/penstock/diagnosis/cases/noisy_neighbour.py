@@ -92,9 +92,4 @@ def _remedies(tenant: str) -> tuple[Remedy, ...]:
             cost=Cost.NOTHING,
             command="penstock tenants plan OTHER reserved=0.25",
         ),
-        Remedy(
-            says="Serve in fair order again, where somebody has turned it off to compare.",
-            cost=Cost.RESTART,
-            setting="PENSTOCK_DOOR_ORDER",
-        ),
     )

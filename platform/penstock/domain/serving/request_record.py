@@ -138,3 +138,6 @@ class RequestRecord(NamedTuple):
     """The version whose share it is, and which could take no requests; empty where that was the one that answered."""
     ruled: Ruled | None = None
     """Of a request for an auto alias: which rule decided."""
+    service_tier: str = ""
+    price_factor: float = 1.0
+    """What the service tier multiplied the version's price by; is in ``price`` already."""

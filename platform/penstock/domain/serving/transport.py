@@ -1,11 +1,23 @@
 """The transport port towards workers: a request is sent, its answer comes to a receiver as callbacks."""
 
+import errno
 from collections.abc import Callable, Sequence
 from typing import Protocol
+
+KEPT_ALIVE_S = 75
+"""How long a worker keeps an unused connection open."""
+
+_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""No file, buffer, memory or port left here."""
 
 
 def always() -> bool:
     return True
+
+
+def is_own_shortage(error: BaseException | None) -> bool:
+    """Tell whether no connection was tried for want of something on this machine: that says nothing of the other."""
+    return isinstance(error, OSError) and error.errno in _OWN
 
 
 class Receiver(Protocol):
@@ -49,7 +61,7 @@ class Workers(Protocol):
     ) -> Exchange:
         """Return when the request is on its way.
 
-        Raises ``OSError`` (``TimeoutError`` among them) without a connection, or if the request is not wanted any more
-        by then: nothing was sent.
+        Raises ``OSError`` without a connection, or if the request is not wanted any more by then: nothing was sent.
+        ``TimeoutError`` among them: two attempts had no answer, in seconds in which this process was awake.
         """
         ...

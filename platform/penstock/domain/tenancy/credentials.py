@@ -5,9 +5,11 @@ time for known and unknown ids: ids are no secrets. The secret's hash is compare
 until the secret is proven; then its holder learns that the key has ended.
 """
 
+from typing import NamedTuple
+
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import KeyId
-from penstock.domain.tenancy.keys import is_hash_of, key_id_of
+from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.tenancy.keys import is_hash_of, is_well_formed, key_id_of
 from penstock.domain.tenancy.tenant import ApiKey, Role
 
 ASKS = frozenset({Role.INFER, Role.ADMIN})
@@ -16,6 +18,22 @@ READS = frozenset({Role.ADMIN, Role.AUDITOR})
 """Roles that may read usage, keys, budgets and the audit log."""
 MANAGES = frozenset({Role.ADMIN})
 """Roles that may change something."""
+
+
+class Claim(NamedTuple):
+    """The tenant and the key that a credential names, empty if unknown: it proves nothing."""
+
+    tenant: TenantId = TenantId("")
+    key: KeyId = KeyId("")
+
+
+NOBODY = Claim()
+
+
+def claimed(credential: str) -> KeyId:
+    """Return the id in a credential of an API key's shape; empty without one."""
+    key = key_id_of(credential)
+    return key if key is not None and key.isalnum() and is_well_formed(credential) else KeyId("")
 
 
 def named(credential: str) -> KeyId:

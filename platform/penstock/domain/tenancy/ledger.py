@@ -12,7 +12,7 @@ from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import UNBOUNDED
-from penstock.domain.tenancy.tenant import Priority
+from penstock.domain.tenancy.tenant import Priority, TierName
 from penstock.domain.tokens import Usage
 
 LEAST_GPU_S = 0.001
@@ -36,6 +36,9 @@ class Opening:
     degraded: str = ""
     """The answer's degradations (``Degradation``, joined by commas); empty for none."""
     output_tokens: int = UNBOUNDED
+    service_tier: TierName = TierName.DEFAULT
+    price_factor: float = 1.0
+    """Is in ``price`` already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,8 @@ class LedgerRow:
     closed_at: float
     degraded: str = ""
     continued: int = 0
+    service_tier: TierName = TierName.DEFAULT
+    price_factor: float = 1.0
 
 
 def cost_of(price: Price, usage: Usage) -> MicroUsd:
@@ -96,6 +101,8 @@ def close(
         closed_at=now,
         degraded=opening.degraded,
         continued=continued,
+        service_tier=opening.service_tier,
+        price_factor=opening.price_factor,
     )
 
 

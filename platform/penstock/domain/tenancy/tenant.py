@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
+from penstock.domain.models.model import Tier
 from penstock.domain.money import FREE, MicroUsd
 from penstock.domain.tenancy.owners import Owners
 
@@ -25,6 +26,37 @@ class Priority(StrEnum):
     INTERACTIVE = "interactive"
     STANDARD = "standard"
     BATCH = "batch"
+
+
+class TierName(StrEnum):
+    """Names of service tiers as OpenAI's APIs have them; Anthropic's follow from them."""
+
+    DEFAULT = "default"
+    FLEX = "flex"
+    PRIORITY = "priority"
+    SCALE = "scale"
+    ULTRAFAST = "ultrafast"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceTier:
+    """A priority class with its price and promise, which a request may ask for by name.
+
+    ``price_factor`` multiplies the version's price, to a thousandth. ``slo`` is the promise, None for the version's.
+    """
+
+    name: TierName
+    priority: Priority
+    price_factor: float = 1.0
+    slo: Tier | None = None
+
+    def __str__(self) -> str:
+        """Return the form of the command line: ``flex:batch:0.5``, or ``flex:batch:0.5:batch`` with a promise."""
+        return ":".join((self.name, self.priority, f"{self.price_factor:g}", *([self.slo] if self.slo else [])))
+
+
+PLAIN_TIER = ServiceTier(name=TierName.DEFAULT, priority=Priority.STANDARD)
+"""The tier of requests that ask for none; the plan's own priority class holds."""
 
 
 class OverQuota(StrEnum):
@@ -61,6 +93,8 @@ class Plan:
 
     priority: Priority = Priority.STANDARD
     weight: int = 1
+    max_context_tokens: int = 0
+    """Tokens of a prompt and its answer together."""
     max_output_tokens: int = 0
     max_concurrent: int = 0
     """Requests at a time; one with several sequences (choices, beams, prompts) counts as so many."""
@@ -79,6 +113,10 @@ class Plan:
     over_quota: OverQuota = OverQuota.REFUSE
     copied: bool = True
     """May its requests be sent once more, unseen, to a version that is tried; the platform pays for that."""
+    service_tiers: tuple[ServiceTier, ...] = ()
+    """What a request may ask for beside ``default``, which is the plan's own class at the version's price."""
+    auto_tier: TierName = TierName.DEFAULT
+    """The service tier of requests that ask for ``auto`` or for none."""
     reserved: float = 0.0
     """The part of each engine, seats and KV cache, that is kept for a paying tenant: 0 to ``MOST_RESERVED``."""
 
@@ -191,7 +229,7 @@ def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
 class Principal:
     """The caller of a request, from its credential alone (A4).
 
-    ``plan`` is the tenant's, with the tightest deadline and output bound of key, tenant and organisation.
+    ``plan`` is the tenant's, with the tightest deadline, context and output bound of key, tenant and organisation.
     """
 
     tenant: TenantId
@@ -203,6 +241,14 @@ class Principal:
     """HMAC of the tenant id: keeps prefix caches of tenants apart (E5)."""
     scopes: tuple[Scope, ...] = ()
     """Whose meters a request draws on: key, tenant, organisation, where they have bounds that count."""
+    tier: ServiceTier = PLAIN_TIER
+    """The service tier of this request; ``plan`` has its priority class."""
+    context_of: ScopeKind = ScopeKind.TENANT
+    """The scope whose ``max_context_tokens`` is the tightest."""
+
+    def context(self, of_model: int) -> int:
+        """Return the tokens of prompt and answer that this caller may have of a model's context."""
+        return min(of_model, self.plan.max_context_tokens or of_model)
 
     def may_use(self, model: str) -> bool:
         """Tell whether the key may use this alias or version."""

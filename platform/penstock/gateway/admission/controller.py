@@ -53,7 +53,7 @@ class AdmissionController:
         self._reserved: dict[Lease, _Reserved] = {}
 
     def due(self, call: Chosen) -> Due:
-        tier = self._tiers[call.version.tier]
+        tier = self._tiers[call.slo]
         asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
         ours_at = call.received_at + min(s for s in (call.principal.plan.deadline_s, tier.deadline_s) if s > 0)
         return Due(min(asked_at, ours_at), asked_at < ours_at, tier.pace)
@@ -62,7 +62,7 @@ class AdmissionController:
         now = self._clock.monotonic()
         if due.at <= now:
             raise DeadlineInQueue("the deadline passed before the request could start")
-        request = bounded(call.request, call.principal.plan.max_output_tokens)
+        request = within_context(bounded(call.request, call.principal.plan.max_output_tokens), call)
         start_by = self._start_by(call, is_own=due.is_own)
         lease = Lease(opened_at=now, deadline_at=due.at, start_by=start_by, owner=self)
         admitted = call.admitted(request, due, lease)
@@ -100,7 +100,7 @@ class AdmissionController:
 
     def _start_by(self, call: Chosen, *, is_own: bool) -> float:
         """Return the latest start in the engine; 0 if the deadline alone bounds it."""
-        timeout_s = self._tiers[call.version.tier].queue_timeout_s
+        timeout_s = self._tiers[call.slo].queue_timeout_s
         waits = is_own or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s
 
@@ -111,7 +111,7 @@ class AdmissionController:
             scopes=who.scopes,
             cost=call.cost,
             stream=call.request.stream,
-            yields=who.plan.over_quota is OverQuota.YIELD,
+            yields=who.plan.over_quota is OverQuota.YIELD and who.tier.price_factor <= 1.0,
         )
 
     def _opening(self, call: Admitted) -> Opening:
@@ -125,10 +125,12 @@ class AdmissionController:
             api=request.api,
             priority=who.plan.priority,
             prompt_tokens=call.cost.prompt_tokens,
-            price=version.price,
+            price=version.price.at(who.tier.price_factor),
             opened_at=self._clock.now(),
             degraded=",".join(call.degraded),
             output_tokens=call.cost.output_tokens,
+            service_tier=who.tier.name,
+            price_factor=who.tier.price_factor,
         )
 
 
@@ -163,6 +165,20 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
             f"this plan allows {most_tokens} output tokens a request, all choices together", param=_sent(request)
         )
     return request
+
+
+def within_context(request: InferenceRequest, call: Chosen) -> InferenceRequest:
+    """Return the request with the output that the plan's context leaves beside the prompt.
+
+    Preprocessing has refused a caller's own bound that is larger, and several prompts without one.
+    """
+    if not call.principal.plan.max_context_tokens or not request.api.generates or request.cost.prompts > 1:
+        return request
+    left = max(1, call.principal.context(call.version.max_model_len) - call.prepared.prompt_tokens)
+    if request.cost.output_each <= left:
+        return request
+    body = {**request.body, OUTPUT_FIELD[request.api]: left}
+    return replace(request, body=body, cost=request.cost.with_output(left))
 
 
 def _sent(request: InferenceRequest) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.domain.serving.transport import Workers
+from penstock.lateness import timeout
 
 MOST_BYTES = 4 << 20
 """An answer is cut off here."""
@@ -25,7 +26,7 @@ async def ask(
 ) -> Collected:
     """Return the answer, or raise ``Unreachable``, or another ``OSError``: late (``TimeoutError``) or broken off.
 
-    ``within_s`` includes connecting.
+    ``within_s`` are awake seconds from the moment on which the request is on its way.
     """
     collector = _Collector()
     try:
@@ -33,7 +34,7 @@ async def ask(
     except OSError as error:
         raise Unreachable from error
     try:
-        async with asyncio.timeout(within_s):
+        async with timeout(within_s):
             return await collector.answer
     finally:
         if not collector.is_over:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from penstock import __version__
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.domain.tenancy import service_tiers
 from penstock.gateway.app import openapi_tensors
 from penstock.gateway.app.openapi_parts import (
     DEGRADED,
@@ -18,6 +19,7 @@ from penstock.gateway.app.openapi_parts import (
     REPLAYED,
     RULED,
     SECURITY,
+    SERVED_TIER,
     STATUSES,
     Json,
     answer,
@@ -171,7 +173,9 @@ def _inference(api: Api) -> Json:
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
             "200": answer(
-                "The answer, or its events where stream is true.", content, {**LIMITS, **REPLAYED, **DEGRADED, **RULED}
+                "The answer, or its events where stream is true.",
+                content,
+                {**LIMITS, **REPLAYED, **DEGRADED, **RULED, **SERVED_TIER},
             ),
             **errors(STATUSES, error),
         },
@@ -201,6 +205,8 @@ def _body(api: Api) -> Json:
         properties |= {"stream": {"type": ["boolean", "null"]}, "stream_options": _STREAM_OPTIONS}
         properties |= {name: {"type": ["number", "null"]} for name in parse.NUMBERS}
         properties |= {**dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS), "tools": _TOOLS}
+    asked = service_tiers.ASKED_OF_MESSAGES if api is Api.MESSAGES else service_tiers.ASKED
+    properties[service_tiers.FIELD] = {"enum": [*asked, None]}
     if api in {Api.CHAT, Api.COMPLETIONS}:
         properties["n"] = _SEQUENCES
     if api is Api.MESSAGES:

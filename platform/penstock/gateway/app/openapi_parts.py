@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from penstock.domain.outcome import Degradation
 from penstock.domain.serving.idempotency import MAX_KEY_CHARS
+from penstock.domain.tenancy.tenant import TierName
 from penstock.gateway.listener.errors import TABLE
 from penstock.gateway.openai import head
 
@@ -112,6 +113,12 @@ DEGRADED: Mapping[str, Json] = {
     "x-penstock-degraded": told(
         "What the answer lacks because its tenant prefers that to a refusal, joined by commas.",
         {"type": "string", "examples": [str(lack) for lack in Degradation]},
+    ),
+}
+SERVED_TIER: Mapping[str, Json] = {
+    "x-penstock-service-tier": told(
+        "The service tier that served, if the request named one or its plan serves it in another than default.",
+        {"type": "string", "enum": [str(tier) for tier in TierName]},
     ),
 }
 RULED: Mapping[str, Json] = {

@@ -14,10 +14,13 @@ from penstock import __version__
 from penstock.domain.errors import (
     BadRequest,
     Draining,
+    Forbidden,
     InvalidField,
     MethodNotAllowed,
     NoCapacity,
+    OverLimit,
     PenstockError,
+    Unauthenticated,
     UnknownModel,
     UnknownRoute,
 )
@@ -32,12 +35,25 @@ from penstock.gateway.listener.errors import response_of
 from penstock.gateway.oip.routes import ROOT, add_oip
 from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNT_TOKENS
-from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity
+from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity, unkept
+from penstock.gateway.records import Early
 from penstock.intake.types import App, Message, Receive, Scope, Send
 from penstock.telemetry.pages import LIVE, READY, REGION
 
+OF_CALLERS = (Unauthenticated, Forbidden, OverLimit)
+MOST_PATH_CHARS = 64
+"""Of a refused request's path, in its record."""
 
-def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, ids: Callable[[], str]) -> App:
+
+def application(
+    identity: Identity,
+    facts: Facts,
+    observer: ErrorObserver,
+    *,
+    ids: Callable[[], str],
+    keep: Callable[[PenstockError, Early], None] = unkept,
+) -> App:
+    refusals = _Refusals(identity, observer, keep)
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
     _add_requests(api, identity, facts)
@@ -52,19 +68,19 @@ def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, id
 
     @api.exception_handler(PenstockError)
     async def refused(request: Request, error: PenstockError) -> Response:
-        return _refusal(request, error, observer)
+        return refusals.answer(request, error)
 
     @api.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> Response:
-        return _refusal(request, _translated(error), observer, dict(error.headers or {}))
+        return refusals.answer(request, _translated(error), dict(error.headers or {}))
 
     @api.exception_handler(RequestValidationError)
     async def invalid(request: Request, _: RequestValidationError) -> Response:
-        return _refusal(request, InvalidField(), observer)
+        return refusals.answer(request, InvalidField())
 
     @api.exception_handler(Exception)
     async def crashed(request: Request, _: Exception) -> Response:
-        return _refusal(request, PenstockError(), observer)
+        return refusals.answer(request, PenstockError())
 
     for path in (*JSON_APIS, COUNT_TOKENS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
@@ -156,9 +172,9 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
     for route in table.routes:
         if who.may_use(route.alias) and (shares := shares_of(route, versions, who)):
             main = max(shares, key=lambda share: share.weight).version
-            seen[route.alias] = _card(route.alias, versions[main], ready, made)
+            seen[route.alias] = _card(route.alias, versions[main], who, ready, made)
             pinned |= {one.version: None for one in route.shares if who.sees(versions[one.version].tenants)}
-    cards = seen | {version: _card(version, versions[version], ready, made) for version in pinned}
+    cards = seen | {version: _card(version, versions[version], who, ready, made) for version in pinned}
     return cards | _by_rules(table, who, cards)
 
 
@@ -173,11 +189,13 @@ def _by_rules(
         if led and who.may_use(auto.alias):
             longest = max(contexts[str(card["version"])] for card in led.values())
             last = {**list(led.values())[-1], "id": auto.alias}
-            found[auto.alias] = {**last, "max_model_len": longest, "rules": list(led)}
+            found[auto.alias] = {**last, "max_model_len": who.context(longest), "rules": list(led)}
     return found
 
 
-def _card(name: str, version: VersionEntry, ready: Mapping[VersionId, int], made: int) -> dict[str, object]:
+def _card(
+    name: str, version: VersionEntry, who: Principal, ready: Mapping[VersionId, int], made: int
+) -> dict[str, object]:
     return {
         "id": name,
         "object": "model",
@@ -185,7 +203,7 @@ def _card(name: str, version: VersionEntry, ready: Mapping[VersionId, int], made
         "owned_by": "penstock",
         "version": version.id,
         "task": version.task,
-        "max_model_len": version.max_model_len,
+        "max_model_len": who.context(version.max_model_len),
         "ready_workers": ready.get(version.base or version.id, 0),
     }
 
@@ -202,14 +220,23 @@ def _translated(error: HTTPException) -> PenstockError:
     return BadRequest()
 
 
-def _refusal(
-    request: Request, error: PenstockError, observer: ErrorObserver, more: dict[str, str] | None = None
-) -> Response:
-    request_id = RequestId(request.scope["state"]["request_id"])
-    observer.refused(error, request_id)
-    status, headers, body = response_of(error, request_id, _spoken(request.url.path))
-    told = {name.decode(): value.decode() for name, value in headers} | (more or {})
-    return Response(body, status, headers=told)
+class _Refusals:
+    """Answers with errors: counted and logged, those of the caller's identity and limits recorded, too."""
+
+    def __init__(
+        self, identity: Identity, observer: ErrorObserver, keep: Callable[[PenstockError, Early], None]
+    ) -> None:
+        self._identity, self._observer, self._keep = identity, observer, keep
+
+    def answer(self, request: Request, error: PenstockError, more: dict[str, str] | None = None) -> Response:
+        request_id = RequestId(request.scope["state"]["request_id"])
+        claim = head.claim({name.lower(): value for name, value in request.headers.raw}, self._identity.claimed)
+        self._observer.refused(error, request_id, claim)
+        if isinstance(error, OF_CALLERS):
+            self._keep(error, Early(request_id, claim, request.url.path[:MOST_PATH_CHARS]))
+        status, headers, body = response_of(error, request_id, _spoken(request.url.path))
+        told = {name.decode(): value.decode() for name, value in headers} | (more or {})
+        return Response(body, status, headers=told)
 
 
 def _spoken(path: str) -> Api | None:

@@ -3,7 +3,6 @@
 No answer in time is no usage: that is part of the contract, and no error.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.domain.serving.transport import Workers
 from penstock.domain.serving.used import Used
 from penstock.gateway.answers import collecting
+from penstock.lateness import timeout
 
 PATH = "/penstock/usage"
 _OK = 200
@@ -42,7 +42,7 @@ class UsageClient:
         body = msgspec.json.encode({"requests": requests, "wait_s": wait_s})
         headers = [("content-type", "application/json"), (HEADER, self._ticket(worker.id, body, within_s))]
         try:
-            async with asyncio.timeout(within_s):
+            async with timeout(within_s):
                 answer = await collecting.ask(self._workers, worker.url, PATH, headers, body, within_s=within_s)
             return msgspec.json.decode(answer.body, type=dict[RequestId, Used]) if answer.status == _OK else None
         except (OSError, msgspec.MsgspecError):  # a time-out is an OSError as well

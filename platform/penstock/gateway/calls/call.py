@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, outcome_of
 from penstock.domain.serving.report import SILENT
 from penstock.domain.serving.request import InferenceRequest, Prepared
@@ -219,7 +220,7 @@ class Call:
         if self.prepared is not None:
             cost = cost.with_prompt(self.prepared.prompt_tokens, is_counted=self.prepared.is_counted)
         if self.version is not None:
-            cost = cost.within(self.version.max_model_len)
+            cost = cost.within(self.principal.context(self.version.max_model_len))
         object.__setattr__(self, "_cost", cost)  # many ask: worked out once
         return cost
 
@@ -237,6 +238,11 @@ class Due(NamedTuple):
 class Chosen(Call):
     version: VersionEntry
     prepared: Prepared
+
+    @property
+    def slo(self) -> Tier:
+        """The promise by which it is judged: its service tier's, else its version's."""
+        return self.principal.tier.slo or self.version.tier
 
     def refused(self, due: Due) -> "Chosen":
         """Return the call without a lease, judged by its tier's promise."""

@@ -79,9 +79,9 @@ class Attempt:
         elif self._paused:
             exchange.pause()
 
-    def unreachable(self) -> None:
+    def not_connected(self, error: OSError) -> None:
         self._call.attempts.used = NOTHING
-        self._settle(verdict.unreachable())
+        self._settle(verdict.no_connection(error))
 
     async def begun(self) -> FailedAttempt | None:
         """Wait until the answer has begun to reach the caller (None) or the attempt has failed.

@@ -41,6 +41,9 @@ from penstock.gateway.dispatch.records import (
 _ASKED_FOR_THE_WAIT = 64
 """So many workers of a shut version are looked at to tell its wait: it is told with each refusal."""
 
+_MAYBE_GONE = frozenset({FailureEvidence.BROKEN, FailureEvidence.UNREACHED})
+"""A worker with such a failure is passed over until its probe."""
+
 
 def _nobody(_: Change) -> None:
     """Drop the change."""
@@ -121,7 +124,7 @@ class Breakers:
         return self._domains.is_shut(version)
 
     def is_doubted(self, worker: WorkerId) -> bool:
-        """Tell whether it may be gone: its circuit is open, or a broken connection was not probed yet."""
+        """Tell whether it may be gone: its circuit is open, or it has not been probed since a connection failed."""
         return worker in self._doubted or worker in self._open
 
     def is_unreachable(self, version: VersionId) -> bool:
@@ -152,7 +155,7 @@ class Breakers:
         if not record.circuit.is_open and is_outlier(record.votes, self._peers(worker), now, self._settings.outliers):
             record.left = self._settings.gray_probes
             self._trip(worker, record, now, "more failures than its peers", least_s=self._settings.gray_open_s)
-        if evidence is FailureEvidence.BROKEN and worker in self._domains.places.ready:
+        if evidence in _MAYBE_GONE and worker in self._domains.places.ready:
             self._doubted.add(worker)
         self._want(Probe(worker=worker, why=Why(evidence), origin=origin))
         return True
@@ -202,6 +205,10 @@ class Breakers:
 
     def url_of(self, worker: WorkerId) -> str:
         return self._domains.places.urls.get(worker, "")
+
+    def serving_urls(self) -> list[str]:
+        places = self._domains.places
+        return [places.urls[worker] for worker in places.ready]
 
     def has_answered_since(self, worker: WorkerId, since: float) -> bool:
         record = self._workers.get(worker)

@@ -223,8 +223,8 @@ class WorkerDispatcher:
                 worker.url, parcel.path, headers, parcel.body, attempt, is_wanted=lambda: relay.stopped is None
             )
             attempt.started(await sending)
-        except OSError:
-            attempt.unreachable()
+        except OSError as error:
+            attempt.not_connected(error)
         try:
             return await attempt.begun()
         except DeadlineExceeded:

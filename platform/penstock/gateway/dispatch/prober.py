@@ -1,4 +1,7 @@
-"""Sends the platform's own requests to workers, through the gate and client of every request, for the breakers.
+"""Sends the platform's own requests to workers, through the gate of every request, for the breakers.
+
+They go over a client of their own. Its connection to each worker stays open: a probe is not held up by callers'
+connections, and takes no handshake on a machine that is busy. Its limits are awake seconds.
 
 A late answer proves nothing: behind a full engine a probe waits like all requests. So the gate is asked meanwhile how
 long its engine has been still: a hung one is found without waiting, a full one is not blamed. A draining worker counts
@@ -15,12 +18,13 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving import probe as platform
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
-from penstock.domain.serving.transport import Workers
+from penstock.domain.serving.transport import Workers, is_own_shortage
 from penstock.gateway.answers import collecting
 from penstock.gateway.answers.collecting import Collected, Unreachable
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.places import Place
 from penstock.gateway.dispatch.records import Probe, ProbeResult, Why
+from penstock.lateness import timeout
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
@@ -41,6 +45,8 @@ class ProberSettings:
     look_s: float = 0.5
     """How often the gate is asked while a probe waits."""
     state_timeout_s: float = 1.0
+    used_every_s: float = 20.0
+    """How often each worker's connection is used: workers keep one without a request for 75 s."""
 
 
 class _State(msgspec.Struct):
@@ -65,16 +71,23 @@ class Prober:
         woken = self.breakers.woken
         self.breakers.ask_again()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._stay_connected())
             while True:
                 woken.clear()
                 for probe in self.breakers.due(self.clock.monotonic()):
                     group.create_task(self._settle(probe, woken))
                 await self._pause(woken)
 
+    async def _stay_connected(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.used_every_s)
+            for url in self.breakers.serving_urls():
+                await self._state(url)
+
     async def _pause(self, woken: asyncio.Event) -> None:
         wait_s = self.breakers.next_due_at() - self.clock.monotonic()
         try:
-            async with asyncio.timeout(None if wait_s == float("inf") else max(_SHORTEST_WAIT_S, wait_s)):
+            async with timeout(None if wait_s == float("inf") else max(_SHORTEST_WAIT_S, wait_s)):
                 await woken.wait()
         except TimeoutError:
             return
@@ -113,8 +126,8 @@ class Prober:
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
             return _judged(asking.result()) if asking.done() else ProbeResult.FAILED
-        except Unreachable:
-            return ProbeResult.CLOSED
+        except Unreachable as error:
+            return ProbeResult.BUSY if is_own_shortage(error.__cause__) else ProbeResult.CLOSED
         except TimeoutError:
             return await self._late(probe.worker, url, began)
         except OSError:

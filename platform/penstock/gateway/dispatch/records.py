@@ -22,8 +22,10 @@ class FailureEvidence(StrEnum):
     """The connection broke before the answer was complete."""
     SILENT = "silent"
     """Nothing came for long."""
+    UNREACHED = "unreached"
+    """Two attempts to connect had no answer, while this process was awake: the worker's host may be gone."""
     CLOSED = "closed"
-    """No connection could be had, or the gate shuts down: a proof by itself, which no caller can make."""
+    """The connection was refused, or the gate shuts down: a proof by itself, which no caller can make."""
 
 
 class Why(StrEnum):
@@ -32,6 +34,7 @@ class Why(StrEnum):
     ANSWERED = "answered"
     BROKEN = "broken"
     SILENT = "silent"
+    UNREACHED = "unreached"
     ZONE = "zone"
     """Most of its zone is down."""
     HALF_OPEN = "half_open"

@@ -5,6 +5,7 @@ engine's message may quote the request, so callers get only its words about a fi
 """
 
 from dataclasses import dataclass, replace
+from socket import gaierror
 
 import msgspec
 
@@ -28,6 +29,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.outcome import ADAPTER_LOADING, TENANT_QUEUE
 from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
+from penstock.domain.serving.transport import is_own_shortage
 from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import FailureEvidence
 
@@ -64,9 +66,14 @@ class _ErrorBody(msgspec.Struct):
     error: _Detail | str = ""
 
 
-def unreachable() -> FailedAttempt:
-    error = NoCapacity("the worker can't be reached")
-    return FailedAttempt(error=error, reason="connect", retry=True, evidence=FailureEvidence.CLOSED)
+def no_connection(error: OSError) -> FailedAttempt:
+    """Judge a connection that was not made: refused, left without an answer, or not tried for want here."""
+    said, evidence, reason = NoCapacity("the worker can't be reached"), FailureEvidence.CLOSED, "connect"
+    if is_own_shortage(error):
+        said, evidence, reason = NoCapacity("this gateway has no connection left"), FailureEvidence.NONE, "own_shortage"
+    elif isinstance(error, TimeoutError | gaierror):
+        evidence, reason = FailureEvidence.UNREACHED, "connect_timeout"
+    return FailedAttempt(error=said, reason=reason, retry=True, evidence=evidence)
 
 
 def lost() -> FailedAttempt:

@@ -36,6 +36,7 @@ def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, t
     if request.api is Api.RESPONSES:  # the others take theirs from the header
         body["request_id"] = f"resp_{request.id}"
     body.pop("stream_interval", None)
+    body.pop("service_tier", None)
     if request.stream and request.api in _STREAM_USAGE:
         body["stream_options"] = {"include_usage": True}
     else:

@@ -20,7 +20,7 @@ Trade-off: a refusal to a caller counts only if the other version takes longer p
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -36,9 +36,35 @@ from penstock.domain.serving.shadow import Copy
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import ENGINES_WORD, Answer, Call
 from penstock.gateway.evidence import answers
-from penstock.gateway.evidence.once import Once
 from penstock.gateway.evidence.totals import Arm, Totals
 from penstock.telemetry import logs
+
+
+class Once:
+    """Keys counted in the last ``span_s`` seconds, ``most`` at once: while it is full, nothing new counts."""
+
+    def __init__(self, span_s: float, most: int) -> None:
+        self._span_s, self._most = span_s, most
+        self._at: dict[Hashable, float] = {}
+
+    def counts(self, key: Hashable, now: float) -> bool:
+        """Tell whether this key counts (monotonic seconds), and remember it."""
+        at = self._at.get(key)
+        if at is not None and now - at < self._span_s:
+            return False
+        if len(self._at) >= self._most:
+            self._forget(now)
+            if len(self._at) >= self._most:
+                return False
+        self._at.pop(key, None)
+        self._at[key] = now
+        return True
+
+    def _forget(self, now: float) -> None:
+        over = [key for key, at in self._at.items() if now - at >= self._span_s]
+        for key in over:
+            del self._at[key]
+
 
 TELL_EVERY_S = 1.0
 ONCE_S = 10.0

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId
+from penstock.lateness import timeout
 
 EVERY_S = 1.0
 WITHIN_S = 2.0
@@ -62,7 +63,7 @@ class WakeDemand:
         wanted = {**passing, **self.held()}
         self._told = frozenset(wanted)
         try:
-            async with asyncio.timeout(WITHIN_S):
+            async with timeout(WITHIN_S):
                 for version, want in wanted.items():
                     await teller.tell(version, want.requests, want.tokens)
         except (StoreUnavailable, TimeoutError):

@@ -6,13 +6,15 @@ push announces it.
 A digest-keyed cache would be faster but keep revoked keys alive: not worth 2 µs.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.errors import Forbidden
-from penstock.domain.ids import KeyId, OrgId
+from penstock.domain.ids import KeyId, OrgId, TenantId
 from penstock.domain.tenancy import credentials
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.keys import cache_salt
 from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Principal, ScopeKind, Tenant, scope
 
@@ -72,6 +74,11 @@ class Keyring:
             raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
         return who
 
+    def claimed(self, credential: str) -> Claim:
+        key = credentials.claimed(credential)
+        entry = self._entries.get(key)
+        return Claim(entry.key.tenant if entry is not None else TenantId(""), key)
+
     def is_valid(self, key: KeyId) -> bool:
         """Tell whether a key accepted before still is valid."""
         entry = self._entries.get(key)
@@ -84,6 +91,7 @@ class Keyring:
             scope(ScopeKind.TENANT, tenant.id, tenant.plan),
             scope(ScopeKind.ORG, org.id, org.plan),
         )
+        plans = {ScopeKind.KEY: key.plan, ScopeKind.TENANT: tenant.plan, ScopeKind.ORG: org.plan}
         return Principal(
             tenant=tenant.id,
             key=key.id,
@@ -92,11 +100,18 @@ class Keyring:
             models=key.models,
             cache_salt=cache_salt(tenant.id, self._salt_key),
             scopes=tuple(one for one in scopes if one.plan.draws),
+            context_of=min(ScopeKind, key=lambda kind: plans[kind].max_context_tokens or math.inf),
         )
 
 
 def _tightest(plan: Plan, *others: Plan) -> Plan:
-    """Return the plan with the least deadline and output bound; zero is no bound."""
+    """Return the plan with the least deadline, context and output bound; zero is no bound."""
+    contexts = [one.max_context_tokens for one in (plan, *others) if one.max_context_tokens]
     outputs = [one.max_output_tokens for one in (plan, *others) if one.max_output_tokens]
     deadlines = [one.deadline_s for one in (plan, *others) if one.deadline_s]
-    return replace(plan, max_output_tokens=min(outputs, default=0), deadline_s=min(deadlines, default=0.0))
+    return replace(
+        plan,
+        max_context_tokens=min(contexts, default=0),
+        max_output_tokens=min(outputs, default=0),
+        deadline_s=min(deadlines, default=0.0),
+    )

@@ -20,6 +20,8 @@ from penstock.gateway.openai.fields import Body
 ADDRESSES = frozenset({"image_url", "audio_url", "video_url", "file_url"})
 """Names under which the APIs hold an address, alone or as the ``url`` of an object."""
 TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_CALLS = frozenset({"tool_calls", "function_call", "arguments"})
+"""Fields of a message or an item that may hold JSON as a string."""
 _CONTAINERS = (dict, list)
 
 
@@ -76,9 +78,13 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBounds:
-    """``context_tokens`` is the largest served context; the default exceeds every model's."""
+    """``context_tokens`` is the largest served context; the default exceeds every model's.
+
+    ``context_of`` names its owner in an error.
+    """
 
     context_tokens: int = 16 << 20
+    context_of: str = "the largest context here"
 
     def body_bytes(self, api: Api) -> int:
         """Return the bytes of the largest context, in any language."""
@@ -95,7 +101,12 @@ UNBOUNDED = BodyBounds()
 def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
     """Return a caller's bounds, by the served models that are not others' alone."""
     contexts = [version.max_model_len for version in table.versions if who.sees(version.tenants)]
-    return BodyBounds(context_tokens=max(contexts)) if contexts else UNBOUNDED
+    if not contexts:
+        return UNBOUNDED
+    longest = who.context(max(contexts))
+    if longest == max(contexts):
+        return BodyBounds(context_tokens=longest)
+    return BodyBounds(context_tokens=longest, context_of=f"the context of this {who.context_of}'s plan")
 
 
 def check(body: Body, bounds: BodyBounds) -> None:
@@ -115,10 +126,10 @@ def _messages(value: object, at: str, bounds: BodyBounds) -> None:
             content = item.get("content")
             if type(content) is list:
                 parts += _parts(content, f"{at}[{i}].content")
-            if len(item) > 2:  # noqa: PLR2004  role and content
+            if _CALLS & item.keys():
                 _tool_calls(item, f"{at}[{i}]")
     if parts > bounds.context_tokens:
-        raise ContextTooLong(f"{at} holds more parts than any context here has tokens: send fewer", param=at)
+        raise ContextTooLong(f"{at} holds more parts than {bounds.context_of} has tokens: send fewer", param=at)
 
 
 def _parts(content: list[object], at: str) -> int:
@@ -157,7 +168,7 @@ def _ids(value: object, at: str, bounds: BodyBounds) -> None:
     if type(value) is list and len(value) > bounds.context_tokens:
         most = bounds.context_tokens
         raise ContextTooLong(
-            f"the prompt has {len(value)} tokens; the largest context here has {most}: shorten it", param=at
+            f"the prompt has {len(value)} tokens; {bounds.context_of} has {most}: shorten it", param=at
         )
 
 

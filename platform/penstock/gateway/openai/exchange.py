@@ -10,7 +10,9 @@ from penstock.domain.errors import ClientGone, Draining, OverBudget, OverLimit, 
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
-from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.tenancy import service_tiers
+from penstock.domain.tenancy.credentials import Claim
+from penstock.domain.tenancy.tenant import Principal, TierName
 from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai import head
@@ -84,7 +86,9 @@ class RequestExchange(ABC):
             self._known(principal)
             self._timings.mark(Stage.AUTH)
             self._session = head.session(self._headers)
-            request = self._request(*await self._read(principal))
+            parsed, digest = await self._read(principal)
+            request = self._request(parsed, digest)
+            principal = self._in_tier(principal, parsed)
             admitted = self._held.release if self._held is not None else nothing
             call = Call(request=request, principal=principal, timings=self._timings, on_admitted=admitted)
             self._progress = Progress(call)
@@ -99,6 +103,12 @@ class RequestExchange(ABC):
             self._refuse(PenstockError())
         finally:
             self._give_back()
+
+    def _in_tier(self, who: Principal, parsed: Parsed) -> Principal:
+        """Return the principal in the service tier that the body asks for; raises ``InvalidField``."""
+        if not parsed.service_tier and who.plan.auto_tier is TierName.DEFAULT:
+            return who
+        return service_tiers.served(who, parsed.service_tier)
 
     def _identified(self) -> Principal:
         """Return the key's principal, or raise ``Unauthenticated`` or ``Forbidden``."""
@@ -167,16 +177,22 @@ class RequestExchange(ABC):
         if self._who is not None and isinstance(error, OverLimit | OverBudget):
             self._edge.looks.refused(self._who.key, self._edge.clock.monotonic())
         if reply.gone or isinstance(error, ClientGone):
-            self._keep(error)
+            self._keep(error, self._claim())
             reply.finish()
             return
-        self._edge.observer.refused(error, self._request_id)
-        self._keep(error)
+        claim = self._claim()
+        self._edge.observer.refused(error, self._request_id, claim)
+        self._keep(error, claim)
         self._say(error)
 
-    def _keep(self, error: PenstockError) -> None:
-        """Record and count a known caller's request that the pipeline has not seen."""
-        who, progress = self._who, self._progress
-        if who is not None and (progress is None or progress.answer is None):
+    def _claim(self) -> Claim:
+        """Return the caller's tenant and key, or those that its refused credential names."""
+        if self._who is not None:
+            return Claim(self._who.tenant, self._who.key)
+        return head.claim(self._headers, self._edge.identity.claimed)
+
+    def _keep(self, error: PenstockError, claim: Claim) -> None:
+        """Record and count a request that the pipeline has not seen."""
+        if self._progress is None or self._progress.answer is None:
             timings = self._timings
-            self._edge.keep_early(error, Early(self._request_id, who, self._api, timings.started_at, timings.seconds))
+            self._edge.keep_early(error, Early(self._request_id, claim, self._api, timings.started_at, timings.seconds))

@@ -1,12 +1,13 @@
 """The fields of a request's head: path, credential, ids, deadline. Each is taken as it stands or refused. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import unquote
 
 from penstock.domain.errors import BadRequest, InvalidField
 from penstock.domain.money import FREE, MICRO_PER_USD, MicroUsd
 from penstock.domain.serving.auto import NAME as RULE
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 
 MAX_DEADLINE_S = 3600.0
 SINGLE = frozenset(
@@ -106,6 +107,14 @@ def credential(headers: HeaderMap) -> str:
     if plain and bearer and plain != bearer:
         raise BadRequest("authorization and x-api-key hold different keys")
     return bearer.decode("latin-1")
+
+
+def claim(headers: HeaderMap, claimed: Callable[[str], Claim]) -> Claim:
+    """Return the tenant and key that the credential names; an ambiguous one names none."""
+    try:
+        return claimed(credential(headers))
+    except BadRequest:
+        return NOBODY
 
 
 def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:

@@ -1,7 +1,5 @@
 """One request over HTTP/1.1: its body under its bounds, and its refusals with a status."""
 
-import asyncio
-
 from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api
@@ -16,6 +14,7 @@ from penstock.intake.direct import DirectReply
 from penstock.intake.held import HeldBytes
 from penstock.intake.plain import PlainReply, read_body
 from penstock.intake.types import Headers, Receive, Scope
+from penstock.lateness import timeout
 
 _LONG = len(str(INLINE_BYTES))
 """Digits of a length that may be too much to be read on the event loop."""
@@ -87,7 +86,7 @@ class HttpExchange(RequestExchange):
         held.arrives()
         self._timings.mark(Stage.EDGE)
         try:
-            async with asyncio.timeout(self._edge.limits.body_timeout_s):
+            async with timeout(self._edge.limits.body_timeout_s):
                 body = await self._arriving_body(limit, held)
         except TimeoutError as error:
             raise RequestTimedOut("the body was not received in time") from error

@@ -38,6 +38,7 @@ from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
 from penstock.intake.types import Headers
+from penstock.lateness import timeout
 
 CLAIMS = 4
 """How often a request may find its forerunner broken off before it is sent back."""
@@ -180,7 +181,7 @@ class _Follower:
 
     async def _until_room(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._stall_s):
+            async with timeout(self._stall_s):
                 await self.room.wait()
                 return
         self._reply.abort()

@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.domain.errors import InvalidField, MalformedBody
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.formats import pictures
 from penstock.gateway.openai import bounds, fields, unserved
@@ -28,7 +29,7 @@ MAX_OUTPUT_TOKENS = 1 << 20
 
 STRIPPED = frozenset(
     """
-    priority service_tier cache_salt request_id session_id data_parallel_rank
+    priority cache_salt request_id session_id data_parallel_rank
     kv_transfer_params ec_transfer_params vllm_xargs mm_payload return_mm_kwargs
     """.split()
 )
@@ -87,6 +88,7 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     stream: bool
     include_usage: bool
     cost: Cost
+    service_tier: str = ""
 
 
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
@@ -101,7 +103,20 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
         if name in body:
             fields.number(body, name)
     stream = fields.flag(body, "stream")
-    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)))
+    tier = _service_tier(api, body) if service_tiers.FIELD in body else ""
+    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)), tier)
+
+
+def _service_tier(api: Api, body: Body) -> str:
+    value, known = body[service_tiers.FIELD], _TIERS.get(api, service_tiers.ASKED)
+    if value is None:
+        return ""
+    if type(value) is not str or value not in known:
+        raise InvalidField(f"{service_tiers.FIELD} must be one of {', '.join(known)}", param=service_tiers.FIELD)
+    return value
+
+
+_TIERS: Mapping[Api, tuple[str, ...]] = {Api.MESSAGES: service_tiers.ASKED_OF_MESSAGES}
 
 
 def check_bounded(api: Api, cost: Cost) -> None:

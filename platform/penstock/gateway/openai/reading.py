@@ -35,7 +35,7 @@ class _ReadJob(msgspec.Struct):
     """The frame's header, before the raw body."""
 
     api: Api
-    context_tokens: int
+    bounds: BodyBounds
 
 
 class _Field(msgspec.Struct):
@@ -97,7 +97,7 @@ class BodyReader:
         """Return the request, and a large one's digest, or raise ``MalformedBody`` or ``InvalidField``."""
         if self._elsewhere is None or is_small(raw):
             return parse(api, raw, bounds), ""
-        asked = _ENCODER.encode(_ReadJob(api, bounds.context_tokens))
+        asked = _ENCODER.encode(_ReadJob(api, bounds))
         answer = await self._elsewhere.ask(who, (self._task, asked, b"\n", raw))
         return _opened(result(answer))
 
@@ -118,7 +118,7 @@ def read(frame: memoryview) -> Sequence[bytes]:
     """Answer a frame, in the other process."""
     head, _, raw = bytes(frame).partition(b"\n")
     asked = _ASKED.decode(head)
-    parsed = parse(asked.api, raw, BodyBounds(context_tokens=asked.context_tokens))
+    parsed = parse(asked.api, raw, asked.bounds)
     digest = hashlib.sha256(asked.api.encode() + b"\x1f" + _SORTED.encode(parsed.body)).hexdigest()
     readable, sealed = _parted(parsed.body)
     fields = [_Field(name, len(json), _items(parsed.body[name]), _is_text(parsed.body[name])) for name, json in sealed]

@@ -8,6 +8,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, UnknownRequest
 from penstock.domain.fleet.table import EMPTY, RoutingTable
 from penstock.domain.ids import RequestId
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
@@ -20,8 +21,8 @@ from penstock.intake.limits import Limits
 
 
 class ErrorObserver(Protocol):
-    def refused(self, error: PenstockError, request_id: RequestId) -> None:
-        """Count an error response by its code."""
+    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
+        """Count an error response by its code, and log it with its caller."""
         ...
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
@@ -42,6 +43,10 @@ class Identity(Protocol):
         """Return the recognised principal, or raise ``Forbidden`` if the key may not ask models."""
         ...
 
+    def claimed(self, credential: str) -> Claim:
+        """Return the tenant and key that a credential names, whether or not it is valid."""
+        ...
+
 
 class Corridor(Protocol):
     async def serve(self, progress: Progress, reply: Reply) -> None:
@@ -59,7 +64,7 @@ async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
     return False
 
 
-def _unkept(_error: PenstockError, _early: Early) -> None: ...
+def unkept(_error: PenstockError, _early: Early) -> None: ...
 
 
 def _unbounded(_who: Principal) -> BodyBounds:
@@ -88,8 +93,8 @@ class Services:
     is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
     """Tells whether there may be an answer under a caller's idempotency key."""
     bounds: Callable[[Principal], BodyBounds] = _unbounded
-    keep_early: Callable[[PenstockError, Early], None] = _unkept
-    """Told of each request of a known caller that is refused before the corridor has seen it."""
+    keep_early: Callable[[PenstockError, Early], None] = unkept
+    """Told of each request that is refused before the corridor has seen it."""
     trace: Callable[[str], str] = str
     """The caller's ``traceparent`` (or nothing) → the one to go on with."""
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from penstock.domain import errors
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import MalformedBody, PenstockError
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.serving.request import InferenceRequest, Prepared, Sealed
 from penstock.domain.tenancy.tenant import Principal
@@ -42,6 +42,7 @@ class _Refusal(msgspec.Struct):
     message: str
     param: str | None = None
     retry_after_s: float | None = None
+    reason: str | None = None
 
 
 class _PrepareJob(msgspec.Struct):
@@ -66,9 +67,14 @@ _REFUSAL = msgspec.json.Decoder(_Refusal)
 
 
 def refusal(error: Exception) -> bytes:
-    """Serialise an error. A foreign one is named by its class only, since its message may hold a prompt."""
+    """Serialise an error. A foreign one is named by its class only, since its message may hold a prompt.
+
+    Only the caller's nesting makes a child recurse: that is the body's fault.
+    """
+    if isinstance(error, RecursionError):
+        error = MalformedBody("the body holds JSON that is nested too deep")
     if isinstance(error, PenstockError):
-        told = _Refusal(type(error).__name__, error.message, error.param, error.retry_after_s)
+        told = _Refusal(type(error).__name__, error.message, error.param, error.retry_after_s, error.reason)
     else:
         told = _Refusal("", type(error).__name__)
     return REFUSED + _ENCODER.encode(told)
@@ -82,7 +88,7 @@ def result(answer: bytes) -> memoryview:
     kind = getattr(errors, told.kind, None) if told.kind else None
     if kind is None:
         raise RuntimeError(f"a child process failed with {told.message}")
-    raise kind(told.message, param=told.param, retry_after_s=told.retry_after_s)
+    raise kind(told.message, param=told.param, retry_after_s=told.retry_after_s, reason=told.reason)
 
 
 class OffloadedPreprocessor:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import ArtifactRefused, ContextTooLong, StoreUnavailable
+from penstock.domain.errors import ArtifactRefused, ContextTooLong, InvalidField, StoreUnavailable
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import InferenceRequest, Prepared
@@ -64,12 +64,15 @@ class PromptPreprocessor:
             return Prepared(prompt_tokens=version.handler.item_tokens * request.cost.prompts)
         asked = self._prompts(request, version)
         if not asked.is_exact:
-            return Prepared(prompt_tokens=await self._bound(asked, version), is_counted=False)
+            most = await self._bound(asked, version)
+            if principal.plan.max_context_tokens:
+                _check_context([most], request, version, principal, asked)
+            return Prepared(prompt_tokens=most, is_counted=False)
         limit = _truncation(request, version)
         tokens = list(asked.ids) or await self._tokens(asked, version)
         least = version.max_model_len if options.is_padded(request.api, request.body) else 0
         counts = [max(least, min(len(ids), limit)) for ids in tokens]
-        _check_context(counts, request, version, asked)
+        _check_context(counts, request, version, principal, asked)
         if version.task is not Task.GENERATE or len(tokens) != 1 or len(tokens[0]) > limit:
             return Prepared(prompt_tokens=sum(counts))
         start = seed(principal.cache_salt, version.id if version.base else "")
@@ -129,15 +132,31 @@ def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, 
         )
 
 
-def _check_context(counts: Sequence[int], request: InferenceRequest, version: VersionEntry, asked: Prompts) -> None:
+def _room_of_each(request: InferenceRequest) -> int:
+    """Return the output of each of several prompts; a plan's context bounds it only if the caller or the API does."""
+    if request.cost.names_no_output:
+        raise InvalidField("this plan bounds the context: name max_tokens for several prompts", param="max_tokens")
+    return request.cost.output_each
+
+
+def _check_context(
+    counts: Sequence[int], request: InferenceRequest, version: VersionEntry, principal: Principal, asked: Prompts
+) -> None:
     output = prompts.requested_output(request.api, request.body)
+    longest, context = max(counts), principal.context(version.max_model_len)
+    plans = context < version.max_model_len
     room = output or (1 if version.task is Task.GENERATE else 0)
-    longest = max(counts)
-    if longest + room > version.max_model_len:
+    if plans and room and not output and len(counts) > 1:
+        room = _room_of_each(request)
+    if longest + room > context:
         wish = f" and the request asks for up to {output} more" if output else ""
-        left = version.max_model_len - longest
+        left = context - longest
         remedy = f"ask for at most {left} or shorten the prompt" if output and left > 0 else "shorten the prompt"
+        has = "has" if asked.is_exact else "is counted by the engine alone and may have"
         raise ContextTooLong(
-            f"the prompt has {longest} tokens{wish}; the model's context is {version.max_model_len} tokens: {remedy}",
+            f"the prompt {has} {longest} tokens{wish}; "
+            + (f"this {principal.context_of}'s plan allows" if plans else "the model's context is")
+            + f" {context} tokens: {remedy}",
             param=asked.param,
+            reason=f"{principal.context_of}_context" if plans else None,
         )

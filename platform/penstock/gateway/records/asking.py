@@ -23,7 +23,7 @@ class KeptRecords(Protocol):
 
 
 class RecordLookup:
-    def __init__(self, kept: KeptRecords) -> None:
+    def __init__(self, *kept: KeptRecords) -> None:
         self._kept = kept
         self._under_way: set[KeyId] = set()
 
@@ -36,14 +36,20 @@ class RecordLookup:
             raise OverLimit("a key asks for one record at a time", retry_after_s=AGAIN_S)
         self._under_way.add(who.key)
         try:
-            record = await self._kept.find(request_id)
+            record = await self._found(request_id)
             if record is None and named[1] != request_id:
-                record = await self._kept.find(named[1])
+                record = await self._found(named[1])
         finally:
             self._under_way.discard(who.key)
         if record is None or not may_see(who, record):
             raise UnknownRequest
         return record
+
+    async def _found(self, request_id: str) -> RequestRecord | None:
+        for one in self._kept:
+            if (record := await one.find(request_id)) is not None:
+                return record
+        return None
 
 
 def may_see(who: Principal, record: RequestRecord) -> bool:

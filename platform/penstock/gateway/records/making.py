@@ -1,26 +1,48 @@
 """Makes a request's record: from its call and answer if the pipeline saw it, else from its refusal.
 
 It runs once per request, on the event loop. It knows neither the store nor the view of records.
+
+Records of a tenant's free requests (refused, or ended before a token) are kept at a bounded rate: what is beyond goes
+to a folder of its own, so that a flood pushes no other records off the disk.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import Drawn, Refusal, RequestRecord
 from penstock.domain.serving.slo import Indicator, SloTier
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.standing import Standing, standing_of
-from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.records.quota import RefusalQuota
 from penstock.gateway.records.requests import RequestLedger
+
+PER_S = 10.0
+AT_ONCE = 200.0
+MOST_TENANTS = 4096
+
+
+class RefusalQuota:
+    """A token bucket per tenant; the stalest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def takes(self, tenant: str, now: float) -> bool:
+        left, at = self._left.pop(tenant, (AT_ONCE, now))
+        left = min(AT_ONCE, left + PER_S * (now - at))
+        takes = left >= 1.0
+        self._left[tenant] = (left - takes, now)
+        if len(self._left) > MOST_TENANTS:
+            self._left.popitem(last=False)
+        return takes
 
 
 class Promised(NamedTuple):
@@ -35,36 +57,40 @@ _STANDINGS = {one: one.name.lower() for one in Standing}
 
 
 class Early(NamedTuple):
-    """A request refused before the corridor; it arrived at monotonic ``arrived_at``."""
+    """A request refused before the corridor; it arrived at monotonic ``arrived_at``, just now if that is None."""
 
     id: RequestId
-    who: Principal
-    api: Api
-    arrived_at: float
-    stages: dict[Stage, float]
+    who: Claim
+    api: str
+    arrived_at: float | None = None
+    stages: dict[Stage, float] = {}  # noqa: RUF012  never changed; a tuple's default
+
+
+Keep = Callable[[RequestRecord], None]
 
 
 class Records:
-    def __init__(self, keep: Callable[[RequestRecord], None], slos: Mapping[Tier, SloTier], clock: Clock) -> None:
-        self._keep, self._clock = keep, clock
+    """Free requests beyond a tenant's rate go to ``crowd`` in short, so that a flood pushes out only its like."""
+
+    def __init__(self, keep: Keep, slos: Mapping[Tier, SloTier], clock: Clock, *, crowd: Keep) -> None:
+        self._keep, self._crowd, self._clock = keep, crowd, clock
         self._promises: Promises = {tier: _promised(slo) for tier, slo in slos.items()}
         self._refusals = RefusalQuota()
 
     def ended(self, call: Call, answer: Answer) -> None:
         now = self._clock.monotonic()
         has_run = answer.usage.total_tokens or (call.attempts.used is not None and call.attempts.used.sequences)
-        if answer.outcome is not Outcome.OK and not has_run and not self._refusals.takes(call.principal.tenant, now):
-            return
         seconds = now - call.request.arrived_at
+        if answer.outcome is not Outcome.OK and not has_run and not self._refusals.takes(call.principal.tenant, now):
+            self._crowd(_brief(call, answer, self._clock.now() - seconds, seconds))
+            return
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
         """Keep a replay's record, which leads to the original request's."""
         now, who = self._clock.monotonic(), call.principal
-        if not self._refusals.takes(who.tenant, now):
-            return
         seconds = now - call.request.arrived_at
-        self._keep(
+        self._place(who.tenant, now)(
             RequestRecord(
                 id=call.request.id,
                 tenant=who.tenant,
@@ -81,10 +107,8 @@ class Records:
 
     def refused(self, error: PenstockError, early: Early) -> None:
         now, who = self._clock.monotonic(), early.who
-        if not self._refusals.takes(who.tenant, now):
-            return
-        seconds = now - early.arrived_at
-        self._keep(
+        seconds = now - early.arrived_at if early.arrived_at is not None else 0.0
+        self._place(who.tenant, now)(
             RequestRecord(
                 id=early.id,
                 tenant=who.tenant,
@@ -98,11 +122,31 @@ class Records:
             )
         )
 
+    def _place(self, tenant: TenantId, now: float) -> Keep:
+        return self._keep if self._refusals.takes(tenant, now) else self._crowd
+
+
+def _brief(call: Call, answer: Answer, at: float, seconds: float) -> RequestRecord:
+    return RequestRecord(
+        id=call.request.id,
+        tenant=call.principal.tenant,
+        key=call.principal.key,
+        at=at,
+        api=call.request.api,
+        outcome=answer.outcome,
+        seconds=seconds,
+        stages_s=call.timings.seconds,
+        refusal=answer.refusal,
+        version=call.version.id if call.version is not None else "",
+        is_own=call.is_own(answer),
+    )
+
 
 def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Promises) -> RequestRecord:
     request, who, lease, version = call.request, call.principal, call.lease, call.version
     used, usage = call.attempts.used, answer.usage
-    promised = promises.get(version.tier) if version is not None else None
+    slo = who.tier.slo or version.tier if version is not None else None
+    promised = promises.get(slo) if slo is not None else None
     longest_s = max(answer.itl_s, default=None)
     is_over_quota = lease is not None and lease.over_quota is not None
     knows = bool(call.attempts.trail) and (usage.exact or usage.total_tokens > 0)
@@ -117,7 +161,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         stages_s=call.timings.seconds,
         refusal=None if answer.outcome is Outcome.OK else answer.refusal,
         version=version.id if version is not None else "",
-        tier=version.tier if version is not None else "",
+        tier=slo or "",
         stream=request.stream,
         standing=_STANDINGS[standing_of(who.plan, over_quota=is_over_quota)],
         over_quota=is_over_quota,
@@ -146,6 +190,8 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         is_own=call.is_own(answer),
         fell_back_from=call.fell_back_from,
         ruled=call.ruled,
+        service_tier=who.tier.name,
+        price_factor=who.tier.price_factor,
     )
 
 
@@ -173,15 +219,16 @@ def _drawn(lease: Lease | None) -> tuple[Drawn, ...] | None:
 def _price(call: Call) -> tuple[int, int, int] | None:
     if call.version is None:
         return None
-    price = call.version.price
+    price = call.version.price.at(call.principal.tier.price_factor)
     return price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """Return a listener that counts and records a known caller's early refusal."""
+    """Return a listener that records early refusals, and counts those of known callers."""
 
     def told(error: PenstockError, early: Early) -> None:
-        ledger.refused_early(early.who.tenant, error.outcome)
+        if early.who.tenant:
+            ledger.refused_early(early.who.tenant, error.outcome)
         records.refused(error, early)
 
     return told

@@ -15,8 +15,9 @@ from penstock.domain.models.model import Tier
 from penstock.domain.money import MICRO_PER_USD
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.ledger import cost_of
-from penstock.domain.tokens import Usage
+from penstock.domain.tenancy.tenant import TierName
 from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry import logs, names
 from penstock.telemetry.definitions import Label
@@ -61,7 +62,7 @@ class RequestLedger:
         if call.copy is not None:
             self._copied(call, answer, model)
             return
-        tier = version.tier.value if version else UNKNOWN
+        tier = (call.principal.tier.slo or version.tier).value if version else UNKNOWN
         tenant = self._tenants.of(call.principal.tenant, self._dropped)
         children = self._children(model, tier, tenant, call.request.api.value)
         exemplar = _exemplar(call) if self._trace is not None else None
@@ -90,10 +91,17 @@ class RequestLedger:
             if version.task in api.tasks:
                 self._children(_model(version), version.tier.value, OTHER, api.value)
 
-    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
         """Count an error by code; requests refused before the pipeline are logged here."""
         self._refusals.labels(code=error.code).inc()
-        self._log.info("request_refused", request_id=request_id, code=error.code, outcome=error.outcome)
+        logs.often(
+            "request_refused",
+            request_id=request_id,
+            tenant=claim.tenant,
+            key_id=claim.key,
+            code=error.code,
+            outcome=error.outcome,
+        )
 
     def refused_early(self, tenant: TenantId, outcome: Outcome) -> None:
         self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
@@ -124,6 +132,9 @@ class _Children:
         self.queued = Observed(metrics.histogram(names.TENANT_QUEUE_SECONDS).labels(tenant=tenant))
         self._fallbacks = metrics.counter(names.FALLBACKS).labels(model=model)
         self._degraded = partial(metrics.counter(names.DEGRADED).labels, model=model)
+        served, billed = metrics.counter(names.SERVICE_TIER_REQUESTS), metrics.counter(names.SERVICE_TIER_DOLLARS)
+        self._served = lru_cache(len(TierName) * len(Outcome))(served.labels)
+        self._billed_to = lru_cache(len(TierName))(billed.labels)
         of_zone = metrics.histogram(names.ZONE_TTFT_SECONDS)
         self._of_zone = lru_cache(maxsize=MOST_ZONES)(lambda zone: Observed(of_zone.labels(zone=zone)))
         requests = metrics.counter(names.REQUESTS)
@@ -152,15 +163,20 @@ class _Children:
             self._fallbacks.inc()
         for lack in call.degraded:
             self._degraded(reason=lack).inc()
-        self._count_usage(call, answer.usage)
+        self._count_usage(call, answer)
 
-    def _count_usage(self, call: Call, usage: Usage) -> None:
+    def _count_usage(self, call: Call, answer: Answer) -> None:
+        usage = answer.usage
         self.prompt.inc(usage.prompt_tokens)
         self.output.inc(usage.output_tokens)
         if usage.cached_tokens:
             self.cached.inc(usage.cached_tokens)
         if call.version is not None:
-            self.billed.inc(cost_of(call.version.price, usage) / MICRO_PER_USD)
+            tier = call.principal.tier
+            dollars = cost_of(call.version.price.at(tier.price_factor), usage) / MICRO_PER_USD
+            self.billed.inc(dollars)
+            self._served(tier.name, answer.outcome).inc()
+            self._billed_to(tier.name).inc(dollars)
 
     def _count_whole(self, outcome: Outcome) -> None:
         self._outcomes[outcome].inc()

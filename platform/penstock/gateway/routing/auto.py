@@ -87,6 +87,8 @@ def nothing_fits(alias: Alias, passed: Passed, last: BadRequest | None) -> BadRe
     """Return the refusal: each rule's misfit in our own words, or the fault that all share."""
     if last is not None and all(why is Misfit.TEMPLATE for _, why in passed) and isinstance(last, InvalidField):
         return last
+    if last is not None and last.reason and isinstance(last, ContextTooLong):
+        return last  # the plan's bound, whatever the rule
     if not passed:
         return NoRuleFits(f"no rule of {alias} leads to a model that this key may use", param="model")
     says = f"no rule of {alias} fits: " + "; ".join(f"{name}: {why}" for name, why in passed)

@@ -54,8 +54,8 @@ class TableResolver:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
         if route is not None and route.fallback and version.id != route.fallback and self._is_away(view, version):
             version = self._instead(view, route, version, request, principal, note)
-        if request.price_cap and version.price.dearest > request.price_cap:
-            raise _too_dear(version, request)
+        if request.price_cap and _dearest(version, principal) > request.price_cap:
+            raise _too_dear(version, request, principal)
         return version
 
     def auto(self, name: str, principal: Principal) -> Auto | None:
@@ -173,8 +173,12 @@ def _score(alias: Alias, share: Share, key: str) -> float:
     return -share.weight / math.log(unit)
 
 
-def _too_dear(version: VersionEntry, request: InferenceRequest) -> TooDear:
-    costs, cap = dollars(version.price.dearest), dollars(request.price_cap)
+def _dearest(version: VersionEntry, principal: Principal) -> int:
+    return version.price.at(principal.tier.price_factor).dearest
+
+
+def _too_dear(version: VersionEntry, request: InferenceRequest, principal: Principal) -> TooDear:
+    costs, cap = dollars(_dearest(version, principal)), dollars(request.price_cap)
     return TooDear(
         f"{version.id} costs up to {costs} for a million tokens, and the request's cap is {cap}", param="model"
     )

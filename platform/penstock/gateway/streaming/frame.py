@@ -13,7 +13,7 @@ from penstock.gateway.answers import account
 from penstock.gateway.answers.account import Account, EngineTimes
 from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.streaming import stages
+from penstock.gateway.streaming import service_tier, stages
 from penstock.gateway.streaming.watch import Watch, nobody
 
 
@@ -143,6 +143,7 @@ class Frame:
             *self.lease.headers,
             *self._chosen(),
             *self._lacks(),
+            *self._tier(),
             *more,
         ]
 
@@ -151,6 +152,10 @@ class Frame:
 
     def _lacks(self) -> list[tuple[bytes, bytes]]:
         return [(b"x-penstock-degraded", ",".join(self.call.degraded).encode())] if self.call.degraded else []
+
+    def _tier(self) -> list[tuple[bytes, bytes]]:
+        tier = self.call.principal.tier.name
+        return [(service_tier.HEADER, tier.encode())] if service_tier.is_told(self.call) else []
 
     def settle(self, outcome: Outcome, refusal: Refusal | None = None, reads: AnswerReads | None = None) -> Answer:
         if not self._answered.done():

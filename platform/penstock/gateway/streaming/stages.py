@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from penstock.domain.ids import RequestId
-from penstock.domain.outcome import Degradation, Stage
+from penstock.domain.outcome import Stage
 from penstock.domain.serving.batched import Batched
 from penstock.gateway.answers.account import EngineTimes
-from penstock.gateway.calls.call import Timings
+from penstock.gateway.calls.call import Call, Timings
+from penstock.gateway.streaming.service_tier import is_told
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -17,11 +17,18 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
     return {stage: round(value * 1e3, 3) for stage, value in seconds.items()}
 
 
-def field(
-    request: RequestId, version: str, seconds: Mapping[Stage, float], degraded: Sequence[Degradation] = ()
-) -> bytes:
-    said: dict[str, object] = {"request_id": request, "version": version, "stages_ms": _ms(seconds)}
-    return _ENCODER.encode({**said, "degraded": degraded} if degraded else said)
+def field(call: Call, version: str) -> bytes:
+    """Return our field of an answer; in a stream it is a comment, which clients skip."""
+    said: dict[str, object] = {
+        "request_id": call.request.id,
+        "version": version,
+        "stages_ms": _ms(call.timings.seconds),
+    }
+    if call.degraded:
+        said["degraded"] = call.degraded
+    if is_told(call):
+        said["service_tier"] = call.principal.tier.name
+    return _ENCODER.encode(said)
 
 
 def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
@@ -33,13 +40,6 @@ def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
     inside = text[:-1].rstrip()
     comma = b"" if inside == b"{" and not before else b","
     return [*before, b'%b%b"penstock":%b}' % (inside, comma, extra)]
-
-
-def comment(
-    request: RequestId, version: str, seconds: Mapping[Stage, float], degraded: Sequence[Degradation] = ()
-) -> bytes:
-    """Return ``field`` as a comment in a stream: clients skip lines that begin with a colon."""
-    return b": penstock %b\n\n" % field(request, version, seconds, degraded)
 
 
 def server_timing(seconds: Mapping[Stage, float]) -> bytes:

@@ -16,7 +16,7 @@ from penstock.formats.report import COMMENT, decode
 from penstock.gateway.answers import account
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source
-from penstock.gateway.streaming import sse, stages
+from penstock.gateway.streaming import service_tier, sse, stages
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
@@ -67,12 +67,16 @@ class StreamRelay:
         self._lost: PenstockError | None = None
         self._failure: PenstockError | None = None
         self._last_at = frame.clock()
-        self._write = frame.reply.write
+        self._write = self._named(frame.reply.write, service_tier.naming(frame.call))
         frame.lease.end_early = self._end_early
         self._beat_s = heartbeat_s
         self._on_beat = on_beat
         self._beat: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(heartbeat_s, self._silence)
         self._watch = frame.watch(self._stopped, self._resumed)
+
+    @staticmethod
+    def _named(write: Callable[[bytes], None], edit: service_tier.Edit | None) -> Callable[[bytes], None]:
+        return write if edit is None else lambda events: write(edit(events))
 
     # -- the worker's side -------------------------------------------------------------
 
@@ -241,7 +245,7 @@ class StreamRelay:
         frame.close_stages()
         self._close()
         call = frame.call
-        note = stages.comment(call.request.id, frame.version, call.timings.seconds, call.degraded)
+        note = b": penstock %b\n\n" % stages.field(call, frame.version)
         self._write(before + note + terminal)
         frame.reply.finish()
         frame.settle(Outcome.OK)

@@ -20,7 +20,7 @@ from penstock.domain.outcome import Outcome
 from penstock.gateway.answers import account, content
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source
-from penstock.gateway.streaming import comparable, stages
+from penstock.gateway.streaming import comparable, service_tier, stages
 from penstock.gateway.streaming.frame import NO_READS, AnswerReads, Frame
 
 READ_BYTES = 1 << 20
@@ -104,9 +104,9 @@ class UnaryRelay:
         frame.first_at = None
         frame.close_stages()
         if self._content_type.startswith(b"application/json"):
-            call = frame.call
-            extra = stages.field(call.request.id, frame.version, call.timings.seconds, call.degraded)
-            pieces = stages.spliced(pieces, extra)
+            if (named := service_tier.naming(frame.call)) is not None:
+                pieces = [named(b"".join(pieces))]
+            pieces = stages.spliced(pieces, stages.field(frame.call, frame.version))
         self._delivered = True
         self._watch.close()
         reply.start(200, frame.head(self._content_type, (b"content-length", b"%d" % sum(map(len, pieces)))))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, ReaderTooSlow
 from penstock.gateway.calls.relay import Reply, Source
+from penstock.lateness import Timer
 
 
 def nobody(_: float) -> None:
@@ -48,7 +49,7 @@ class Watch:
         self._on_stop: Callable[[PenstockError], None] | None = on_stop
         self._source: Source | None = None
         self._stall_s = stall_s
-        self._stall: asyncio.TimerHandle | None = None
+        self._stall: Timer | None = None
         self._on_paused = on_paused
         self._paused_at: float | None = None
         self.stopped: PenstockError | None = None
@@ -103,7 +104,7 @@ class Watch:
         if self._source is not None:
             self._source.pause()
         if self._stall is None:
-            self._stall = self._loop.call_later(self._stall_s, self._stalled)
+            self._stall = Timer(self._stall_s, self._stalled)
 
     def _resume(self) -> None:
         self._count_pause()

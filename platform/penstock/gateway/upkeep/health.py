@@ -69,6 +69,8 @@ class HealthWatch:
     degrader: PressureDegrader
     table: CurrentTable
     clock: Clock
+    awake: Clock
+    """Its seconds are awake ones: streams of a gateway that stood still got no token meanwhile."""
     _stalls: Stalls = field(default_factory=Stalls)
     _suspects: frozenset[str] = frozenset()
 
@@ -80,7 +82,7 @@ class HealthWatch:
     def look(self) -> None:
         self.degrader.look(self.table.view.table.versions)
         now = self.clock.monotonic()
-        suspects = self._stalls.look(map(_progress, self.running.items()), now)
+        suspects = self._stalls.look(map(_progress, self.running.items()), self.awake.monotonic())
         self.breakers.suspect(suspects, now)
         for worker in suspects - self._suspects:
             logs.logger().warning("worker_suspected", worker=worker, reason="no token for long")

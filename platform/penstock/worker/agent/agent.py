@@ -15,6 +15,7 @@ from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, 
 from penstock.domain.fleet.worker import WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.load import Load
+from penstock.lateness import AwakeClock, timeout
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls import expiry
@@ -248,7 +249,7 @@ class Agent:
         self._config.files.pid.write_text(str(engine.pid))
         logger().info("engine_started", worker=self._config.worker, pid=engine.pid)
         self._running = Running(
-            engine, self._ports.client, self._config.files.log, clock=self._ports.clock, pace=self._config.pace
+            engine, self._ports.client, self._config.files.log, clock=AwakeClock(), pace=self._config.pace
         )
         self._metrics.devices(self._config.device, copy.manifest.engine.tensor_parallel_size)
         return self._running
@@ -282,7 +283,7 @@ class Agent:
         if served:
             await asyncio.sleep(self._config.linger_s)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._config.drain_grace_s):
+                async with timeout(self._config.drain_grace_s):
                     await self._until_done(engine)
         await engine.stop(_ENGINE_GRACE_S)
         await self._end_engine()

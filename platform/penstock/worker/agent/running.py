@@ -15,6 +15,7 @@ from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.exit_code import how_it_ended
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load
+from penstock.lateness import timeout
 from penstock.worker.agent.evidence import COMPILING, EngineEvidence
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
@@ -121,7 +122,7 @@ class Running:
 
     async def _up(self, hooks: Hooks) -> None:
         try:
-            async with asyncio.timeout(self._pace.start_timeout_s):
+            async with timeout(self._pace.start_timeout_s):
                 while not await self._is_up():
                     if self._log.has_new(COMPILING):
                         hooks.compiling()

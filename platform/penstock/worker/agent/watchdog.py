@@ -7,7 +7,7 @@ Moving counters are progress; one request may take long. Without progress the ac
 * compiling: ``compiling_s``;
 * unknown (first look, server without core work, starved watchdog): like work.
 
-Seconds in which the agent itself did not run (a suspended machine) do not count.
+Seconds are awake ones: those in which the agent did not run (a suspended machine) do not count.
 Trade-off: an endless loop looks like work, and is found that much later than a deadlock.
 """
 

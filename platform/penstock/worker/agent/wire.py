@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from penstock.lateness import timeout
+
 MAX_HEAD_BYTES = 64 << 10
 
 
@@ -42,7 +44,7 @@ async def send(call: Call) -> Answer:
     if call.tls is not None and not is_tls:
         raise ConnectionError(f"{url.netloc} is plain HTTP, and this process speaks to https:// alone")
     context = (call.tls or ssl.create_default_context()) if is_tls else None
-    async with asyncio.timeout(call.timeout_s):
+    async with timeout(call.timeout_s):
         reader, writer = await asyncio.open_connection(url.hostname, url.port or (443 if is_tls else 80), ssl=context)
         try:
             writer.write(_request(call, url.path or "/", url.netloc))

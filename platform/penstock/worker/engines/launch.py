@@ -10,8 +10,28 @@ from pathlib import Path
 
 from penstock.domain.models.model import Runtime
 from penstock.worker import gate_config
-from penstock.worker.engines import core_end, counting, grammar_words, lifeline, listening, log_lines, plan, refusals
-from penstock.worker.engines.plan import LaunchPlan
+from penstock.worker.engines import core_end, counting, grammar_words, lifeline, log_lines, plan, refusals
+from penstock.worker.engines.plan import Certificate, LaunchPlan
+
+
+def guard_listener(own: Certificate) -> None:
+    """Guard the server about to start; raises ``CommandError`` for unusable files."""
+    import uvicorn
+
+    from penstock.domain.clock import SystemClock
+    from penstock.tls.files import Files
+    from penstock.tls.identity import GATE, Role
+    from penstock.tls.listener import guard
+    from penstock.tls.mutual import Mutual
+
+    files = Files(certificate=Path(own.certificate), key=Path(own.key), authorities=Path(own.authorities))
+    mutual, load = Mutual(files, Role.WORKER, SystemClock()), uvicorn.Config.load
+
+    def guarded(config: uvicorn.Config) -> None:
+        load(config)
+        guard(config, mutual, GATE)
+
+    uvicorn.Config.load = guarded  # type: ignore[assignment, method-assign]  # the only place where it can be told
 
 
 def run(launch: LaunchPlan, lifeline_fd: int) -> None:
@@ -21,7 +41,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     gate_config.install(launch.gate)
     log_lines.install()
     if launch.tls is not None:
-        listening.install(launch.tls)
+        guard_listener(launch.tls)
     if launch.runtime is Runtime.TORCH:
         from penstock.worker.engines.torch.main import main as serve
 

@@ -1,15 +1,38 @@
 """An engine process's launch plan: a private file written by the agent, read by the engine.
 
 A file, since other users can read arguments and environments, and it holds the ticket key.
+
+The gate's settings follow the kind of engine. vLLM prefills in steps of a fixed number of tokens, and its scheduler
+preempts for other tenants. A torch engine has no such step: its batches are bounded in seconds and tenants take turns
+in them (ADR 0078), so requests need not wait in the queue for what others have in the batcher.
 """
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from penstock.domain.models.model import Runtime
-from penstock.worker.gate_config import GateConfig, QueueOrder
+from penstock.domain.models.model import Manifest, Runtime
+from penstock.worker.engines.vllm import kept_adapters, long_prefill, shares_steps
+from penstock.worker.gate_config import GateConfig
+
+NO_STEPS = 1 << 30
+"""Prompt tokens of a step, where there is none."""
+
+
+def for_engine(gate: GateConfig, manifest: Manifest) -> GateConfig:
+    engine = manifest.engine
+    sized = replace(gate, max_num_seqs=engine.max_num_seqs, block_size=engine.block_size)
+    if manifest.runtime is Runtime.TORCH:
+        return replace(sized, max_num_batched_tokens=NO_STEPS, takes_turns=True)
+    return replace(
+        sized,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        long_prefill_tokens=long_prefill(manifest),
+        displaces=shares_steps(manifest),
+        adapter_slots=engine.adapter_slots,
+        adapters_kept=kept_adapters(engine.adapter_slots),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +68,7 @@ def read(path: Path) -> LaunchPlan:
     return LaunchPlan(
         argv=tuple(raw["argv"]),
         environment=tuple((name, value) for name, value in raw["environment"]),
-        gate=GateConfig(**{**raw["gate"], "door_order": QueueOrder(raw["gate"]["door_order"])}),
+        gate=GateConfig(**raw["gate"]),
         forkable=raw["forkable"],
         runtime=Runtime(raw["runtime"]),
         tls=Certificate(**raw["tls"]) if raw["tls"] else None,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.domain.errors import PenstockError
+from penstock.lateness import timeout
 from penstock.worker.engines import lifeline, plan
 from penstock.worker.engines.address import short
 from penstock.worker.engines.plan import LaunchPlan
@@ -64,7 +65,7 @@ class EngineProcess:
         """Send SIGTERM, kill after ``grace_s``; return the exit code."""
         self.send(signal.SIGTERM)
         with suppress(TimeoutError):
-            async with asyncio.timeout(grace_s):
+            async with timeout(grace_s):
                 await self._ended.wait()
         return await self.end()
 
@@ -78,7 +79,7 @@ class EngineProcess:
     async def _until_gone(self) -> None:
         """Wait, with a limit, until the port is free: dead processes may stay uncollected."""
         with suppress(TimeoutError, ProcessLookupError):
-            async with asyncio.timeout(_GONE_WITHIN_S):
+            async with timeout(_GONE_WITHIN_S):
                 while True:
                     os.killpg(self.pid, 0)
                     await asyncio.sleep(_POLL_S / 5)
@@ -216,7 +217,7 @@ class Forking:
 
     async def _connect(self) -> socket.socket:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.patience_s):
+            async with timeout(self.patience_s):
                 while self._parent is None or self._parent.poll() is None:
                     agent = self._try()
                     if agent is not None:
@@ -277,7 +278,7 @@ class Quickest:
 
 
 async def _receive(agent: socket.socket) -> dict[str, object]:
-    async with asyncio.timeout(5.0):
+    async with timeout(5.0):
         raw = await asyncio.get_running_loop().sock_recv(agent, 4096)
     answer: dict[str, object] = json.loads(raw) if raw else {}
     return answer

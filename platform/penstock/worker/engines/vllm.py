@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import EngineSettings, Manifest, SamplingDefaults, Task
+from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.worker.engines import stepping
 
 SHUTDOWN_TIMEOUT_S = 2
@@ -50,9 +51,8 @@ ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 class Place:
     """``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a CPU.
 
-    ``compiled`` is the folder of compiled code, empty for vLLM's default. Without ``walled`` the engine's queue is
-    unbounded; without ``shares_steps`` it uses vLLM's own scheduler. ``sleeps``: on a GPU it can free the device and
-    keep its process; only the gate reaches those endpoints.
+    ``compiled`` is the folder of compiled code, empty for vLLM's default. ``sleeps``: on a GPU it can free the device
+    and keep its process; only the gate reaches those endpoints.
     """
 
     host: str
@@ -60,8 +60,6 @@ class Place:
     device: str = "cpu"
     threads: int = 1
     compiled: str = ""
-    walled: bool = True
-    shares_steps: bool = True
     sleeps: bool = False
 
 
@@ -73,10 +71,10 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *("--host", place.host),
         *("--port", str(place.port)),
         *("--middleware", GATE),
-        *(("--scheduler-cls", _scheduler(place)) if shares_steps(manifest, place) else ()),
+        *(("--scheduler-cls", _scheduler(place)) if shares_steps(manifest) else ()),
         *("--allowed-media-domains", NOWHERE),
         *_sizes(manifest.engine),
-        *(_wall(manifest.engine) if place.walled else ()),
+        *_wall(manifest.engine),
         *_kv(manifest.engine, place),
         *_ranks(manifest.engine),
         *_adapters(manifest.engine, place),
@@ -87,15 +85,15 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
     )
 
 
-def shares_steps(manifest: Manifest, place: Place) -> bool:
+def shares_steps(manifest: Manifest) -> bool:
     """Tell whether tenants share the engine's steps: pooling requests take one each."""
-    return place.shares_steps and manifest.task is Task.GENERATE
+    return manifest.task is Task.GENERATE
 
 
-def long_prefill(manifest: Manifest, place: Place) -> int:
+def long_prefill(manifest: Manifest) -> int:
     """Return the bound in tokens; 0 for none."""
     bound = manifest.engine.long_prefill_tokens
-    if not shares_steps(manifest, place):
+    if not shares_steps(manifest):
         return bound
     return stepping.prompt_bound(manifest.engine.max_num_batched_tokens, bound)
 
@@ -130,6 +128,7 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
     common = {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(KEPT_ALIVE_S),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",

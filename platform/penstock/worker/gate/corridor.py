@@ -24,11 +24,10 @@ from penstock.worker.gate.in_flight import InFlight, RequestChannels, Visit
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.pages import Pages
 from penstock.worker.gate.queue_wait import QueueWait, Rejection
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate.refusals import OF_QUEUE, Refusal, Refusals, Refused
 from penstock.worker.gate.tally import Tally
-from penstock.worker.gate.work import excess, work_of
+from penstock.worker.gate.work import excess, queue_of, work_of
 from penstock.worker.gate_config import TICKET, GateConfig
 from penstock.worker.share import Share
 
@@ -53,7 +52,7 @@ class Gate:
     ) -> None:
         self._app, self._numbers = app, itertools.count()
         self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
-        self.queue = compared.queue_of(self.config)
+        self.queue = queue_of(self.config)
         self.queue.look_later = self._look_later
         self.tally = Tally(self.config, self.queue)
         self.meters = meters if meters is not None else Meters()

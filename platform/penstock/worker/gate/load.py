@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from penstock.domain.serving.load import Load
 
+MOST_UNSEEN_S = 3.0
+"""Three of the agent's looks: how long its last one speaks for the engine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
@@ -26,7 +29,8 @@ class LoadBook:
         "_had_work",
         "_is_still",
         "_max_num_seqs",
-        "_well_at",
+        "_read_at",
+        "_still_s",
         "in_flight",
         "observed",
         "probes",
@@ -40,7 +44,8 @@ class LoadBook:
         """The platform's own questions under way: work like any other, and no load."""
         self.queued_tokens = 0
         self.observed = Observed()
-        self._well_at: float | None = None
+        self._read_at: float | None = None
+        self._still_s = 0.0
         self._had_work = self._is_still = False
 
     def observe(self, observed: Observed, now: float) -> None:
@@ -49,17 +54,22 @@ class LoadBook:
         An engine is still if it did nothing between two readings with work.
         """
         has_work = self.in_flight + self.probes > 0
-        if self._well_at is None or not observed.is_still:
-            self._well_at = now
+        since_s = self._since_s(now)
+        self._read_at = now
+        self._still_s = self._still_s + since_s if observed.is_still else 0.0
         self._is_still = observed.is_still and has_work and self._had_work
         self._had_work = has_work
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
         """Return the seconds that an engine with work has done nothing, 0 if it works; None before a reading."""
-        if self._well_at is None:
+        if self._read_at is None:
             return None
-        return now - self._well_at if self._is_still else 0.0
+        return self._still_s + self._since_s(now) if self._is_still else 0.0
+
+    def _since_s(self, now: float) -> float:
+        """Return the seconds since the last reading; beyond the bound its agent, or this process, stood still."""
+        return 0.0 if self._read_at is None else min(now - self._read_at, MOST_UNSEEN_S)
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:
         self.in_flight += 1

@@ -1,4 +1,4 @@
-"""A ticket as work for the queue, and one request's limit at this engine. Pure.
+"""An engine's queue, a ticket as work for it, and one request's limit there. Pure.
 
 A second check: a gateway with an old table may not know the batch size, and none knows the KV blocks. Without it too
 large a request would wait in the engine's queue.
@@ -7,12 +7,32 @@ large a request would wait in the engine's queue.
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import most_sequences
+from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
+from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
+from penstock.worker.gate_config import GateConfig
 
+UNKNOWN_BLOCKS = 1 << 30
+"""KV blocks before the engine has said how many it has: slots alone bound it until then."""
 MOST_AT_ONCE = 0.125
 """The part of an engine's sequences that the prompts of one list have at once: the others wait for those, so that who
 comes next waits for a few prompts and not for a list."""
+
+
+def queue_of(config: GateConfig) -> AdmissionQueue:
+    size = EngineSize(
+        max_seqs=config.max_num_seqs,
+        kv_blocks=UNKNOWN_BLOCKS,
+        block_size=config.block_size,
+        prefill_tokens=config.max_num_batched_tokens,
+        long_prefill_tokens=config.long_prefill_tokens,
+        displaces=config.displaces,
+        takes_turns=config.takes_turns,
+    )
+    adapters = AdapterSlots(config.adapter_slots, Residents(config.adapters_kept)) if config.adapter_slots else None
+    return AdmissionQueue(size, adapters=adapters)
 
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -224,8 +225,40 @@ async def test_refused_connection_raises(client: HttpClient) -> None:
     stub = StubEngine()
     await stub.start()
     await stub.stop()
-    with pytest.raises(OSError, match=r".*"):
+    with pytest.raises(ConnectionRefusedError):
         await client.send(stub.url, CHAT, [], BODY, Taker())
+
+
+async def test_a_connection_that_nobody_answered_is_tried_once_more(
+    client: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost packet costs one caller a second, and nothing else."""
+    loop = asyncio.get_running_loop()
+    connect: Any = loop.create_connection
+    tries: list[object] = []
+
+    async def first_is_lost(*args: object, **kwargs: object) -> object:
+        tries.append(args)
+        if len(tries) == 1:
+            await asyncio.sleep(30)
+        return await connect(*args, **kwargs)
+
+    monkeypatch.setattr(loop, "create_connection", first_is_lost)
+    async with StubEngine() as stub:
+        assert (await ask(client, stub.url)).status == 200
+    assert len(tries) == 2
+
+
+async def test_a_pause_of_this_process_is_no_timeout() -> None:
+    """A loop that stands still for longer than a connection may take still gets it."""
+    hasty = HttpClient(clock=time.monotonic, limits=PoolLimits(connect_timeout_s=0.1))
+    async with StubEngine() as stub:
+        asking = asyncio.create_task(ask(hasty, stub.url))
+        await asyncio.sleep(0)
+        time.sleep(0.5)  # noqa: ASYNC251  that is the pause
+        assert (await asking).status == 200
+        assert stub.stats.connections == 1
+    await hasty.close()
 
 
 async def test_connect_timeout_raises() -> None:

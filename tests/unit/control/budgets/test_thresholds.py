@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.control.budgets.thresholds import crossed
+from penstock.control.budgets.watch import crossed
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.budget import Budget, BudgetLine, day
 

@@ -105,3 +105,17 @@ def test_an_end_is_told_once(clock: ManualClock) -> None:
     for report in (things.report("w1"), draining, draining, replace(draining, state=WorkerState.STOPPED)):
         heartbeats.take(report)
     assert ended == [draining]
+
+
+async def test_a_pause_of_the_controller_makes_no_worker_older(clock: ManualClock) -> None:
+    """Nothing could be heard while it stood still; what passes while it is awake counts as ever."""
+    awake = ManualClock()
+    heartbeats = Heartbeats(MemoryLeases(), clock, awake=awake)
+    heartbeats.take(things.report("w1"))
+    await heartbeats.seen()
+    clock.advance(5.0)
+    awake.advance(0.1)
+    assert [clock.now() - one.at for one in await heartbeats.seen()] == pytest.approx([0.1])
+    clock.advance(4.0)
+    awake.advance(4.0)
+    assert [clock.now() - one.at for one in await heartbeats.seen()] == pytest.approx([4.1])

@@ -1,6 +1,7 @@
 """The platform's own question to workers, over the real client to stub engines."""
 
 import asyncio
+import errno
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from penstock.domain.models.model import Task
 from penstock.domain.serving.probe import question
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import unseal
+from penstock.domain.serving.transport import Exchange
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.gateway.dispatch import FailureEvidence
 from penstock.telemetry import names
@@ -129,3 +131,40 @@ async def test_an_abandoned_probe_frees_the_engine() -> None:
             await until(lambda: way.stubs[0].stats.running == 1)
         await asyncio.sleep(0)
         await until(lambda: way.stubs[0].stats.running == 0)
+
+
+async def test_a_worker_that_nobody_reached_is_passed_over_until_the_probe_has_decided() -> None:
+    """A connection that was not answered opens no circuit: the platform asks, and its answer counts."""
+    async with corridor(2) as way, way.probing():
+        suspect(way, FailureEvidence.UNREACHED)
+        assert is_out(way)
+        await until(lambda: way.counted(names.PROBES, reason="unreached", outcome="passed") == 1)
+        assert not is_out(way)
+        await way.stubs[0].stop()
+        suspect(way, FailureEvidence.UNREACHED)
+        await until(lambda: way.counted(names.PROBES, outcome="closed") >= 1)
+        assert is_out(way)
+
+
+async def test_want_of_a_socket_here_convicts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway without files left says so of itself: its probe has no result, and the worker stays."""
+
+    async def send(*_: object, **__: object) -> Exchange:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    async with corridor(2) as way, way.probing() as prober:
+        monkeypatch.setattr(type(prober.workers), "send", send)
+        suspect(way)
+        await until(lambda: way.counted(names.PROBES, outcome="busy") == 1)
+        assert not is_out(way)
+
+
+async def test_connections_for_probes_stay_open() -> None:
+    """Each worker's is used now and then, so that a probe needs no handshake."""
+    async with corridor(2) as way, way.probing(used_every_s=0.05):
+        await until(lambda: all(stub.stats.connections for stub in way.stubs))
+        connections = [stub.stats.connections for stub in way.stubs]
+        suspect(way)
+        await until(lambda: way.counted(names.PROBES, outcome="passed") == 1)
+        await asyncio.sleep(0.2)
+        assert [stub.stats.connections for stub in way.stubs] == connections

@@ -1,3 +1,6 @@
+import errno
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +88,22 @@ def test_engine_message_is_one_bounded_printable_line() -> None:
     assert error.message.startswith("bad [31m value xxx")
     assert len(error.message) <= engine_words.MAX_MESSAGE_CHARS
     assert error.param == "top_k"
+
+
+@pytest.mark.parametrize(
+    ("error", "evidence"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), FailureEvidence.CLOSED),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), FailureEvidence.CLOSED),
+        (OSError(errno.EHOSTUNREACH, "no route"), FailureEvidence.CLOSED),
+        (TimeoutError(), FailureEvidence.UNREACHED),
+        (TimeoutError(errno.ETIMEDOUT, "timed out"), FailureEvidence.UNREACHED),
+        (socket.gaierror(socket.EAI_AGAIN, "no name server"), FailureEvidence.UNREACHED),
+        (OSError(errno.EMFILE, "too many open files"), FailureEvidence.NONE),
+        (OSError(errno.EADDRNOTAVAIL, "no port left"), FailureEvidence.NONE),
+    ],
+)
+def test_what_a_connection_that_was_not_made_says(error: OSError, evidence: FailureEvidence) -> None:
+    """The kernel's refusal proves, silence is a suspicion, and want on this machine says nothing of the worker."""
+    judged = verdict.no_connection(error)
+    assert (judged.evidence, judged.retry) == (evidence, True)

@@ -1,6 +1,6 @@
 """What counts once in a while: per key, again when it is over, and within bounded memory."""
 
-from penstock.gateway.evidence.once import Once
+from penstock.gateway.evidence.counting import Once
 
 
 def test_a_key_counts_once_in_its_span() -> None:

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from penstock.domain.errors import Forbidden
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.tenant import Principal, Role
 from penstock.gateway.oip.grpc.calls import RpcCaller
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
@@ -49,6 +50,9 @@ class Watched:
 
     def asking(self, who: Principal) -> Principal:
         return self.inner.asking(who)
+
+    def claimed(self, credential: str) -> Claim:
+        return self.inner.claimed(credential)
 
 
 def caller(who: Principal | None) -> RpcCaller:

@@ -316,6 +316,28 @@ def test_deep_json_in_arguments_is_the_callers_fault(message: dict[str, Any]) ->
         told(Api.CHAT, messages=[{"role": "assistant", "content": None, **message}])
 
 
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "[" * 100_000}}
+ROLE, CONTENT = {"role": "assistant"}, {"content": None}
+HOLDERS: list[dict[str, Any]] = [
+    {"tool_calls": [CALL]},
+    {"function_call": CALL["function"]},
+    {"arguments": "[" * 100_000},
+]
+
+
+@pytest.mark.parametrize("beside", [{}, ROLE, CONTENT, ROLE | CONTENT, ROLE | CONTENT | {"name": "a"}])
+@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: next(iter(holder)))
+@pytest.mark.parametrize("api", [Api.CHAT, Api.RESPONSES])
+def test_deep_arguments_are_found_whatever_stands_beside_them(
+    api: Api, holder: dict[str, Any], beside: dict[str, Any]
+) -> None:
+    """A turn of role and calls alone is bounded like one with content: the fields are asked for, not their number."""
+    turns = [{**beside, **holder}]
+    changes: dict[str, Any] = {"input": turns} if api is Api.RESPONSES else {"messages": turns}
+    with pytest.raises(InvalidField, match="deep"):
+        told(api, **changes)
+
+
 def test_broken_arguments_stay_the_models_own() -> None:
     """What a model wrote that is no JSON comes back in conversations, however many brackets it has."""
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": [1], ' * 90}}

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.domain.errors import MalformedBody
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.models.model import HandlerSettings
 from penstock.domain.models.tensors import Datatype, TensorSpec
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared, Sealed
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.preprocess import OffloadedPreprocessor
-from penstock.gateway.preprocess.offload import DONE
+from penstock.gateway.preprocess.offload import DONE, refusal, result
 from tests.support.gateways.inline_pool import Here
 from tests.support.samples.calls import VERSION, principal, request
 
@@ -48,3 +49,9 @@ async def test_what_nobody_has_to_read_goes_to_no_other_process(
     asked = replace(request(api=Api.CLASSIFY, body=body), digest=digest)
     await made.prepare(asked, replace(VERSION, handler=handler), principal())
     assert (here.asked, there.asked) == (1 - elsewhere, elsewhere)
+
+
+def test_a_child_that_recurses_refuses_the_body() -> None:
+    """Nesting that passes the bounds is a 400, as any other body that cannot be read."""
+    with pytest.raises(MalformedBody, match="nested too deep"):
+        result(refusal(RecursionError("maximum recursion depth exceeded")))

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.apps import slos
 from penstock.domain.errors import ContextTooLong, EngineRefused, InvalidField, OverLimit, PenstockError
-from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.ids import KeyId, RequestId, TenantId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api
@@ -15,12 +15,13 @@ from penstock.domain.serving.request_record import Choice, Considered, Drawn, Re
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.serving.used import Used
 from penstock.domain.serving.waited import Waited
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.records import Early, Records
-from penstock.gateway.records.quota import AT_ONCE, RefusalQuota
+from penstock.gateway.records.making import AT_ONCE, RefusalQuota
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
 
@@ -34,7 +35,8 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.kept: list[RequestRecord] = []
-        self.records = Records(self.kept.append, slos.load(), self.clock)
+        self.crowd: list[RequestRecord] = []
+        self.records = Records(self.kept.append, slos.load(), self.clock, crowd=self.crowd.append)
 
     def ended(
         self, call: Call, outcome: Outcome = Outcome.OK, usage: Usage = UNKNOWN, refusal: Refusal | None = None
@@ -116,18 +118,21 @@ def test_a_request_refused_before_the_corridor_is_recorded() -> None:
     """Who is over a limit before the body was read finds that refusal again."""
     house = House()
     house.clock.advance(1.0)
-    early = Early(RequestId("req-9"), calls.principal(), Api.CHAT, 0.5, {Stage.AUTH: 0.001})
+    early = Early(RequestId("req-9"), Claim(TenantId("acme"), KeyId("k")), Api.CHAT, 0.5, {Stage.AUTH: 0.001})
     house.records.refused(OverLimit("the limit is reached"), early)
     (record,) = house.kept
     assert (record.id, record.outcome, record.seconds, record.version) == ("req-9", "over_limit", 0.5, "")
 
 
 def test_a_flood_of_refusals_leaves_others_their_place() -> None:
-    """One tenant's refusals are kept up to a rate; another tenant's, and its own answers, are kept all the same."""
+    """One tenant's refusals beyond a rate are kept apart, in short; another's, and its own answers, as ever."""
     house, call = House(), a_call()
     for _ in range(int(3 * AT_ONCE)):
         house.ended(call, Outcome.OVER_LIMIT)
-    assert len(house.kept) == AT_ONCE
+    assert (len(house.kept), len(house.crowd)) == (AT_ONCE, 2 * AT_ONCE)
+    assert {(one.id, one.tenant, one.key, one.outcome, one.drawn) for one in house.crowd} == {
+        (call.request.id, "acme", call.principal.key, "over_limit", None)
+    }
     other = a_call()
     other = replace(other, principal=replace(other.principal, tenant=TenantId("other")))
     house.ended(other, Outcome.OVER_LIMIT)

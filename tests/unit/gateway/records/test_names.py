@@ -13,6 +13,7 @@ from penstock.domain.outcome import ADAPTER_LOADING, POOL_PINNED, TENANT_QUEUE, 
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import RequestRecord
 from penstock.domain.serving.slo import Pace
+from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.ledger import Opening, close
 from penstock.domain.tokens import Usage
 from penstock.explain import story
@@ -48,7 +49,9 @@ class Told:
 
 def told_of(call: Call, answer: Answer, log: io.StringIO, clock: ManualClock, *, own: bool | None = None) -> Told:
     metrics, kept = Metrics(), list[RequestRecord]()
-    ledger = RequestLedger(metrics, clock.monotonic, keep=Records(kept.append, slos.load(), clock).ended)
+    ledger = RequestLedger(
+        metrics, clock.monotonic, keep=Records(kept.append, slos.load(), clock, crowd=kept.append).ended
+    )
     answer = call.named(answer)
     ledger.record(call, answer)
     if own is not None and call.attempts.doubt is not None:
@@ -112,8 +115,8 @@ def test_a_refusal_before_its_body_has_the_same_name(log: io.StringIO, clock: Ma
     ledger = RequestLedger(metrics, clock.monotonic)
     error = Overloaded(reason=TENANT_QUEUE)
     call = calls.call()
-    early = Early(call.request.id, call.principal, Api.CHAT, 0.0, {})
-    refused_early(Records(kept.append, slos.load(), clock), ledger)(error, early)
+    early = Early(call.request.id, Claim(call.principal.tenant, call.principal.key), Api.CHAT, 0.0, {})
+    refused_early(Records(kept.append, slos.load(), clock, crowd=kept.append), ledger)(error, early)
     ledger.refused(error, call.request.id)
     assert 'penstock_early_refusals_total{outcome="over_limit",tenant="acme"} 1.0' in metrics.exposition().decode()
     assert json.loads(log.getvalue().splitlines()[-1])["outcome"] == "over_limit"

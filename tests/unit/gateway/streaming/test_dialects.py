@@ -84,10 +84,11 @@ async def test_a_callers_mistake_that_is_found_late_is_the_callers(api: Api) -> 
     ],
 )
 async def test_other_apis_pass_whole(api: Api, events: list[bytes], usage: Usage) -> None:
-    """Named events pass unchanged; usage and reason are read; a comment comes before the last event."""
+    """Named events pass, a message's first with its tier; usage and reason are read; a comment precedes the last."""
     reply, answer = await relayed(api, events)
     lines = [line for line in reply.body.split(b"\n\n") if not line.startswith(b": penstock")]
-    assert b"\n\n".join(lines) == b"".join(events)
+    named = b"".join(events).replace(b'"usage":{', b'"usage":{"service_tier":"standard",', api is Api.MESSAGES)
+    assert b"\n\n".join(lines) == named
     assert (answer.outcome, answer.usage, answer.finish) == (Outcome.OK, usage, FinishReason.STOP)
     assert reply.body.rindex(b": penstock") < reply.body.rindex(b"event: ")
 

@@ -6,10 +6,9 @@ import pytest
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.worker.batching.bounds import BESIDE_PART
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import Batch, Device, Policy
+from penstock.worker.batching.policy import BESIDE_PART, Batch, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
 from penstock.worker.batching.tenants import ACTIVE_S, Tenants
 from tests.support.samples.batches import KEY, item

@@ -1,9 +1,10 @@
 """What a gate knows of its engine's own numbers."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.worker.gate.load import LoadBook, Observed
+from penstock.worker.gate.load import MOST_UNSEEN_S, LoadBook, Observed
 
 LOOKS = st.lists(st.tuples(st.sampled_from([0.25, 1.0, 9.0]), st.booleans()), min_size=1, max_size=20)
 """Seconds since the last look, and whether the engine was still since."""
@@ -59,12 +60,22 @@ def test_who_waits_inside_the_engine_is_still_in_flight() -> None:
 
 @given(looks=LOOKS, later_s=st.sampled_from([0.5, 30.0]))
 def test_who_was_seen_at_work_is_not_still(looks: list[tuple[float, bool]], later_s: float) -> None:
-    """A long step is no silence, however rarely the agent looks; a hung engine's counts since the last step seen."""
-    book, now, well_at = LoadBook(max_num_seqs=4), 0.0, 0.0
+    """A long step is no silence; a hung engine's counts since the last step seen, as far as its agent's looks reach."""
+    book, now, still_s = LoadBook(max_num_seqs=4), 0.0, 0.0
     book.enter(1900, 1)
     book.observe(Observed(), now)
     for wait_s, still in looks:
         now += wait_s
         book.observe(Observed(is_still=still), now)
-        well_at = well_at if still else now
-    assert book.still_s(now + later_s) == (now + later_s - well_at if looks[-1][1] else 0.0)
+        still_s = still_s + min(wait_s, MOST_UNSEEN_S) if still else 0.0
+    expected = still_s + min(later_s, MOST_UNSEEN_S) if looks[-1][1] else 0.0
+    assert book.still_s(now + later_s) == pytest.approx(expected)
+
+
+def test_an_agent_that_stands_still_makes_no_engine_hang() -> None:
+    """Its last look speaks for the engine for three seconds, not for as long as it is away."""
+    book = LoadBook(max_num_seqs=4)
+    book.enter(8, 8)
+    book.observe(Observed(), 0.0)
+    book.observe(Observed(is_still=True), 1.0)
+    assert book.still_s(600.0) == 1.0 + MOST_UNSEEN_S

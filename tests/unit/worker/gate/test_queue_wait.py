@@ -11,12 +11,10 @@ from penstock.telemetry import names
 from penstock.worker.gate.asgi import Message
 from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.queue_wait import WORD_S, QueueWait
-from penstock.worker.gate.queueing import compared
-from penstock.worker.gate.queueing.admission import Shed
+from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 from tests.support.clock import ManualClock
 from tests.unit.worker.gate.test_corridor import CONFIG, TICKET, Client, Engine, sample
 
@@ -38,7 +36,7 @@ async def _never() -> Message:
 @pytest.mark.parametrize(("who", "reason"), [("flood", "tenant_queue"), ("another", None)])
 async def test_who_is_refused_for_its_own_queue_hears_that(who: str, reason: str | None) -> None:
     """A refusal that no other tenant has any part in is no lack of capacity, and says so; another's is one."""
-    queue = compared.make(QueueOrder.FAIR, SIZE, bounds=Bounds(tenant_requests=1, total_requests=1))
+    queue = AdmissionQueue(SIZE, bounds=Bounds(tenant_requests=1, total_requests=1))
     for name in ("inside", "waiting"):
         queue.arrive(replace(WORK, request=RequestId(name)), 0.0, lambda: None, lambda *_: None)
     rejection = await QueueWait(queue, replace(WORK, tenant=TenantId(who)), _never, lambda: 0.0).until_admitted()
@@ -56,7 +54,7 @@ async def test_who_waits_for_its_own_tenant_until_its_time_is_over_hears_that(
     takes_turns: bool, reason: str | None
 ) -> None:
     """S6: where tenants take turns inside, nobody else is in its way; it hears so before its gateway gives up."""
-    queue = compared.make(QueueOrder.FAIR, replace(SIZE, takes_turns=takes_turns))
+    queue = AdmissionQueue(replace(SIZE, takes_turns=takes_turns))
     queue.arrive(replace(WORK, request=RequestId("inside")), 0.0, lambda: None, lambda *_: None)
     wait = QueueWait(queue, replace(WORK, deadline_at=WORD_S + 0.01), _silent, lambda: 0.0)
     rejection = await wait.until_admitted()
@@ -67,7 +65,7 @@ async def test_who_waits_for_its_own_tenant_until_its_time_is_over_hears_that(
 async def test_what_one_tenant_floods_is_told_from_overload(clock: ManualClock) -> None:
     """Each retry of one caller was one more request of a queue that seemed to be too small for all."""
     gate = Gate(Engine(), replace(CONFIG, max_num_seqs=1), clock)
-    gate.queue = compared.make(QueueOrder.FAIR, SIZE, bounds=Bounds(tenant_requests=1, total_requests=1))
+    gate.queue = AdmissionQueue(SIZE, bounds=Bounds(tenant_requests=1, total_requests=1))
     for name in ("inside", "waiting"):
         work = replace(WORK, request=RequestId(name), tenant=TICKET.tenant)
         gate.queue.arrive(work, clock.monotonic(), lambda: None, lambda *_: None)

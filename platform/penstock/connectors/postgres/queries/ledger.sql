@@ -1,10 +1,11 @@
 -- name: append
 insert into ledger (request, tenant, key, version, digest, api, priority, outcome, prompt_tokens, cached_tokens,
-                    output_tokens, exact, gpu_s, cost, opened_at, closed_at, degraded, continued)
+                    output_tokens, exact, gpu_s, cost, opened_at, closed_at, degraded, continued,
+                    service_tier, price_factor)
 select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                      $9::bigint[], $10::bigint[], $11::bigint[], $12::boolean[], $13::double precision[],
                      $14::bigint[], $15::double precision[], $16::double precision[],
-                     $17::text[], $18::integer[])
+                     $17::text[], $18::integer[], $19::text[], $20::double precision[])
 on conflict (request) do nothing
 
 -- name: page

@@ -8,6 +8,7 @@ import grpc.aio
 
 from penstock.domain.errors import PenstockError, RequestTimedOut
 from penstock.intake.relay import Client
+from penstock.lateness import timeout
 
 Read = Callable[[], Awaitable[bytes | None]]
 """Returns the next message; None if none will come."""
@@ -22,7 +23,7 @@ async def arrived(
     """Return the next message, or raise ``RequestTimedOut``; ``ask`` refuses a message that is large, unread."""
     waiting: _Arriving | None = None
     try:
-        async with asyncio.timeout(within_s) as limit:
+        async with timeout(within_s) as limit:
             waiting = _Arriving(limit, ask)
             with client.waits(waiting):
                 return await read()
@@ -43,7 +44,7 @@ def reading(context: Any) -> Read:  # noqa: ANN401  the library's own types are 
 
 
 class _Arriving:
-    def __init__(self, limit: asyncio.Timeout, ask: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, limit: timeout, ask: Callable[[], Awaitable[None]]) -> None:
         self.error: PenstockError | None = None
         self._limit, self._ask = limit, ask
         self._asking: asyncio.Task[None] | None = None
@@ -54,7 +55,7 @@ class _Arriving:
 
     def refuse(self, error: PenstockError) -> None:
         self.error = error
-        self._limit.reschedule(asyncio.get_running_loop().time())
+        self._limit.end()
 
     def end(self) -> None:
         if self._asking is not None:

@@ -19,6 +19,7 @@ from penstock.gateway.oip.grpc import status
 from penstock.gateway.oip.grpc.arriving import arrived, reading
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
+from penstock.gateway.records import Early
 from penstock.intake.addresses import KNOWN_PARTS
 from penstock.intake.relay import Client, Relay
 from penstock.intake.share import SharedRoom
@@ -75,7 +76,7 @@ class Calls(grpc.aio.ServerInterceptor):
             caller = self._caller(context, client)
             room, who = self._place_of(caller)
             if not room.take(who, 1):
-                await abort(context, _refusal(room, who), f"req-{self._edge.ids()}", [])
+                await refuse(self._edge, context, _refusal(room, who))
             task = asyncio.current_task()
             task.add_done_callback(partial(_over, room, who, client))  # type: ignore[union-attr]  # this is one
             if is_inference:
@@ -114,7 +115,7 @@ class Calls(grpc.aio.ServerInterceptor):
                 return message
         except PenstockError as refusal:
             error = refusal
-        await abort(context, error, f"req-{self._edge.ids()}", [])
+        await refuse(self._edge, context, error)
         raise AssertionError("an aborted call goes no further")
 
 
@@ -144,6 +145,15 @@ def _refusal(room: SharedRoom, who: str) -> PenstockError:
 def headers_of(context: Context) -> Headers:
     found = context.invocation_metadata() or ()
     return [(name.encode(), value.encode("latin-1") if isinstance(value, str) else value) for name, value in found]
+
+
+async def refuse(edge: Services, context: Context, error: PenstockError) -> None:
+    """Count, log and record the refusal of a call, and end the call."""
+    request_id = RequestId(f"req-{edge.ids()}")
+    claim = head.claim(dict(headers_of(context)), edge.identity.claimed)
+    edge.observer.refused(error, request_id, claim)
+    edge.keep_early(error, Early(request_id, claim, "grpc"))
+    await abort(context, error, request_id, [])
 
 
 async def abort(context: Context, error: PenstockError, request_id: str, told: Headers) -> None:

@@ -18,7 +18,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.grpc import status
 from penstock.gateway.oip.grpc.arriving import arrived, reading
-from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of
+from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of, refuse
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.oip.grpc.replies import Outbox
@@ -88,7 +88,7 @@ class OpenInference:
             who = identity.asking(known)
             await _StreamCall(self, context, caller, partial(self._edge.refuse_early, who, "")).run()
         except PenstockError as error:
-            await abort(context, error, f"req-{self._edge.ids()}", [])
+            await refuse(self._edge, context, error)
 
     @property
     def patience_s(self) -> float:
@@ -134,7 +134,7 @@ class OpenInference:
                     error: PenstockError = MalformedBody(f"the message is no {name}Request")
                 except PenstockError as refusal:
                     error = refusal
-                await abort(context, error, f"req-{self._edge.ids()}", [])
+                await refuse(self._edge, context, error)
                 raise AssertionError("an aborted call goes no further")
 
             return call

@@ -1,10 +1,14 @@
-"""Becomes the torch engine: load the handler, listen, serve until told to stop."""
+"""Becomes the torch engine: load the handler, listen, serve until told to stop.
+
+By the metrics of its CPU tier (inputs waiting for a thread, their waits, the time that threads are held) it is scaled
+apart from the device: a queue here asks for cores, one for a batch asks for devices.
+"""
 
 import importlib
 import logging
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,19 +17,43 @@ import uvicorn
 import uvloop
 
 from penstock.domain.clock import SystemClock
+from penstock.domain.ids import VersionId
 from penstock.domain.models.model import HandlerSettings, Manifest
+from penstock.domain.serving.transport import KEPT_ALIVE_S
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.meters import BatchMeters
 from penstock.worker.batching.settings import BatchSettings, Caps
 from penstock.worker.engines.torch import loading, memory
 from penstock.worker.engines.torch.app import App, Served
 from penstock.worker.engines.torch.plan import Serving, of_arguments, preprocessing_threads
-from penstock.worker.engines.torch.prepare_meters import PrepareMeters
 from penstock.worker.engines.torch.preparing import BESIDE, Preparing
 from penstock.worker.engines.torch.service import Compute, Service
 from penstock.worker.engines.torch.tally import Numbers
 from penstock.worker.engines.vllm import GATE_MODULE, SHUTDOWN_TIMEOUT_S
 from penstock.worker.meter import fill
+
+CATALOGUE = (names.PREPARE_WAITING, names.PREPARE_WAIT_SECONDS, names.PREPARE_SECONDS)
+
+
+class PrepareMeters:
+    def __init__(self, version: VersionId) -> None:
+        self._metrics = Metrics(CATALOGUE)
+        self._waiting = self._metrics.gauge(names.PREPARE_WAITING).labels(version)
+        self._wait_s = self._metrics.histogram(names.PREPARE_WAIT_SECONDS).labels(version)
+        self._held_s = self._metrics.histogram(names.PREPARE_SECONDS).labels(version)
+
+    def watch(self, queue: Sized) -> None:
+        self._waiting.set_function(lambda: len(queue))
+
+    def prepared(self, waited_s: float, held_s: float) -> None:
+        self._wait_s.observe(waited_s)
+        self._held_s.observe(held_s)
+
+    def exposition(self) -> bytes:
+        return self._metrics.exposition()
+
 
 SWITCH_S = 0.0005
 """After so long whoever computes gets the interpreter back, which each operation of a model asks for: a busy event loop
@@ -61,6 +89,7 @@ async def _serve(serving: Serving) -> None:
             lifespan="off",
             access_log=False,
             log_level="warning",
+            timeout_keep_alive=KEPT_ALIVE_S,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
         await uvicorn.Server(config).serve(sockets=[_listening(serving)])

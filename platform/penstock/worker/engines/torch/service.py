@@ -1,6 +1,8 @@
 """Items in, outputs out: prepared on CPU threads, batched, computed beside the event loop, counted for the bill.
 
 It knows the handler, the batcher and the request's meter; HTTP and its shapes are the app's.
+
+An item counts within its version's declared bounds.
 """
 
 import asyncio
@@ -21,14 +23,37 @@ from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import OutOfMemory
 from penstock.worker.batching.items import Item, Key
 from penstock.worker.engines.torch import declared
-from penstock.worker.engines.torch.counts import Counts
 from penstock.worker.engines.torch.handler import Features, Given, Handler, Prepared
-from penstock.worker.engines.torch.places import place_of
+from penstock.worker.engines.torch.places import log, place_of
 from penstock.worker.engines.torch.preparing import Preparing
 from penstock.worker.engines.torch.prospects import Prospect, Prospects
 from penstock.worker.engines.torch.sharing import Sharing
 from penstock.worker.engines.torch.tally import Numbers
 from penstock.worker.meter import Meter, current
+
+
+class Counts:
+    """One handler's counts; the first beyond its bounds is logged."""
+
+    def __init__(self, item_tokens: int) -> None:
+        self._most, self._is_said = item_tokens, False
+
+    def within(self, prepared: Prepared) -> Prepared:
+        """Return the item with a count that the gateway charges unchanged."""
+        tokens = max(0, prepared.tokens)
+        if self._most:
+            tokens = min(self._most, tokens)
+        if tokens == prepared.tokens:
+            return prepared
+        if not self._is_said:
+            self._is_said = True
+            log(
+                "the handler counts an item as %d tokens, which is not from 0 to its item_tokens: it is charged as %d",
+                prepared.tokens,
+                tokens,
+            )
+        return replace(prepared, tokens=tokens)
+
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
 """What torch's allocator of a CPU says; it has no error of its own for it."""

@@ -10,10 +10,8 @@ Trade-off: strict priority would lower interactive latency under overload, but s
 the engine nor the clock.
 """
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import inf
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
@@ -41,10 +39,6 @@ class Bounds:
     tenant_cost: float = 400_000.0
     total_requests: int = 2048
     total_cost: float = 3_000_000.0
-
-    @classmethod
-    def none(cls) -> "Bounds":
-        return cls(tenant_requests=sys.maxsize, tenant_cost=inf, total_requests=sys.maxsize, total_cost=inf)
 
 
 class FairQueue:

@@ -14,7 +14,7 @@ from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import Ticket
 from penstock.worker.engines.torch.handler import Given, Prepared
-from penstock.worker.engines.torch.prepare_meters import PrepareMeters
+from penstock.worker.engines.torch.main import PrepareMeters
 from penstock.worker.engines.torch.preparing import Preparing
 from penstock.worker.engines.torch.turns import PendingInput, Turns
 from tests.support.clock import ManualClock

@@ -7,14 +7,12 @@ import pytest
 
 from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import FIRST_LOAD_S
 from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 A, B, C, D = (VersionId(f"{name}@000000000000") for name in "abcd")
 SIZE = EngineSize(max_seqs=2, kv_blocks=1000, block_size=16, prefill_tokens=10**6)
@@ -29,7 +27,7 @@ class Site:
             self.residents.loaded(one, 0.0)
             self.residents.ready(one, 0.0)
         slots = AdapterSlots(1, self.residents)
-        self.queue: AdmissionQueue = compared.make(QueueOrder.FAIR, SIZE, adapters=slots)
+        self.queue: AdmissionQueue = AdmissionQueue(SIZE, adapters=slots)
         self.inside: list[str] = []
         self.shed: dict[str, Shed] = {}
         self._numbers: Iterator[int] = count()

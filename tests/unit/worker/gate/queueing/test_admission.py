@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import RETRY_HEADROOM, WAIT_HEADROOM
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SIZE = EngineSize(max_seqs=4, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
 
@@ -32,8 +30,8 @@ WORK = Work(
 )
 
 
-def a_queue(bounds: Bounds | None = None, *, order: QueueOrder = QueueOrder.FAIR) -> AdmissionQueue:
-    return compared.make(order, SIZE, bounds=bounds, pace=1000.0)
+def a_queue(bounds: Bounds | None = None) -> AdmissionQueue:
+    return AdmissionQueue(SIZE, bounds=bounds, pace=1000.0)
 
 
 @dataclass
@@ -134,12 +132,6 @@ def test_a_full_queue_is_the_doing_of_who_fills_it(bounds: Bounds, who: str, is_
         house.arrive(f"r{i}", "flood" if i % 5 else f"t{i}")
     assert {why for _, why, _ in house.shed} == {Shed.FULL}
     assert house.queue.is_own(replace(WORK, tenant=TenantId(who)), 0.0) is is_own
-
-
-@pytest.mark.parametrize("order", [QueueOrder.FIFO, QueueOrder.OPEN])
-def test_where_all_have_one_queue_nobodys_is_its_own(order: QueueOrder) -> None:
-    """The doors to compare with tell no tenant from another."""
-    assert not a_queue(order=order).is_own(WORK, 0.0)
 
 
 def test_a_hopeless_deadline_is_refused_at_once() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.anticipation import Absent, Expected, Patience
 from penstock.worker.gate.queueing.constants import (
@@ -21,7 +20,6 @@ from penstock.worker.gate.queueing.constants import (
 )
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 READER, FLOOD = TenantId("reader"), TenantId("flood")
 MOST_S = 2.0
@@ -108,7 +106,7 @@ def test_waiting_takes_half_of_the_time_at_most(steps: list[tuple[float, bool]])
 class House:
     """A queue, its timer, and who was let in when."""
 
-    queue: AdmissionQueue = field(default_factory=lambda: compared.make(QueueOrder.FAIR, SIZE, pace=1000.0))
+    queue: AdmissionQueue = field(default_factory=lambda: AdmissionQueue(SIZE, pace=1000.0))
     now: float = 0.0
     inside: list[str] = field(default_factory=list)
     timers: list[float] = field(default_factory=list)

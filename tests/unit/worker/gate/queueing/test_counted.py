@@ -5,11 +5,9 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SIZE = EngineSize(max_seqs=4, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
 BOUND, TRUTH, OUTPUT = 2000, 120, 50
@@ -29,7 +27,7 @@ def work(prompt: int, sequences: int = 1) -> Work:
 
 def entered(asked: Work) -> AdmissionQueue:
     """Return a queue with this request inside."""
-    queue = compared.make(QueueOrder.FAIR, SIZE, pace=1000.0)
+    queue = AdmissionQueue(SIZE, pace=1000.0)
     queue.arrive(asked, 0.0, lambda: None, lambda *_: None)
     assert len(queue.slots) == 1
     return queue

@@ -6,11 +6,9 @@ import pytest
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SLOTS = 16
 
@@ -23,7 +21,7 @@ class Full:
         size = EngineSize(
             max_seqs=SLOTS, kv_blocks=blocks, block_size=16, prefill_tokens=4096, watermark=0.0, displaces=displaces
         )
-        self.queue: AdmissionQueue = compared.make(QueueOrder.FAIR, size, pace=1000.0)
+        self.queue: AdmissionQueue = AdmissionQueue(size, pace=1000.0)
         self.inside: list[str] = []
         for number in range(2 * SLOTS):
             self.ask("flood", number, prompt=prompt)
@@ -81,7 +79,7 @@ def test_spare_work_displaces_nobody(standing: Standing) -> None:
 def test_nobody_is_displaced_who_holds_no_more_than_its_share() -> None:
     """Where each slot is another tenant's, one more waits for its turn."""
     full = Full()
-    full.queue, full.inside = compared.make(QueueOrder.FAIR, full.queue.slots.size, pace=1000.0), []
+    full.queue, full.inside = AdmissionQueue(full.queue.slots.size, pace=1000.0), []
     for number in range(2 * SLOTS):
         full.ask(f"one-{number}")
     assert len(full.inside) <= SLOTS

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import KEPT_PART, MAX_BYPASSES, RESERVE_PART, STANDING_PART
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Fit, Work
-from penstock.worker.gate_config import QueueOrder
 
 SLOTS = 24
 SIZE = EngineSize(max_seqs=SLOTS, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=256)
@@ -26,7 +24,7 @@ SHARED = [standing for standing in Standing if not standing.is_spare]
 class House:
     """A queue with a timer, who waits in which order, and who is inside."""
 
-    queue: AdmissionQueue = field(default_factory=lambda: compared.make(QueueOrder.FAIR, SIZE, pace=1000.0))
+    queue: AdmissionQueue = field(default_factory=lambda: AdmissionQueue(SIZE, pace=1000.0))
     now: float = 0.0
     waiting: dict[RequestId, Work] = field(default_factory=dict)
     inside: dict[RequestId, Work] = field(default_factory=dict)

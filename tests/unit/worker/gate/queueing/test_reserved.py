@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
+from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import KEPT_FREE, MOST_PROMISED, RESERVATION_HOLD_S
 from penstock.worker.gate.queueing.shares import Reserved
 from penstock.worker.gate.queueing.slots import EngineSize, Slots
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SIZE = EngineSize(max_seqs=16, kv_blocks=10_000, block_size=16, watermark=0.0, prefill_tokens=10_000)
 
@@ -37,7 +36,7 @@ class House:
 
     def __init__(self) -> None:
         """Open it."""
-        self.queue = compared.make(QueueOrder.FAIR, SIZE)
+        self.queue = AdmissionQueue(SIZE)
         self.inside: list[str] = []
         self.number = 0
 

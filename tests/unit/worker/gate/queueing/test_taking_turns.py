@@ -4,11 +4,9 @@ from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SLOTS = 16
 
@@ -20,7 +18,7 @@ class Full:
         size = EngineSize(
             max_seqs=SLOTS, kv_blocks=1 << 30, block_size=16, prefill_tokens=1 << 30, takes_turns=takes_turns
         )
-        self.queue: AdmissionQueue = compared.make(QueueOrder.FAIR, size)
+        self.queue: AdmissionQueue = AdmissionQueue(size)
         self.inside: list[str] = []
         for number in range(SLOTS):
             self.ask("flood", number, sequences=2)

@@ -3,8 +3,10 @@
 The encoder is written from the paper (Devlin and others, 1810.04805); names are those of the published weights.
 """
 
+from pathlib import Path
 from typing import cast
 
+import msgspec
 import torch
 from torch import nn
 from torch.nn import functional
@@ -12,7 +14,12 @@ from torch.nn import functional
 from penstock.domain.errors import ArtifactRefused
 from penstock.worker.engines.torch import texts
 from penstock.worker.engines.torch.handler import Features, Given, Handler, Model, Prepared
-from penstock.worker.engines.torch.settings_file import numbers
+
+
+def numbers(path: Path) -> dict[str, float]:
+    found = msgspec.json.decode(path.read_bytes())
+    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+
 
 TEXT, EMBEDDING = "text", "embedding"
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")

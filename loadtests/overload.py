@@ -1,22 +1,22 @@
 """Goodput under overload in virtual time: the share of capacity spent on answers in time.
 
 Tenants of every priority ask at random beyond the worker's capacity; callers leave at their deadline. Each queue gets
-the same traffic. As a program it prints the table: ``python -m penstock.simulator.overload``.
+the same traffic. As a program it prints the table: ``python -m loadtests.overload``.
 """
 
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from loadtests import orders
+from loadtests.orders import QueueOrder
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, TenantRecord, run
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SLOTS = 32
 SIZE = EngineSize(max_seqs=SLOTS, kv_blocks=4000, block_size=32, prefill_tokens=512)
@@ -67,14 +67,14 @@ def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: f
 
 def play(order: QueueOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, TenantRecord]:
     """Run the traffic against this queue before an engine of 32 slots."""
-    return run(arrivals, compared.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), span_s)
+    return run(arrivals, orders.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), span_s)
 
 
 def capacity() -> float:
     """Return the tokens of service per second of an engine with full slots and patient callers."""
     crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))
     wide = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
-    queue = compared.make(QueueOrder.FIFO, SIZE, bounds=wide)
+    queue = orders.make(QueueOrder.FIFO, SIZE, bounds=wide)
     records = run(crowd, queue, EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), SPAN_S)
     return sum(record.service for record in records.values()) / SPAN_S
 
@@ -102,14 +102,14 @@ def _in_time(records: dict[TenantId, TenantRecord], standing: Standing) -> float
 def main() -> None:
     most = capacity()
     standings = [standing for standing, _ in TENANTS]
-    print(f"capacity {most:.0f} tokens of service per second; callers leave after {PATIENCE_S:.0f} s")  # noqa: T201
+    print(f"capacity {most:.0f} tokens of service per second; callers leave after {PATIENCE_S:.0f} s")
     heads = "".join(f"{one.name.lower():>13}" for one in standings)
-    print(f"{'load':>5} {'door':5} {'goodput':>8} {'in vain':>8} {heads}  (answers in time)")  # noqa: T201
+    print(f"{'load':>5} {'door':5} {'goodput':>8} {'in vain':>8} {heads}  (answers in time)")
     for load in (1.0, 1.5, 2.5):
         for order in QueueOrder:
             found = goodput(order, load, most)
             shares = "".join(f"{found.in_time[one]:>13.0%}" for one in standings)
-            print(f"{load:>5} {order:5} {found.good_ratio:>8.0%} {found.wasted_ratio:>8.0%} {shares}")  # noqa: T201
+            print(f"{load:>5} {order:5} {found.good_ratio:>8.0%} {found.wasted_ratio:>8.0%} {shares}")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@ from functools import partial
 
 import pytest
 
+from loadtests import orders
+from loadtests.orders import QueueOrder
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 SIZE = EngineSize(max_seqs=2, kv_blocks=100, block_size=16, watermark=0.0, prefill_tokens=10_000)
 
@@ -21,7 +21,7 @@ class House:
 
     def __init__(self, order: QueueOrder, bounds: Bounds | None = None) -> None:
         """Open it."""
-        self.queue: AdmissionQueue = compared.make(order, SIZE, bounds=bounds, pace=100.0)
+        self.queue: AdmissionQueue = orders.make(order, SIZE, bounds=bounds, pace=100.0)
         self.inside: list[str] = []
         self.shed: list[tuple[str, Shed]] = []
 

@@ -2,7 +2,7 @@
 
 The reader asks, reads the answer, and asks again. The crowd asks at random beyond the engine's capacity, its tenants by
 Zipf's law, or as callers that never pause. As a program it prints the table in decision records 0045 and 0048:
-``python -m penstock.simulator.habits``.
+``python -m loadtests.habits``.
 """
 
 import itertools
@@ -10,16 +10,16 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from loadtests import orders
+from loadtests.orders import QueueOrder
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
 from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.engines.stepping import Stepping, prompt_bound
-from penstock.worker.gate.queueing import compared
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate_config import QueueOrder
 
 READER = TenantId("reader")
 CROWD_PER_S = 11.0
@@ -96,7 +96,7 @@ class Scene:
         most = round(self.slots * (1 + OVERBOOKED_PART)) if shares else self.slots
         engine = EngineModel(self.engine, most, Stepping() if shares else None)
         arrivals = [self._reader(), *self._crowd()]
-        records = run(arrivals, compared.make(order, size), engine, self.span_s)
+        records = run(arrivals, orders.make(order, size), engine, self.span_s)
         return Played(reader=records.pop(READER), crowd=list(records.values()))
 
     def _reader(self) -> Arrival:
@@ -157,9 +157,9 @@ SCENES = (
 
 
 def main() -> None:
-    print("TTFT of a reader beside a flood, over its own alone; and answers that the flood got")  # noqa: T201
+    print("TTFT of a reader beside a flood, over its own alone; and answers that the flood got")
     heads = "".join(f"{order:>8} p50   p99 flood" for order in (QueueOrder.FAIR, QueueOrder.FIFO))
-    print(f"{'reader':10} {'flood':18} {'tenants':>7} {'alone p50':>9}   p99 {heads}")  # noqa: T201
+    print(f"{'reader':10} {'flood':18} {'tenants':>7} {'alone p50':>9}   p99 {heads}")
     for scene in SCENES:
         alone = replace(scene, flood=None).play(QueueOrder.FAIR)
         flood = scene.flood.name if scene.flood else ""
@@ -169,7 +169,7 @@ def main() -> None:
             beside = scene.play(order)
             p50, p99 = (beside.ttft_s(q) / alone.ttft_s(q) for q in (0.5, 0.99))
             row += f" {p50:>11.2f} {p99:>5.2f} {beside.answers:>5}"
-        print(row)  # noqa: T201
+        print(row)
 
 
 if __name__ == "__main__":

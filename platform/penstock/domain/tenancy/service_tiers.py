@@ -1,0 +1,44 @@
+"""Service tiers by plan: what a request asks for, and what its tenant's plan has of it. Pure.
+
+OpenAI's APIs ask for a tier by name. Anthropic's asks for ``auto`` or ``standard_only``, and tells ``standard``,
+``priority`` or ``batch``.
+"""
+
+from dataclasses import replace
+
+from penstock.domain.errors import InvalidField
+from penstock.domain.tenancy.tenant import Plan, Principal, TierName
+
+FIELD = "service_tier"
+AUTO = "auto"
+FAST = "fast"
+"""OpenAI's other name for its priority tier, which answers as ``priority``."""
+ASKED = (AUTO, *TierName, FAST)
+"""What OpenAI's APIs may be asked for."""
+STANDARD_ONLY = "standard_only"
+ASKED_OF_MESSAGES = (AUTO, STANDARD_ONLY)
+_NAMES = {FAST: TierName.PRIORITY, STANDARD_ONLY: TierName.DEFAULT}
+
+
+def told_in_messages(tier: TierName) -> str:
+    """Return the tier in Anthropic's words: each one above the default is ``priority``."""
+    return _IN_MESSAGES.get(tier, "priority")
+
+
+_IN_MESSAGES = {TierName.DEFAULT: "standard", TierName.FLEX: "batch"}
+
+
+def served(who: Principal, asked: str) -> Principal:
+    """Return the principal in the asked tier; raises ``InvalidField`` if its plan has no such tier."""
+    plan = who.plan
+    name = plan.auto_tier if asked in ("", AUTO) else _NAMES.get(asked) or TierName(asked)
+    if name is TierName.DEFAULT:
+        return who
+    tier = next((one for one in plan.service_tiers if one.name is name), None)
+    if tier is None:
+        raise InvalidField(f"this plan has no service tier {asked}: it has {', '.join(named(plan))}", param=FIELD)
+    return replace(who, plan=replace(plan, priority=tier.priority), tier=tier)
+
+
+def named(plan: Plan) -> tuple[str, ...]:
+    return (TierName.DEFAULT, *(tier.name for tier in plan.service_tiers))

@@ -1,0 +1,67 @@
+"""The service tier in an answer, in each API's own field: a replacement in the engine's bytes. Pure.
+
+The marks can only be structure: inside JSON text their quotes would be escaped. OpenAI's APIs name the tier if the
+request did; Messages and Responses always do.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.service_tiers import FIELD, told_in_messages
+from penstock.domain.tenancy.tenant import TierName
+from penstock.gateway.calls.call import Call
+
+Edit = Callable[[bytes], bytes]
+HEADER = b"x-penstock-service-tier"
+_CHUNKS = {Api.CHAT: b'"object":"chat.completion.chunk"', Api.COMPLETIONS: b'"object":"text_completion"'}
+_UNNAMED = b'"service_tier":null'
+_AUTO = b'"service_tier":"auto","status":'
+"""vLLM's own word in a response object, and the field behind it."""
+_BEGUN, _USAGE = b"event: message_start", b'"usage":{'
+MOST_REMEMBERED = 64
+"""APIs times tiers, whole and streamed."""
+
+
+def is_told(call: Call) -> bool:
+    """Tell whether the request asked for a tier, or its plan serves it in another than the default."""
+    return call.principal.tier.name is not TierName.DEFAULT or call.request.body.get(FIELD) is not None
+
+
+def naming(call: Call) -> Edit | None:
+    """Return the edit of a whole body, or of a stream's whole events; None for none."""
+    request = call.request
+    always = request.api is Api.MESSAGES or request.api is Api.RESPONSES
+    return _edit(request.api, call.principal.tier.name, is_stream=request.stream) if always or is_told(call) else None
+
+
+@lru_cache(MOST_REMEMBERED)
+def _edit(api: Api, tier: TierName, *, is_stream: bool) -> Edit | None:
+    named = b'"service_tier":"%b"' % tier.encode()
+    if api is Api.MESSAGES:
+        usage = b'"usage":{"service_tier":"%b",' % told_in_messages(tier).encode()
+        return partial(_in_first_event if is_stream else _in_last_object, usage)
+    if api is Api.RESPONSES:
+        return partial(_replaced, _AUTO, named + _AUTO[len(b'"service_tier":"auto"') :])
+    if api not in _CHUNKS:
+        return None
+    if not is_stream:
+        return partial(_last_replaced, _UNNAMED, named)
+    return partial(_replaced, _CHUNKS[api], _CHUNKS[api] + b"," + named)
+
+
+def _replaced(mark: bytes, by: bytes, data: bytes) -> bytes:
+    return data.replace(mark, by)
+
+
+def _last_replaced(mark: bytes, by: bytes, data: bytes) -> bytes:
+    before, found, after = data.rpartition(mark)
+    return before + by + after if found else data
+
+
+def _in_first_event(usage: bytes, data: bytes) -> bytes:
+    return data.replace(_USAGE, usage, 1) if data.startswith(_BEGUN) else data
+
+
+def _in_last_object(usage: bytes, data: bytes) -> bytes:
+    return _last_replaced(_USAGE, usage, data)

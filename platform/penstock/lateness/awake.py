@@ -1,0 +1,132 @@
+"""Awake seconds: the time in which the event loop ran, and ``asyncio.timeout`` measured in it.
+
+A process that stood still (stopped, starved of its core, busy with one long step) heard nothing meanwhile, and what it
+did not hear says nothing about the others. So a gap between two looks counts for ``MOST_S`` at most, however long.
+
+Trade-off: twenty wakes a second in each process. A loop that is always late waits longer by the clock on the wall:
+with steps of 0.3 s three times as long.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+from weakref import WeakKeyDictionary
+
+from penstock.domain.clock import SystemClock
+
+TICK_S = 0.05
+"""Between two looks of a loop that is on time."""
+MOST_S = 2 * TICK_S
+"""So much of a gap between two looks was awake; a tick that fires as late as this is one on time."""
+GRACE_S = 0.5
+"""Enough turns of a late loop to read what came meanwhile."""
+
+
+class AwakeTime:
+    """Counts from the readings of ``time``. ``on_look`` is told how late each look was, in seconds."""
+
+    __slots__ = ("_at", "_seconds", "_time", "on_look")
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time, self._at, self._seconds = time, time(), 0.0
+        self.on_look: Callable[[float], None] | None = None
+
+    def seconds(self) -> float:
+        """Return awake seconds, which never go backwards, from an arbitrary origin."""
+        return self._seconds + min(self._time() - self._at, MOST_S)
+
+    def look(self) -> None:
+        now = self._time()
+        gap_s, self._at = now - self._at, now
+        self._seconds += min(gap_s, MOST_S)
+        if self.on_look is not None:
+            self.on_look(max(0.0, gap_s - TICK_S))
+
+
+_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AwakeTime] = WeakKeyDictionary()
+
+
+def awake_time() -> AwakeTime:
+    """Return the awake time of the running loop, which ticks from the first call on."""
+    loop = asyncio.get_running_loop()
+    found = _of_loop.get(loop)
+    if found is None:
+        found = _of_loop[loop] = AwakeTime(loop.time)
+        loop.call_later(TICK_S, _tick, loop, found)
+    return found
+
+
+def _tick(loop: asyncio.AbstractEventLoop, time: AwakeTime) -> None:
+    time.look()
+    loop.call_later(TICK_S, _tick, loop, time)
+
+
+class AwakeClock(SystemClock):
+    """A ``Clock`` for policies that judge others: its monotonic seconds are awake ones."""
+
+    def monotonic(self) -> float:
+        return awake_time().seconds()
+
+
+class Timer:
+    """Calls back after awake seconds, unless cancelled.
+
+    If it fires late it waits ``GRACE_S`` more, once: what came meanwhile is read before it is judged.
+    """
+
+    __slots__ = ("_callback", "_due", "_handle", "_is_extended", "_time", "_until")
+
+    def __init__(self, seconds: float, callback: Callable[[], object]) -> None:
+        self._callback = callback
+        self._time = awake_time()
+        self._until = self._time.seconds() + seconds
+        self._is_extended = False
+        self._wait(seconds)
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+    def _wait(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + max(0.0, seconds)
+        self._handle = loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        if not self._is_extended and asyncio.get_running_loop().time() - self._due > MOST_S:
+            self._is_extended = True
+            self._until = max(self._until, self._time.seconds()) + GRACE_S
+        left_s = self._until - self._time.seconds()
+        if left_s > 0.0:
+            self._wait(left_s)
+        else:
+            self._callback()
+
+
+class timeout:  # noqa: N801  it stands in for asyncio.timeout
+    """``asyncio.timeout`` by a ``Timer``; None is no limit. Raises ``TimeoutError`` at the end of the block."""
+
+    __slots__ = ("_inner", "_seconds", "_timer")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._inner = asyncio.timeout(None)
+        self._timer: Timer | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        if self._seconds is not None:
+            self._timer = Timer(self._seconds, self.end)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Swallow nothing: the error of the limit is raised in place of the cancellation."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._inner.__aexit__(kind, error, trace)
+
+    def end(self) -> None:
+        """Raise the block's ``TimeoutError`` now."""
+        self._inner.reschedule(asyncio.get_running_loop().time())
