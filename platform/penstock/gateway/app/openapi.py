@@ -1,7 +1,6 @@
 """The API document (OpenAPI 3.1): exactly the gateway's checks and answers (A11).
 
-Bodies are loose: fields for the engine alone pass, so an engine's new fields need no change here. Error answers come
-from the error table, so none can be forgotten.
+Fields come from the table of fields, error answers from the error table, so none can be forgotten.
 """
 
 from collections.abc import Mapping
@@ -10,8 +9,7 @@ from functools import lru_cache
 from penstock import __version__
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import JSON_APIS, Api
-from penstock.domain.tenancy import service_tiers
-from penstock.gateway.app import openapi_tensors
+from penstock.gateway.app import openapi_fields, openapi_tensors
 from penstock.gateway.app.openapi_parts import (
     DEGRADED,
     HEADERS,
@@ -92,12 +90,6 @@ _TOKENS: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX
 _SEQUENCES: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_SEQUENCES}
 _TOOLS: Json = {"type": ["array", "null"], "maxItems": bounds.MAX_TOOLS, "items": {"type": "object"}}
 _TEMPLATE_ARGUMENTS: Json = {"type": ["object", "null"], "maxProperties": bounds.MAX_TEMPLATE_ARGUMENTS}
-_STREAM_OPTIONS: Json = {
-    "type": ["object", "null"],
-    "properties": {"include_usage": {"type": ["boolean", "null"]}},
-    "description": "Only together with stream.",
-}
-
 _INPUTS: Mapping[Api, tuple[Json, list[str]]] = {
     Api.CHAT: ({"messages": _MESSAGES}, ["model", "messages"]),
     Api.COMPLETIONS: ({"prompt": _PROMPT}, ["model", "prompt"]),
@@ -140,7 +132,7 @@ def document() -> Json:
         "info": {
             "title": "Penstock",
             "version": __version__,
-            "description": "Large language models behind one gateway. Fields not listed go to the engine unchanged.",
+            "description": "Large language models behind one gateway. Fields that are not listed are refused.",
         },
         "paths": paths | openapi_tensors.paths(),
         "components": {"schemas": _schemas() | openapi_tensors.schemas(), "securitySchemes": _SECURITY_SCHEMES},
@@ -198,20 +190,17 @@ def _counting() -> Json:
 
 def _body(api: Api) -> Json:
     fields, required = _INPUTS[api]
-    properties: Json = {"model": _MODEL, **fields}
-    if api is not Api.COMPLETIONS:
+    given = openapi_fields.properties(api)
+    properties: Json = {**given, "model": _MODEL, **fields, **dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS)}
+    if "tools" in given:
+        properties["tools"] = _TOOLS
+    if "chat_template_kwargs" in given:
         properties["chat_template_kwargs"] = _TEMPLATE_ARGUMENTS
-    if api.generates:
-        properties |= {"stream": {"type": ["boolean", "null"]}, "stream_options": _STREAM_OPTIONS}
-        properties |= {name: {"type": ["number", "null"]} for name in parse.NUMBERS}
-        properties |= {**dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS), "tools": _TOOLS}
-    asked = service_tiers.ASKED_OF_MESSAGES if api is Api.MESSAGES else service_tiers.ASKED
-    properties[service_tiers.FIELD] = {"enum": [*asked, None]}
     if api in {Api.CHAT, Api.COMPLETIONS}:
         properties["n"] = _SEQUENCES
     if api is Api.MESSAGES:
         properties["max_tokens"] = {**_TOKENS, "type": "integer"}
-    whole = {"type": "object", "required": required, "properties": properties, "additionalProperties": True}
+    whole = {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
     return {**whole, "maxProperties": bounds.MAX_FIELDS}
 
 

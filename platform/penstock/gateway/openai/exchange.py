@@ -34,6 +34,7 @@ class RequestExchange(ABC):
         "_head",
         "_headers",
         "_held",
+        "_ignored",
         "_is_passed",
         "_is_refused",
         "_progress",
@@ -56,6 +57,7 @@ class RequestExchange(ABC):
         self._tensors: PackedTensors | None = None
         self._who: Principal | None = None
         self._session = ""
+        self._ignored: tuple[str, ...] = ()
         self._is_passed = self._is_refused = False
 
     # -- the wire's part -----------------------------------------------------------------
@@ -137,6 +139,7 @@ class RequestExchange(ABC):
 
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         headers = self._headers
+        self._ignored = parsed.told
         given = head.traceparent(headers)
         return InferenceRequest(
             id=self._request_id,

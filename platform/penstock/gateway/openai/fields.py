@@ -30,13 +30,6 @@ def flag(body: Body, name: str) -> bool:
     return True
 
 
-def number(body: Body, name: str) -> None:
-    """Refuse anything but a number; its range is the engine's business."""
-    value = body.get(name)
-    if value is not None and type(value) is not float and type(value) is not int:
-        raise InvalidField(f"{name} must be a number", param=name)
-
-
 def text(body: Body, name: str, *, max_chars: int) -> str:
     value = body.get(name)
     if type(value) is not str or not value:

@@ -101,7 +101,10 @@ class HttpExchange(RequestExchange):
 
     def _decor(self) -> Headers:
         """Return every reply's headers; the relay adds version and stages."""
-        return [(b"x-request-id", self._request_id.encode())]
+        decor = [(b"x-request-id", self._request_id.encode())]
+        if self._ignored:
+            decor.append((b"x-penstock-ignored", ", ".join(self._ignored).encode()))
+        return decor
 
     def _say(self, error: PenstockError) -> None:
         reply = self._way_back

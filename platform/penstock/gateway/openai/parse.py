@@ -1,7 +1,7 @@
 """Parses a body into a request: the one place that takes or drops a client's field.
 
-It checks only fields that the platform relies on: sampling, tools and schemas pass untouched, so that every engine
-feature stays reachable. It knows no tenants, models or sockets.
+Which fields are served is in ``verdicts``; checked beyond their types are those that the platform relies on. It knows
+no tenants, models or sockets.
 
 A repeated key keeps its last value, and the engine gets the decoded object written anew: no second parser reads the
 bytes differently.
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from penstock.domain.errors import InvalidField, MalformedBody
+from penstock.domain.errors import InvalidField, MalformedBody, UnsupportedField
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.formats import pictures
-from penstock.gateway.openai import bounds, fields, unserved
+from penstock.gateway.openai import bounds, documented, fields
 from penstock.gateway.openai.bounds import BodyBounds
 from penstock.gateway.openai.depth import MAX_DEPTH, is_too_deep
 from penstock.gateway.openai.fields import Body
@@ -26,32 +26,6 @@ MAX_PROMPTS = 2048
 MAX_MODEL_CHARS = 256
 MAX_SEQUENCES = 128
 MAX_OUTPUT_TOKENS = 1 << 20
-
-STRIPPED = frozenset(
-    """
-    priority cache_salt request_id session_id data_parallel_rank
-    kv_transfer_params ec_transfer_params vllm_xargs mm_payload return_mm_kwargs
-    """.split()
-)
-"""Fields that claim identity, class or cache, or that reach into the engine's insides: dropped without a word (A4).
-
-``user`` stays: it is the caller's own word for its end user, and nothing here reads it as an identity.
-"""
-
-STRIPPED_FROM_UNARY = STRIPPED | {"stream", "stream_options"}
-"""There is nothing to stream: an engine that was asked to would answer in another form than a stream's (K4)."""
-
-NUMBERS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
-    "length_penalty",
-    "seed",
-)
 
 OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
     Api.CHAT: ("max_completion_tokens", "max_tokens"),
@@ -81,7 +55,7 @@ ANY = BodyBounds()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """A parsed body; ``cost`` is known as far as it needs no model."""
+    """A parsed body; ``cost`` is known as far as it needs no model. ``told`` fields have no effect."""
 
     body: Body
     model: str
@@ -89,34 +63,18 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     include_usage: bool
     cost: Cost
     service_tier: str = ""
+    told: tuple[str, ...] = ()
 
 
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     """Return the parsed body, or raise ``MalformedBody`` or ``InvalidField``."""
     body = decode(raw)
-    unserved.check(api, body)
-    bounds.check(body, within)
+    bounds.check(body, within)  # first: what it refuses is too much to be walked
+    told = documented.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
-    for name in body.keys() & (STRIPPED if api.generates else STRIPPED_FROM_UNARY):
-        del body[name]
-    for name in NUMBERS:
-        if name in body:
-            fields.number(body, name)
     stream = fields.flag(body, "stream")
-    tier = _service_tier(api, body) if service_tiers.FIELD in body else ""
-    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)), tier)
-
-
-def _service_tier(api: Api, body: Body) -> str:
-    value, known = body[service_tiers.FIELD], _TIERS.get(api, service_tiers.ASKED)
-    if value is None:
-        return ""
-    if type(value) is not str or value not in known:
-        raise InvalidField(f"{service_tiers.FIELD} must be one of {', '.join(known)}", param=service_tiers.FIELD)
-    return value
-
-
-_TIERS: Mapping[Api, tuple[str, ...]] = {Api.MESSAGES: service_tiers.ASKED_OF_MESSAGES}
+    tier = str(body.get(service_tiers.FIELD, ""))
+    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)), tier, told)
 
 
 def check_bounded(api: Api, cost: Cost) -> None:
@@ -162,8 +120,6 @@ def _input(api: Api, body: Body) -> int:
 
 
 def _responses_input(body: Body) -> int:
-    if fields.flag(body, "background"):
-        raise InvalidField("background responses are not offered", param="background")
     given = body.get("input")
     if type(given) is str:
         return 1
@@ -210,7 +166,10 @@ def _sequences(api: Api, body: Body) -> int:
         raise InvalidField("best_of must not be less than n", param="best_of")
     if api not in _WITH_CHOICES:
         return 1
-    unserved.check_best_of(n, best_of)
+    if best_of > n:
+        raise UnsupportedField(
+            "best_of is not supported beyond n: ask for n answers with log probabilities, and choose", param="best_of"
+        )
     return n
 
 
@@ -222,8 +181,7 @@ def _per_sequence(api: Api, body: Body) -> int | None:
         return first
     if not api.generates:
         return 0
-    # Null is not silence here: the engine takes it as no bound at all.
-    return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS and "max_tokens" not in body else None
+    return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS else None
 
 
 def _include_usage(body: Body, *, stream: bool) -> bool:

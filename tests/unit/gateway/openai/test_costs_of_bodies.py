@@ -41,7 +41,9 @@ class Asked:
 
     def body(self) -> dict[str, object]:
         """Return the request that asks for it."""
-        body: dict[str, object] = {"model": "m", "metadata": {"x": "y" * self.padding}, **self._input()}
+        padding = "y" * self.padding
+        told = {"metadata": {"user_id": padding}} if self.api is Api.MESSAGES else {"user": padding}
+        body: dict[str, object] = {"model": "m", **told, **self._input()}
         if self.api in OUTPUT and (self.each is not None or self.api is Api.MESSAGES):
             body[OUTPUT[self.api]] = self.each or 1
         elif self.api is Api.COMPLETIONS:
@@ -69,8 +71,8 @@ class Asked:
         """Return how many tokens the engine may make: what is left of its context, or what was asked for."""
         if not self.api.generates:
             return 0
-        each = 1 if self.api is Api.MESSAGES and self.each is None else self.each
-        return self.sequences() * min(CONTEXT - self.words, CONTEXT if each is None else each)
+        each = {Api.MESSAGES: 1, Api.COMPLETIONS: SILENT_COMPLETION}.get(self.api, CONTEXT)
+        return self.sequences() * min(CONTEXT - self.words, each if self.each is None else self.each)
 
 
 asks = st.builds(
@@ -118,10 +120,11 @@ def test_a_body_that_asks_for_more_costs_no_less(asked: Asked, part: str) -> Non
 
 @given(asks)
 def test_what_is_left_open_has_no_bound_before_the_model_is_known(asked: Asked) -> None:
-    """Silence and null are no small number; a silent completion has the engine's own default."""
+    """Silence is no small number; null is silence, and a silent completion has the engine's own default."""
     body = asked.body()
     cost = parse(asked.api, json.dumps(body).encode()).cost
-    assert cost.names_no_output == (asked.each is None and asked.api.generates and asked.api is not Api.MESSAGES)
+    has_default = asked.api in (Api.MESSAGES, Api.COMPLETIONS)
+    assert cost.names_no_output == (asked.each is None and asked.api.generates and not has_default)
     assert cost.prompt_tokens == UNBOUNDED
     if asked.api is Api.COMPLETIONS:
         del body["max_tokens"]

@@ -12,7 +12,7 @@ from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.domain.tenancy.cost import UNBOUNDED
 from penstock.gateway.openai import parse as edge
 from penstock.gateway.openai.depth import MAX_DEPTH
-from penstock.gateway.openai.parse import STRIPPED, parse
+from penstock.gateway.openai.parse import parse
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 INPUTS: dict[Api, dict[str, object]] = {
@@ -93,7 +93,7 @@ def test_depth_is_bounded_and_width_is_not() -> None:
         ({"messages": [3]}, "messages[0]"),
         ({"messages": [{"content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
-        ({"messages": [{"role": "user", "content": [3]}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": [3]}]}, "messages[0].content[0]"),
         ({"messages": [{"role": "user", "content": "x"}] * 5000}, "messages"),
         ({"stream": "yes"}, "stream"),
         ({"stream": 1}, "stream"),
@@ -112,7 +112,7 @@ def test_depth_is_bounded_and_width_is_not() -> None:
         ({"seed": []}, "seed"),
         ({"stream_options": []}, "stream_options"),
         ({"stream_options": {}}, "stream_options"),
-        ({"stream": True, "stream_options": {"include_usage": 1}}, "include_usage"),
+        ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
         ({"prompt_embeds": "gASV"}, "prompt_embeds"),
         ({"chat_template": "{{ 1 }}"}, "chat_template"),
     ],
@@ -132,14 +132,14 @@ def test_prompts_of_other_kinds_are_refused(api: Api, name: str, value: object) 
     """Text, token ids and lists of one of these are the only prompts."""
     with pytest.raises(InvalidField) as caught:
         told(api, **{name: value})
-    assert caught.value.param == name
+    assert str(caught.value.param).partition("[")[0] == name
 
 
 @pytest.mark.parametrize(
     ("changes", "param"),
     [
         ({"input": None}, "input"),
-        ({"input": [3]}, "input"),
+        ({"input": [3]}, "input[0]"),
         ({"input": [{}] * 5000}, "input"),
         ({"background": True}, "background"),
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
@@ -170,14 +170,13 @@ def test_messages_need_a_bound() -> None:
         (Api.CHAT, {"max_tokens": 7, "max_completion_tokens": 5}, 5),
         (Api.CHAT, {"max_tokens": 7, "n": 3}, 21),
         (Api.COMPLETIONS, {}, 16),
-        (Api.COMPLETIONS, {"max_tokens": None}, UNBOUNDED),
+        (Api.COMPLETIONS, {"max_tokens": None}, 16),
         (Api.COMPLETIONS, {"prompt": ["a", "b", "c"], "max_tokens": 10, "n": 4, "best_of": 4}, 120),
         (Api.COMPLETIONS, {"prompt": [1, 2, 3], "max_tokens": 10}, 10),
         (Api.COMPLETIONS, {"prompt": [[1], [2, 3]], "max_tokens": 10}, 20),
         (Api.EMBEDDINGS, {}, 0),
         (Api.RESPONSES, {"max_output_tokens": 8}, 8),
         (Api.RESPONSES, {}, UNBOUNDED),
-        (Api.MESSAGES, {"n": 3}, 9),
         (Api.MESSAGES, {}, 9),
     ],
 )
@@ -186,14 +185,20 @@ def test_output_is_counted_in_its_worst_case(api: Api, changes: dict[str, object
     assert told(api, **changes).cost.output_tokens == tokens
 
 
+DROPPED = frozenset(
+    """
+    priority cache_salt request_id session_id
+    kv_transfer_params ec_transfer_params vllm_xargs mm_payload return_mm_kwargs
+    """.split()
+)
+
+
 def test_identity_and_the_engines_insides_are_dropped() -> None:
     """A client can't choose its priority, its cache or the engine's internals; its own end-user id stays."""
-    smuggled = dict.fromkeys(STRIPPED, "x")
-    assert told(Api.CHAT, **smuggled, user="u", tools=[{"type": "function"}]).body == {
-        **CHAT,
-        "user": "u",
-        "tools": [{"type": "function"}],
-    }
+    smuggled = dict.fromkeys(DROPPED, "x")
+    parsed = told(Api.CHAT, **smuggled, user="u")
+    assert parsed.body == {**CHAT, "user": "u"}
+    assert parsed.told == tuple(sorted({*DROPPED, "user"}))
 
 
 def test_the_last_of_two_equal_keys_counts_and_goes_on() -> None:
@@ -221,8 +226,9 @@ def test_no_bytes_can_crash_it(raw: bytes) -> None:
     st.dictionaries(
         st.sampled_from(
             [
-                *edge.NUMBERS,
-                *STRIPPED,
+                *DROPPED,
+                "temperature",
+                "seed",
                 "model",
                 "messages",
                 "input",
@@ -248,7 +254,7 @@ def test_no_json_can_crash_it(api: Api, changes: dict[str, object]) -> None:
         named = error.param
     else:
         assert msgspec.json.decode(msgspec.json.encode(parsed.body)) == parsed.body
-        assert not parsed.body.keys() & STRIPPED
+        assert not parsed.body.keys() & DROPPED
         assert parsed.cost.output_tokens >= 0
         named = "nothing"
     assert named

@@ -79,13 +79,13 @@ def test_a_large_body_says_the_same_as_a_small_one(api: Api, changes: dict[str, 
 def test_small_fields_of_a_large_body_can_be_looked_at() -> None:
     """Temperature, stop and user are there; the conversation is not, but for what others must know of it."""
     turns = [{"role": "user", "content": "x" * 9000}] * 3
-    raw = msgspec.json.encode({"model": "m", "messages": turns, "temperature": 0, "stop": ["a"], "x": "y" * 9000})
+    raw = msgspec.json.encode({"model": "m", "messages": turns, "temperature": 0, "stop": ["a"], "user": "y" * 9000})
     parsed, _ = read(Api.CHAT, raw)
     messages = parsed.body["messages"]
     assert (parsed.body["temperature"], parsed.body["stop"]) == (0, ["a"])
     assert isinstance(messages, Sealed)
     assert (messages.items, messages.is_text) == (3, True)
-    assert isinstance(parsed.body["x"], Sealed)
+    assert isinstance(parsed.body["user"], Sealed)
 
 
 def test_the_digest_is_of_what_a_body_means() -> None:

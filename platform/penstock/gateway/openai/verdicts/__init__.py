@@ -1,0 +1,117 @@
+"""The table of fields: for each API and each field that SDKs and engine document, whether it is served.
+
+``table.jsonl`` is written by ``python -m scripts.fields``: verdicts are decided by hand in the YAML files beside it,
+shapes are read from the installed SDKs and engine. A test makes it anew and compares.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from penstock.domain.serving.request import Api
+
+FILE = Path(__file__).with_name("table.jsonl")
+ANY = "*"
+"""The kind of an object that does not say what it is."""
+_PLAIN: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "any": (str, bool, int, float, list, dict),
+}
+
+
+class _Row(msgspec.Struct, frozen=True):
+    verdict: str = "served"
+    types: tuple[str, ...] = ()
+    says: str = ""
+    by_value: dict[str, tuple[str, str]] = {}
+    bounds: dict[str, float] = {}
+    is_open: bool = False
+    any_text: bool = False
+    fields: "dict[str, _Row]" = {}
+    required: tuple[str, ...] = ()
+    items: "_Row | None" = None
+    key: str = ""
+    kinds: "dict[str, _Kind]" = {}
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    fields: dict[str, _Row] = {}
+    required: tuple[str, ...] = ()
+    says: str = ""
+
+
+class _Table(msgspec.Struct, frozen=True):
+    api: Api
+    root: _Row
+
+
+@dataclass(slots=True, kw_only=True)
+class Kind:
+    """An object's fields; ``says`` refuses it whole. ``required`` fields hold no null as if left out."""
+
+    fields: "dict[str, Field]"
+    required: tuple[str, ...] = ()
+    says: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Field:
+    """``plain`` are the Python types of values that need no further look."""
+
+    path: str
+    verdict: str
+    says: str
+    types: frozenset[str]
+    plain: frozenset[type]
+    by_value: dict[str, tuple[str, str]]
+    any_text: bool
+    bounds: dict[str, float]
+    items: "Field | None" = None
+    key: str = ""
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    is_open: bool = True
+
+    @property
+    def is_served(self) -> bool:
+        return self.verdict == "served"
+
+
+def load(path: Path = FILE) -> dict[Api, Field]:
+    """Return each API's request as one field."""
+    tables = [msgspec.json.decode(line, type=_Table) for line in path.read_bytes().splitlines()]
+    return {table.api: _field(table.root, "") for table in tables}
+
+
+def _field(row: _Row, path: str) -> Field:
+    kinds = {name: _kind(kind, path) for name, kind in row.kinds.items()}
+    if row.fields or row.required:
+        kinds[ANY] = _kind(_Kind(row.fields, row.required), path)
+    needs_look = bool(row.by_value) or bool(row.bounds) or row.verdict != "served"
+    return Field(
+        path=path,
+        verdict=row.verdict,
+        says=row.says,
+        types=frozenset(row.types) - {"null"},
+        plain=frozenset() if needs_look else frozenset(one for name in row.types for one in _PLAIN.get(name, ())),
+        by_value=row.by_value,
+        any_text=row.any_text,
+        bounds=row.bounds,
+        items=None if row.items is None else _field(row.items, f"{path}[]"),
+        key=row.key,
+        kinds=kinds,
+        is_open=not kinds,
+    )
+
+
+def _kind(kind: _Kind, path: str) -> Kind:
+    fields = {name: _field(row, f"{path}.{name}".lstrip(".")) for name, row in kind.fields.items()}
+    required = tuple(name for name in kind.required if fields[name].is_served)
+    return Kind(fields=fields, required=required, says=kind.says)
+
+
+TABLE = load()
