@@ -76,7 +76,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self._discarded_bytes = 0
-        self._has_declined = False
+        self._has_declined = self._is_held = False
         self._raw_bytes_left = 0
         self._closing_since = 0.0
         self._unread_since, self._unread_bytes = self.loop.time(), 0
@@ -105,7 +105,9 @@ class Connection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._replies:
+        if self._is_held:
+            self._go_on()
+        elif self._replies:
             self._replies[0].resumed()
 
     # -- reading -----------------------------------------------------------------------
@@ -217,12 +219,21 @@ class Connection(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing() or self._awaits is Awaits.CLOSE:
             return
+        if self._awaits is Awaits.NOTHING and not self.pipeline:
+            self._rest()
+        if self.flow.write_paused:
+            self._is_held = True
+            self.flow.pause_reading()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Read on, and begin the next request; a client that does not read its answers is given no further ones."""
+        self._is_held = False
         self.flow.resume_reading()
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
-        elif self._awaits is Awaits.NOTHING:
-            self._rest()
 
     def close_after(self, *, unread: bool) -> None:
         """Close once everything is sent; linger if the client may still send."""
@@ -231,7 +242,8 @@ class Connection(HttpToolsProtocol):
         if unread:
             self._expect(Awaits.CLOSE, LINGER_S)
             self.flow.resume_reading()
-            self.transport.write_eof()
+            if self.transport.can_write_eof():  # TLS has no half of a connection
+                self.transport.write_eof()
         else:
             self.transport.close()
 

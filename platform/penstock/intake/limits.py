@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+QUESTION_BYTES = 64 << 10
+"""Of the body or message that asks for no inference: a name and a version."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

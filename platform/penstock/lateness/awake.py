@@ -128,5 +128,5 @@ class timeout:  # noqa: N801  it stands in for asyncio.timeout
         await self._inner.__aexit__(kind, error, trace)
 
     def end(self) -> None:
-        """Raise the block's ``TimeoutError`` now."""
+        """End the block now, as if its seconds were over."""
         self._inner.reschedule(asyncio.get_running_loop().time())

@@ -29,6 +29,7 @@ from penstock.domain.tenancy.keys import worker_bearer
 from penstock.domain.tenancy.ledger import LedgerReader
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
+from penstock.intake.bodies import prove
 from penstock.telemetry.metrics import Metrics
 
 
@@ -98,6 +99,7 @@ Sender = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 
 async def _worker(
+    request: Request,
     control: Controlled,
     sender: Sender,
     sent_worker: Annotated[str, Header(alias=WORKER_HEADER)] = "",
@@ -107,13 +109,16 @@ async def _worker(
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")
+    prove(request.scope)
     return named
 
 
-async def _caller(control: Controlled, sender: Sender) -> AdminCaller:
+async def _caller(request: Request, control: Controlled, sender: Sender) -> AdminCaller:
     credential = _credential(sender)
     key = await control.tenancy.key(credentials.named(credential))
-    return AdminCaller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
+    known = credentials.verify(key, credential, control.secrets.peppers, control.clock.now())
+    prove(request.scope)
+    return AdminCaller(key=known)
 
 
 async def _reader(caller: Annotated[AdminCaller, Depends(_caller)]) -> AdminCaller:

@@ -1,4 +1,4 @@
-"""JSON bodies: bounded in size before they are read, parsed after the caller is known, strict in types and names.
+"""JSON bodies: read after the caller is known, within the intake's bounds, strict in types and names.
 
 FastAPI validates the result of ``json.loads``, in which a list is no tuple and a word no enum. So pydantic gets the
 bytes: its parser is strict, and bounds the depth.
@@ -9,15 +9,18 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import Body, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import solve_dependencies
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError
+from penstock.domain.errors import InvalidField, MalformedBody, PenstockError
 
 MAX_BODY_BYTES = 4 << 20
+"""A worker's report or a model's manifest with its files: 100 KiB are large ones."""
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 T = TypeVar("T")
@@ -47,18 +50,8 @@ Sent = Annotated[T, Body(), _FromJson()]
 """A body of this type."""
 
 
-class _Bounded(Request):
-    """A request that reads at most ``MAX_BODY_BYTES`` and leaves them unparsed."""
-
-    async def body(self) -> bytes:
-        if not hasattr(self, "_read"):
-            raw = bytearray()
-            async for piece in self.stream():
-                raw += piece
-                if len(raw) > MAX_BODY_BYTES:
-                    raise BodyTooLarge
-            self._read = bytes(raw)
-        return self._read
+class _Unparsed(Request):
+    """A request whose body goes on as it came."""
 
     async def json(self) -> bytes:
         return await self.body()
@@ -67,14 +60,22 @@ class _Bounded(Request):
 class JsonRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
+        callers = Dependant(path=self.path, dependencies=self.dependant.dependencies)
 
-        async def bounded(request: Request) -> Response:
-            sent = _Bounded(request.scope, request.receive)
+        async def checked(request: Request) -> Response:
+            """Check the caller before the body is read: FastAPI reads first."""
+            sent = _Unparsed(request.scope, request.receive)
             if self.body_field is not None:
+                stack = request.scope["fastapi_inner_astack"]
+                found = await solve_dependencies(
+                    request=sent, dependant=callers, async_exit_stack=stack, embed_body_fields=False
+                )
+                if found.errors:
+                    raise RequestValidationError(found.errors)
                 await sent.body()
             return await handle(sent)
 
-        return bounded
+        return checked
 
 
 def refusal_of(error: RequestValidationError) -> PenstockError:
@@ -89,7 +90,3 @@ def refusal_of(error: RequestValidationError) -> PenstockError:
 
 def _written(path: Sequence[str | int]) -> str:
     return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).removeprefix(".")
-
-
-def answer(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")

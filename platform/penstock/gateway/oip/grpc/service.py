@@ -25,14 +25,13 @@ from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Facts, Services
+from penstock.intake.limits import QUESTION_BYTES
 from penstock.intake.types import Headers
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
 INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"})
 """Methods whose handlers are given who calls, and read messages themselves."""
-MAX_QUESTION_BYTES = 64 << 10
-"""Of what asks for no inference: a name and a version."""
 
 
 class Handler(Protocol):
@@ -126,8 +125,8 @@ class OpenInference:
 
             async def call(raw: bytes, context: Context) -> bytes:
                 try:
-                    if len(raw) > MAX_QUESTION_BYTES:
-                        raise BodyTooLarge(f"a {name}Request is at most {MAX_QUESTION_BYTES} bytes")
+                    if len(raw) > QUESTION_BYTES:
+                        raise BodyTooLarge(f"a {name}Request is at most {QUESTION_BYTES} bytes")
                     who = None if is_open else self._edge.identity.authenticate(_credential(context))
                     return answer(who, kind.FromString(raw))  # type: ignore[arg-type]  # open ones don't look
                 except DecodeError:
