@@ -139,7 +139,7 @@ def _compose(
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
-    orders, demand = Orders(fleet.host), Demand(clock, on_news=signals.news.set)
+    orders, demand = Orders(fleet.host), Demand(clock, on_news=signals.news.set, awake=AwakeClock())
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)

@@ -21,6 +21,7 @@ from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.limits import Limits
 from penstock.intake.types import Refusal
+from penstock.lateness import awake_time
 
 if TYPE_CHECKING:
     import asyncio
@@ -70,7 +71,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
         """Take the connection, or refuse one too many."""
         super().connection_made(transport)
-        self._limits = self.config.limits
+        self._limits, self._awake = self.config.limits, awake_time()
         self._replies: deque[DirectReply] = deque()
         self._refusal: PenstockError | None = None
         self._in_head = True
@@ -79,12 +80,12 @@ class Connection(HttpToolsProtocol):
         self._has_declined = self._is_held = False
         self._raw_bytes_left = 0
         self._closing_since = 0.0
-        self._unread_since, self._unread_bytes = self.loop.time(), 0
+        self._unread_since, self._unread_bytes = self._awake.seconds(), 0
         self._expect(Awaits.HEAD, self._limits.header_timeout_s)
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
         self._address = self.client[0] if self.client else ""
         self._is_proven = False
-        stays, gives_way = self.config.addresses.enter(self._address, self, self.loop.time())
+        stays, gives_way = self.config.addresses.enter(self._address, self, self._awake.seconds())
         if gives_way is not None:
             gives_way.transport.abort()
         if not stays:
@@ -262,7 +263,7 @@ class Connection(HttpToolsProtocol):
         return not self._replies and not (self._in_head and self._head_bytes)
 
     def sweep(self, now: float) -> None:
-        """Act on passed time limits; ``now`` is the loop's time."""
+        """Act on passed time limits; ``now`` is in awake seconds."""
         if self.transport.is_closing():
             self._sweep_closing(now)
             return
@@ -299,7 +300,7 @@ class Connection(HttpToolsProtocol):
 
     def _expect(self, what: Awaits, within_s: float) -> None:
         self._awaits = what
-        self._expires_at = self.loop.time() + within_s
+        self._expires_at = self._awake.seconds() + within_s
 
     def _rest(self) -> None:
         """Wait for nothing while a request runs, otherwise for the next one."""

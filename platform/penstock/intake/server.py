@@ -20,6 +20,7 @@ from penstock.intake.connection import Connection, Drain, EdgeConfig
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.types import App, Refusal
+from penstock.lateness import awake_time
 
 SWEEP_EVERY_TICKS = 5
 """uvicorn ticks ten times a second."""
@@ -118,7 +119,7 @@ class EdgeServer(Server):
             connection.transport.abort()
 
     def _sweep(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = awake_time().seconds()
         for connection in self._connections():
             connection.sweep(now)
 

@@ -6,6 +6,8 @@ Bodies and answers have deadlines of their own; handshakes end after asyncio's 6
 import asyncio
 from typing import Any
 
+from penstock.lateness import Timer
+
 HEAD_S = 10.0
 """From the connection, or from a head's own first byte: as at the gateway's edge."""
 
@@ -20,7 +22,7 @@ class _Timed(asyncio.Protocol):
 
     cycle: Any
     transport: asyncio.Transport
-    _late: asyncio.TimerHandle | None = None
+    _late: Timer | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -39,7 +41,7 @@ class _Timed(asyncio.Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._forget()
         elif self._late is None:
-            self._late = asyncio.get_running_loop().call_later(HEAD_S, self._end)
+            self._late = Timer(HEAD_S, self._end)
 
     def _forget(self) -> None:
         if self._late is not None:

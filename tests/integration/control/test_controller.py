@@ -19,6 +19,7 @@ from penstock.domain.fleet.versions import Deployment
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from tests.support.controllers.process import ControlledHome, controlled_home
+from tests.support.failures.stopped import stopped
 from tests.support.patience import patient, until
 from tests.support.samples import control_plane as things
 
@@ -112,6 +113,25 @@ async def test_a_controller_that_ends_in_good_order_lets_workers_live(home: Cont
     assert controller.wait(timeout=10) == 0
     (pid,) = home.workers().values()
     os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("pause_s", [0.6, 1.2, 2.0, 5.0])
+async def test_a_pause_of_the_controller_is_no_evidence(home: ControlledHome, pause_s: float) -> None:
+    """It heard no heartbeat while it stood still: no worker leaves the table, none is replaced, and it still leads."""
+    controller = home.controller()
+    await deploy(home, 2)
+    serving = await until_ready(home, lambda found: len(found) == 2)
+    pids, address = home.workers(), home.address()
+    for _ in range(2):
+        with stopped(controller.pid):
+            await asyncio.sleep(pause_s)
+        until_s = asyncio.get_running_loop().time() + 2.0
+        while asyncio.get_running_loop().time() < until_s:
+            assert await ready(home) == serving
+            await asyncio.sleep(0.02)
+    assert (home.workers(), home.address()) == (pids, address)
+    assert home.log().count('"leads"') == 1
+    assert "no heartbeat in time" not in home.log()
 
 
 async def test_a_killed_worker_is_replaced(home: ControlledHome) -> None:

@@ -1,18 +1,16 @@
 """A process that stood still holds nothing against others: a real gateway is stopped while connections open."""
 
 import asyncio
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import httpx
 import pytest
 
 from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
+from tests.support.failures.stopped import stopped
 from tests.support.failures.table import FaultTable
 from tests.support.gateways.zones import CHAT, Site, site
 from tests.support.patience import patient, until
@@ -31,15 +29,6 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield a gateway before one engine: what shuts it shuts the version."""
     with site(tmp_path_factory.mktemp("lag"), {"toy": {"a": 1}}, plan=Plan(), start_s=START_S) as made:
         yield made
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 async def _ask_across(house: Site, pause_s: float, runs_s: float) -> Counter[int]:

@@ -2,12 +2,14 @@
 
 import os
 import signal
+import time
 
 import psutil
 import pytest
 
 from penstock.apps.settings import Settings
 from penstock.domain.models.model import EngineSettings, GoldenPrompt
+from tests.support.failures.stopped import stopped
 from tests.support.workers.process import Publisher, WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -44,6 +46,20 @@ def test_a_killed_engine_core_is_replaced(worker: WorkerProcess) -> None:
 def test_a_frozen_engine_is_replaced(worker: WorkerProcess) -> None:
     """An engine that stops without dying is found by its missing progress, killed and replaced."""
     recovers(worker, "hang", hurt=worker.engine_pid, number=signal.SIGSTOP)
+
+
+def test_a_pause_of_the_agent_is_no_evidence(worker: WorkerProcess) -> None:
+    """An agent that stood still, for longer than an engine may, finds the same engine at work, and lets it work on."""
+    old, restarts = worker.engine_pid, worker.report["restarts"]
+    with worker.stream(200) as lines:
+        for pause_s in (0.6, 1.2, 2.0, 5.0, 12.0):
+            with stopped(worker.report["pid"]):
+                next(lines)
+                time.sleep(pause_s)
+            time.sleep(0.5)
+    worker.ready()
+    assert (worker.engine_pid, worker.report["restarts"]) == (old, restarts)
+    assert worker.complete().status_code == 200
 
 
 @pytest.mark.drill

@@ -1,13 +1,10 @@
 """A gateway's probe of a real worker: vLLM that is well, full, or hangs behind a gate that answers."""
 
 import asyncio
-import os
 import random
-import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 
 import psutil
@@ -23,6 +20,7 @@ from penstock.domain.tenancy.keys import worker_secret
 from penstock.gateway.dispatch import Breakers, FailureEvidence, Prober, ProberSettings
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
+from tests.support.failures.stopped import stopped
 from tests.support.gateways.breakers import origin
 from tests.support.patience import until
 from tests.support.samples.calls import VERSION
@@ -66,15 +64,6 @@ async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await client.close()
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_an_engine_that_is_well_passes(unhurried: WorkerProcess) -> None:

@@ -51,7 +51,7 @@ Sent = Annotated[T, Body(), _FromJson()]
 
 
 class _Unparsed(Request):
-    """A request whose body goes on as it came."""
+    """A request that gives its route the body unparsed."""
 
     async def json(self) -> bytes:
         return await self.body()

@@ -13,7 +13,7 @@ from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 
 KEPT_S = 3.0
-"""Gateways repeat it each second: a version not named for this long is not waited for."""
+"""Gateways repeat it each second: a version not named for this long, in awake seconds, is not waited for."""
 _MOST = 1000
 
 
@@ -24,26 +24,30 @@ class WantedSource(Protocol):
 
 
 class Demand:
-    """Versions with held requests; implements `control.loop.Demand`."""
+    """Versions with held requests; implements `control.loop.Demand`.
 
-    def __init__(self, clock: Clock, on_news: Callable[[], None] = lambda: None) -> None:
+    ``awake``: a clock of awake seconds; without it no second is taken for lost.
+    """
+
+    def __init__(self, clock: Clock, on_news: Callable[[], None] = lambda: None, awake: Clock | None = None) -> None:
         self._clock = clock
+        self._awake = awake or clock
         self._on_news = on_news
         self._told: dict[VersionId, tuple[Wanted, float]] = {}
 
     def take(self, told: Wanted) -> None:
-        now = self._clock.now()
-        known = self._current(told.version, now)
+        now, heard_at = self._clock.now(), self._awake.monotonic()
+        known = self._current(told.version, heard_at)
         if known is None and len(self._told) >= _MOST:
             self.wanted()
             if len(self._told) >= _MOST:
                 return
-        self._told[told.version] = (replace(told, since=now if known is None else known.since), now)
+        self._told[told.version] = (replace(told, since=now if known is None else known.since), heard_at)
         if known is None:
             self._on_news()
 
     def wanted(self) -> tuple[Wanted, ...]:
-        now = self._clock.now()
+        now = self._awake.monotonic()
         self._told = {version: told for version, told in self._told.items() if now - told[1] < KEPT_S}
         return tuple(sorted((one for one, _ in self._told.values()), key=lambda one: (one.since, one.version)))
 

@@ -37,6 +37,7 @@ from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
 from penstock.gateway.dispatch.records import FailureEvidence
 from penstock.gateway.dispatch.retries import SHORT_S, Doors, RetryBudget, backoff_s
 from penstock.gateway.dispatch.verdict import FailedAttempt
+from penstock.lateness import awake_time
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
@@ -61,7 +62,7 @@ class DispatchSettings:
     ticket_key: Callable[[WorkerId], bytes]
     max_attempts: int = 4
     silence_s: float = 2.0
-    """A deadline of the platform that passes says something of a worker only where it had so long."""
+    """A deadline of the platform that passes says something of a worker only after as many awake seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +214,8 @@ class WorkerDispatcher:
 
     async def _try(self, call: Admitted, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> FailedAttempt | None:
         attempt = Attempt(relay, worker.id, self.loads, call)
-        sent_at = self.clock.monotonic()
+        sent_at, awake = self.clock.monotonic(), awake_time()
+        sent_awake_s = awake.seconds()
         call.attempts.trail.append(Tried(worker.id, sent_at - call.request.arrived_at))
         self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)
@@ -229,8 +231,8 @@ class WorkerDispatcher:
             return await attempt.begun()
         except DeadlineExceeded:
             # Nothing came until the deadline: a frozen worker looks like this, and so does a caller in a hurry.
-            now = self.clock.monotonic()
-            if now - sent_at >= self.settings.silence_s and not _ended_by_caller(call, now):
+            waited_s = awake.seconds() - sent_awake_s
+            if waited_s >= self.settings.silence_s and not _ended_by_caller(call, self.clock.monotonic()):
                 self._note(call, worker.id, verdict.silent())
             raise
 
