@@ -62,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.connectors.signing": {"cryptography", "model_signing"},
     "penstock.clients": {"httpx"},
     "penstock.slo": {"yaml"},
-    "penstock.formats": {"msgspec"},
+    "penstock.formats": {"msgspec", "yaml"},
     "penstock.packaging": {"msgspec"},
     "penstock.tls": {"cryptography"},
     "penstock.apps": {"httpx", "pydantic", "pydantic_settings", "uvicorn", "uvloop", "yaml"},

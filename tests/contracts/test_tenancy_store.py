@@ -85,12 +85,23 @@ async def test_a_rotated_key_works_until_its_overlap_ends(store: TenancyStore) -
     old, new, newest = key(1.0), key(2.0), key(3.0)
     await store.add_key(old, things.act())
     await store.rotate_key(old.id, new, 50.0, things.act())
-    await store.rotate_key(old.id, newest, 70.0, things.act())
+    await store.rotate_key(new.id, newest, 95.0, things.act())
     assert [(stored.id, stored.expires_at) for stored in await store.keys()] == [
         (old.id, 50.0),
         (new.id, 90.0),
         (newest.id, 90.0),
     ]
+
+
+async def test_a_key_has_one_successor(store: TenancyStore) -> None:
+    """A second rotation of one key is refused, names the successor, and leaves no key."""
+    await store.add_tenant(ACME, things.act())
+    old, new = key(1.0), key(2.0)
+    await store.add_key(old, things.act())
+    await store.rotate_key(old.id, new, 50.0, things.act())
+    with pytest.raises(Conflict, match=new.id):
+        await store.rotate_key(old.id, key(3.0), 50.0, things.act())
+    assert [stored.id for stored in await store.keys()] == [old.id, new.id]
 
 
 async def test_a_revoked_key_can_not_be_rotated(store: TenancyStore) -> None:

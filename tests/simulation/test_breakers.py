@@ -73,7 +73,7 @@ def _ask(
         run.retries += bool(attempt)
         fault = fails(worker, now, chance)
         if not fault:
-            breakers.succeeded(worker, who.tenant, now)
+            breakers.succeeded(worker, now)
             breakers.charges.clear(who)
             return
         breakers.failed(worker, SAYS[fault], who, now)
@@ -88,7 +88,7 @@ def _ask(
 def test_a_gray_worker_is_left_alone_and_healthy_ones_are_not(
     seed: int, record_property: Callable[[str, object], None]
 ) -> None:
-    """One of six fails 30 %, the others 0.2 %: it gets a small part of its share, and no healthy one is ejected."""
+    """One of six fails 30 %, the others 0.2 %: probes leave it a small part of its share, and eject no healthy one."""
 
     def fails(worker: WorkerId, now: float, chance: random.Random) -> str:
         return "error" if chance.random() < (0.3 if worker == "a0" else 0.002) else ""

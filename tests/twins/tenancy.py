@@ -17,6 +17,7 @@ class MemoryTenancy:
         self._audit = audit
         self._tenants: dict[TenantId, Tenant] = {}
         self._keys: dict[KeyId, ApiKey] = {}
+        self._successors: dict[KeyId, KeyId] = {}
         self._orgs: dict[OrgId, Org] = {DEFAULT_ORG: Org(id=DEFAULT_ORG, name="Default")}
 
     async def tenants(self) -> tuple[Tenant, ...]:
@@ -94,10 +95,12 @@ class MemoryTenancy:
         return True
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
-        """Store the successor and let the old key end at the given time; ``Conflict`` where the old one is revoked."""
         key = self._keys.get(old)
         if key is None or key.revoked_at:
             raise Conflict("only a key that still works can be rotated")
+        if old in self._successors:
+            raise Conflict(f"its successor is {self._successors[old]}: rotate that one")
         await self.add_key(new, act)
+        self._successors[old] = new.id
         ends_at = min(key.expires_at, old_expires_at) if key.expires_at else old_expires_at
         self._keys[old] = replace(key, expires_at=ends_at)

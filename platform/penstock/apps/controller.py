@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +56,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.tenancy.audit import Act
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
@@ -143,12 +144,11 @@ def _compose(
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
-    budgets = _budgets(settings, ledger, clock)
-    rollouts = _rollouts(database, registry, heartbeats, budgets)
+    rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
     loop = Loop(
         clock=clock,
         registry=registry,
-        rollouts=_advance(rollouts, compared, rules, metrics),
+        rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
         fleet=orders,
@@ -172,6 +172,7 @@ def _compose(
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(
         clock=clock,
+        acts=database.act,
         registry=rules,
         tenancy=PostgresTenancy(database),
         tables=tables,
@@ -216,7 +217,19 @@ def _rollouts(
     )
 
 
-def _advance(rollouts: Rollouts, compared: Comparisons, rules: Registry, metrics: Metrics) -> Advance:
+@dataclass(frozen=True, slots=True)
+class _InAnAct:
+    """The loop's change of a deployment, which operators change too."""
+
+    database: Database
+    rules: Registry
+
+    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
+        async with self.database.act():
+            return await self.rules.put_replicas(version, replicas, act)
+
+
+def _advance(rollouts: Rollouts, compared: Comparisons, rules: _InAnAct, metrics: Metrics) -> Advance:
     return Advance(
         store=rollouts.store,
         judges=compared,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from penstock.apps import slos, stores
 from penstock.apps.settings import Settings
+from penstock.control.registry.rules import check_name
 from penstock.domain.ids import Alias
 from penstock.domain.models.model import ModelVersion
 from penstock.packaging import adapters, demo
@@ -34,6 +35,7 @@ async def push(
     Raises ``CommandError`` if the version is refused or the store can't be used.
     """
     with in_words(str(source)):
+        check_name(choices.name)  # before anything is hashed, signed or stored
         publishing = await asyncio.to_thread(_publishing, settings, settings.paths.cache, report)
         if base is not None:
             return await asyncio.to_thread(adapters.push, source, choices, base, publishing)

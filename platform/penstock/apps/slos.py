@@ -8,8 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
 import penstock
 from penstock.control.rollout import gates as rollout_gates
 from penstock.control.rollout.gates import Gates
@@ -17,6 +15,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
 from penstock.domain.serving.slo import Indicator, SloTier, parse_all
 from penstock.domain.serving.spec import SpecRefused
+from penstock.formats.documents import DocumentRefused, yaml_of
 from penstock.slo import policy as budget_policy
 from penstock.slo import windows as alert_windows
 from penstock.slo.budgets import Promised
@@ -40,9 +39,9 @@ def shipped(in_wheel: str, in_repository: str) -> Path:
 
 def read(folder: Path) -> dict[Tier, SloTier]:
     try:
-        return parse_all({path.name: yaml.safe_load(path.read_bytes()) for path in sorted(folder.glob("*.yaml"))})
-    except yaml.YAMLError as error:
-        raise CommandError(f"An SLO specification in {folder} is not YAML: {error}") from error
+        return parse_all({path.name: yaml_of(path.read_bytes()) for path in sorted(folder.glob("*.yaml"))})
+    except DocumentRefused as error:
+        raise CommandError(f"An SLO specification in {folder} can't be read: {error}.") from error
     except SpecRefused as error:
         raise CommandError(f"SLO specification {error}.", do=f"Correct the file in {folder}.") from error
 
@@ -78,6 +77,6 @@ def promised() -> Promised:
 def _parsed(name: str, parse: Callable[[object, str], T]) -> T:
     path = shipped(f"slo_{name}.yaml", f"slo/{name}.yaml")
     try:
-        return parse(yaml.safe_load(path.read_bytes()), path.name)
-    except (yaml.YAMLError, SpecRefused) as error:
+        return parse(yaml_of(path.read_bytes()), path.name)
+    except (DocumentRefused, SpecRefused) as error:
         raise CommandError(f"{path.name} can't be read: {error}.", do=f"Correct {path}.") from error

@@ -3,6 +3,7 @@
 Rooms are imported inside the commands: `penstock --help` and `penstock ask` should not wait for a database driver.
 """
 
+import sys
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from penstock.cli import (
     classic,
     diagnose,
     explain,
+    imports,
     keys,
     logs,
     models,
@@ -24,6 +26,7 @@ from penstock.cli import (
     spool,
     status,
     tenants,
+    terminal,
     usage,
 )
 
@@ -59,6 +62,7 @@ app.add_typer(tenants.orgs, name="orgs")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
 app.add_typer(promises.app, name="slo")
+app.add_typer(imports.app, name="import")
 app.command()(audit.audit)
 app.command()(explain.explain)
 app.add_typer(spool.app, name="spool")
@@ -85,4 +89,5 @@ def _common(
 
 
 def main() -> None:
-    app()
+    terminal.prepare()
+    sys.exit(terminal.run(app))

@@ -8,7 +8,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, rule_file, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import AsJson, explained, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import agreement, comparison
@@ -59,11 +59,12 @@ def remove_alias(alias: Annotated[str, typer.Argument(help="The alias to remove.
 
 @app.command("list")
 @as_caller
-def list_aliases() -> None:
+def list_aliases(*, as_json: AsJson = False) -> None:
     """List the aliases with their versions or rules."""
     with explained():
         caller = operator(load())
-        screen.show(views.listed(caller.get("/aliases")["aliases"], caller.get("/autos")["autos"]))
+        found = {**caller.get("/aliases"), **caller.get("/autos")}
+        screen.tell(found, lambda: views.listed(found["aliases"], found["autos"]), as_json=as_json)
 
 
 @app.command("auto")
@@ -77,6 +78,7 @@ def auto_alias(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the name.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Show how often the models of two rules agree.")] = False,
     hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report covers these last hours.")] = 24.0,
+    as_json: AsJson = False,
 ) -> None:
     """Make a name choose the model by rules: the first rule that fits the request answers it.
 
@@ -115,12 +117,11 @@ def auto_alias(
             caller.delete(f"/autos/{alias}")
             out.print(f"{alias} is removed.", highlight=False)
             return
-        if report:
-            screen.show(agreement.shown(caller.get(f"/autos/{alias}/report?hours={hours:g}")))
-            return
         if file is not None:
             caller.put(f"/autos/{alias}", {"rules": rule_file.read(file)})
-        screen.show(views.rules(alias, caller.get(f"/autos/{alias}")["history"]))
+        found = caller.get(f"/autos/{alias}/report?hours={hours:g}" if report else f"/autos/{alias}")
+        view = agreement.shown(found) if report else views.rules(alias, found["history"])
+        screen.tell(found, lambda: view, as_json=as_json)
 
 
 @app.command("compare")
@@ -128,7 +129,7 @@ def auto_alias(
 def compare_versions(
     alias: Annotated[str, typer.Argument(help="A name that several versions share.")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare the versions that share an alias with the one that has the largest share, at any moment.
 
@@ -140,7 +141,4 @@ def compare_versions(
     """
     with explained():
         found = operator(load()).get(f"/aliases/{alias}/comparison")
-        if as_json:
-            out.print_json(data=found)
-        else:
-            screen.show(comparison.shown(found))
+        screen.tell(found, lambda: comparison.shown(found), as_json=as_json)

@@ -1,6 +1,5 @@
 """`penstock audit`: administrative acts; a tenant's own keys see those of their tenant."""
 
-import json
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -10,7 +9,7 @@ from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained
+from penstock.cli.terminal import explained, tell_json
 from penstock.local.connections import operator
 from penstock.views import tenants as views
 
@@ -46,6 +45,6 @@ def audit(
         acts = operator(load()).get(f"/audit?{urlencode(wanted)}")["acts"]
         if as_json:
             for act in acts:
-                typer.echo(json.dumps(act))
+                tell_json(act)
             return
         screen.show(views.acts(acts))

@@ -8,7 +8,7 @@ from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import micro_usd
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import AsJson, explained, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import tenants as views
@@ -23,14 +23,16 @@ app = typer.Typer(
 @as_caller
 def show_budgets(
     scope: Annotated[str, typer.Argument(help="Only this scope, such as tenant:shop.", show_default="all")] = "",
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Show the spend of each budget in the present day and month, the fullest first.
 
     For example: `penstock budgets show`, or `penstock budgets show org:retail`.
     """
     with explained():
-        found = operator(load()).get("/budgets")["budgets"]
-        screen.show(views.budgets([one for one in found if scope in {"", one["scope"]}]))
+        found = [one for one in operator(load()).get("/budgets")["budgets"] if scope in {"", one["scope"]}]
+        screen.tell({"budgets": found}, lambda: views.budgets(found), as_json=as_json)
 
 
 @app.command("set")

@@ -1,6 +1,5 @@
 """`penstock diagnose`: the bottleneck by evidence, and the remedies."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ import typer
 from penstock.apps.settings import Settings, load
 from penstock.cli import screen
 from penstock.cli.arguments import length, seconds
-from penstock.cli.terminal import explained
+from penstock.cli.terminal import explained, tell_json
 from penstock.domain.command_error import CommandError
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def diagnose(
         snapshot = snapshot_of(recording, slos.load().values())
         verdict = judge(snapshot)
         if as_json:
-            typer.echo(json.dumps(report.report(verdict, snapshot, recording)))
+            tell_json(report.report(verdict, snapshot, recording))
         else:
             screen.show(lines(verdict, snapshot, recording))
     raise typer.Exit({Word.HEALTHY: 0, Word.BOTTLENECK: BOTTLENECK}.get(verdict.word, UNEXPLAINED))

@@ -1,6 +1,5 @@
 """`penstock explain`: the life of a request, and the controller's decisions."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained
+from penstock.cli.terminal import explained, tell_json
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import gateway_address, operator, reading_key
 from penstock.views import records as views
@@ -64,7 +63,7 @@ def _request(request_id: str, gateways: list[str], *, as_json: bool) -> None:
     settings = load()
     found = records.find(gateways or [gateway_address(settings)], reading_key(settings), request_id)
     if as_json:
-        typer.echo(json.dumps(found))
+        tell_json(found)
         return
     screen.show(views.request(found))
 
@@ -73,6 +72,6 @@ def _decisions(limit: int, *, as_json: bool) -> None:
     found = operator(load()).get(f"/decisions?limit={limit}")["decisions"]
     if as_json:
         for one in found:
-            typer.echo(json.dumps({"at": one["at"], **one["decision"]}))
+            tell_json({"at": one["at"], **one["decision"]})
         return
     screen.show(views.decisions(found))

@@ -7,7 +7,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import err, explained, out
+from penstock.cli.terminal import AsJson, err, explained, out, tell_json
 from penstock.domain.tenancy.tenant import Role
 from penstock.local.connections import operator
 from penstock.views import tenants as views
@@ -31,6 +31,8 @@ def create_key(
     plan: Annotated[
         list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {arguments.CAPS_HELP}")
     ] = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Make a key and show it, this one time.
 
@@ -54,18 +56,20 @@ def create_key(
             "expires_in_s": expires_in_s,
             "plan": arguments.plan(plan or []),
         }
-        _show_secret(operator(load()).post("/keys", body))
+        _show_secret(operator(load()).post("/keys", body), as_json=as_json)
 
 
 @app.command("list")
 @as_caller
 def list_keys(
     tenant: Annotated[str, typer.Argument(help="Only keys of this tenant.", show_default="all")] = "",
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """List keys, never their secrets."""
     with explained():
-        found = operator(load()).get("/keys")["keys"]
-        screen.show(views.keys([key for key in found if not tenant or key["tenant"] == tenant]))
+        found = [key for key in operator(load()).get("/keys")["keys"] if tenant in {"", key["tenant"]}]
+        screen.tell({"keys": found}, lambda: views.keys(found), as_json=as_json)
 
 
 @app.command("plan")
@@ -97,13 +101,19 @@ def revoke_key(key_id: Id) -> None:
 def rotate_key(
     key_id: Id,
     overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key stays valid.")] = 3600.0,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Make a key's successor and show it; the old key stays valid for the overlap."""
     with explained():
-        _show_secret(operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s}))
+        made = operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s})
+        _show_secret(made, as_json=as_json)
 
 
-def _show_secret(answer: dict[str, object]) -> None:
+def _show_secret(answer: dict[str, object], *, as_json: bool) -> None:
     """Print the secret alone on the standard output, for scripts."""
+    if as_json:
+        tell_json(answer)
+        return
     out.print(str(answer["secret"]), markup=False, highlight=False, soft_wrap=True)
-    err.print("This is the only time the key is shown.", style="dim")
+    err.print(f"Its id is {answer['id']}. This is the only time the key is shown.", style="dim", highlight=False)

@@ -8,7 +8,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import err, explained, out
+from penstock.cli.terminal import AsJson, err, explained, out, tell_json
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import ModelName
 from penstock.local.connections import operator
@@ -30,10 +30,11 @@ Golden = Annotated[
 
 @app.command("list")
 @as_caller
-def list_models() -> None:
+def list_models(*, as_json: AsJson = False) -> None:
     """List the registered versions, oldest first."""
     with explained():
-        screen.show(versions.listed(operator(load()).get("/models")["models"]))
+        found = operator(load()).get("/models")
+        screen.tell(found, lambda: versions.listed(found["models"]), as_json=as_json)
 
 
 @app.command("show")
@@ -41,7 +42,7 @@ def list_models() -> None:
 def show_model(version: Annotated[str, typer.Argument(help="A version as name@digest.")]) -> None:
     """Show a version's manifest: files and digests, engine settings, price, licence, golden prompts."""
     with explained():
-        out.print_json(data=operator(load()).get(f"/models/{version}"))
+        tell_json(operator(load()).get(f"/models/{version}"))
 
 
 @app.command("prepare")

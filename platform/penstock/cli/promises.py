@@ -1,12 +1,11 @@
 """`penstock slo …`: rules for Prometheus, and the state of the error budgets."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import explained, out, tell_json
 
 app = typer.Typer(no_args_is_help=True, help="Service level objectives: their rules, alerts and error budgets.")
 
@@ -78,8 +77,6 @@ def show_status(
         found = observed.budgets(load(), prometheus)
         verdict = judge(slos.policy(), found.for_rollouts)
         if as_json:
-            out.print(
-                json.dumps(error_budgets.plain(found, verdict), indent=2), markup=False, highlight=False, soft_wrap=True
-            )
+            tell_json(error_budgets.plain(found, verdict))
         else:
             screen.show(error_budgets.shown(found, verdict))

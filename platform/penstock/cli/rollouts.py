@@ -10,7 +10,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import AsJson, explained, tell_json
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind
@@ -111,7 +111,7 @@ def plan(  # noqa: PLR0913  one for each option
     shares: Shares = _SHARES,
     patience_s: Patience = PATIENCE_S,
     hours: Annotated[float, typer.Option(min=0.01, max=168, help="Plan with the traffic of these last hours.")] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate the time and the detectable faults of each share, and name the shares with too little traffic.
 
@@ -128,7 +128,7 @@ def plan(  # noqa: PLR0913  one for each option
             "patience_s": patience_s,
         }
         found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
-        out.print_json(data=found) if as_json else screen.show(views.planned(alias, found))
+        screen.tell(found, lambda: views.planned(alias, found), as_json=as_json)
 
 
 @app.command("status")
@@ -139,17 +139,17 @@ def status(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print further changes, until the rollout is over.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the stage of rollouts, the judge's present verdict, and the history."""
     with explained():
         if not alias:
             found = operator(load()).get("/rollouts")
-            out.print_json(data=found) if as_json else screen.show(views.listed(found["rollouts"]))
+            screen.tell(found, lambda: views.listed(found["rollouts"]), as_json=as_json)
             return
         whole = _whole(alias)
         if as_json:
-            out.print_json(data=whole)
+            tell_json(whole)
             return
         screen.show(views.shown(whole))
         for said in _following(whole) if follow else ():

@@ -5,11 +5,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from penstock.domain.command_error import CommandError
 from penstock.domain.money import MICRO_PER_USD
 from penstock.domain.serving.auto import MOST_RULES
+from penstock.formats.documents import DocumentRefused, yaml_of
 
 MOST_BYTES = 64 << 10
 _FIELDS = frozenset(
@@ -18,26 +17,17 @@ _FIELDS = frozenset(
 _PLAIN = "Write `rules:` and a list below it; see `penstock aliases auto --help`."
 
 
-class _NoReferences(yaml.SafeLoader):
-    """A loader that follows no reference: ten lines of them may stand for a billion."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  the library's own
-        if self.check_event(yaml.AliasEvent):
-            raise CommandError("The file refers to a part of itself by `*`.", do="Write that part out.")
-        return super().compose_node(parent, index)
-
-
 def read(file: Path) -> list[dict[str, Any]]:
     try:
         with file.open("rb") as opened:
             raw = opened.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:
             raise CommandError(f"{file} has more than {MOST_BYTES >> 10} KiB.", do=f"Write at most {MOST_RULES} rules.")
-        content = yaml.load(raw, _NoReferences)  # noqa: S506  a kind of SafeLoader
+        content = yaml_of(raw)
     except OSError as error:
         raise CommandError(f"{file} can't be read: {error.strerror}.", do="Name a file with rules.") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise CommandError(f"{file} is no YAML.", do=_PLAIN) from error
+    except DocumentRefused as error:
+        raise CommandError(f"{file}: {error}.", do=_PLAIN) from error
     rules = content.get("rules") if isinstance(content, dict) and content.keys() == {"rules"} else None
     if not isinstance(rules, list):
         raise CommandError(f"{file} holds no rules.", do=_PLAIN)

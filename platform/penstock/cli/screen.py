@@ -1,12 +1,12 @@
 """Prints what views give: wide in a terminal, and never cut off if a program reads it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.terminal import out
+from penstock.cli.terminal import out, tell_json
 from penstock.views.elements import Line, Listing, Shown, Style
 
 INDENT = 2
@@ -35,6 +35,14 @@ def show(*found: Shown | Iterable[Shown]) -> None:
             _show_listing(one)
         else:
             show(*one)
+
+
+def tell(found: object, view: Callable[[], Shown | Iterable[Shown]], *, as_json: bool) -> None:
+    """Print an answer of the operators' API for programs, or as its view."""
+    if as_json:
+        tell_json(found)
+    else:
+        show(view())
 
 
 def _print(*parts: tuple[str, str]) -> None:

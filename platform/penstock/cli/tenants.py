@@ -7,7 +7,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import AsJson, explained, out
 from penstock.domain.tenancy.tenant import Priority
 from penstock.local.connections import operator
 from penstock.views import tenants as views
@@ -46,21 +46,23 @@ def create_tenant(
 
 @app.command("list")
 @as_caller
-def list_tenants() -> None:
+def list_tenants(*, as_json: AsJson = False) -> None:
     """List tenants and their plans."""
     with explained():
-        screen.show(views.listed(operator(load()).get("/tenants")["tenants"]))
+        found = operator(load()).get("/tenants")
+        screen.tell(found, lambda: views.listed(found["tenants"]), as_json=as_json)
 
 
 @app.command("show")
 @as_caller
-def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")], *, as_json: AsJson = False) -> None:
     """Show a tenant with every field of its plan; 0 is no bound.
 
     For example: `penstock tenants show demo`
     """
     with explained():
-        screen.show(views.whole(operator(load()).get(f"/tenants/{tenant}")))
+        found = operator(load()).get(f"/tenants/{tenant}")
+        screen.tell(found, lambda: views.whole(found), as_json=as_json)
 
 
 @app.command("plan")
@@ -111,10 +113,11 @@ def create_org(
 
 @orgs.command("list")
 @as_caller
-def list_orgs() -> None:
+def list_orgs(*, as_json: AsJson = False) -> None:
     """List organisations and their bounds."""
     with explained():
-        screen.show(views.organisations(operator(load()).get("/orgs")["orgs"]))
+        found = operator(load()).get("/orgs")
+        screen.tell(found, lambda: views.organisations(found["orgs"]), as_json=as_json)
 
 
 @orgs.command("plan")

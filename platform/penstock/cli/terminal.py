@@ -1,19 +1,105 @@
-"""The terminal: its consoles, and the end of a command that fails."""
+"""The terminal: the one way of every command's output, and the end of a command that fails.
 
-from collections.abc import Iterator
+No name steers the terminal, what it can't show gets another sign, and a full disk or a reader that leaves ends a
+command in a sentence.
+"""
+
+import codecs
+import errno
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from penstock.domain.command_error import CommandError
+from penstock.formats.visible import visible
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-out = Console()
-err = Console(stderr=True)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, with the names of the operators' API.")]
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_OTHER_SIGNS = str.maketrans(
+    {
+        **dict(zip("·…→✓✗µ×–—’“”≤≥─━│┃•", '-|...|->|ok|x|u|x|-|-|\'|"|"|<=|>=|-|-|I|I|*'.split("|"), strict=True)),  # noqa: RUF001
+        **dict.fromkeys("╭╮╰╯├┤┬┴┼┌┐└┘╞╡", "+"),
+    }
+)
+
+
+class Terminal(Console):
+    """A console of which styles steer the terminal, and texts don't."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+out = Terminal()
+err = Terminal(stderr=True)
+
+
+def tell_json(value: object) -> None:
+    """Print a value as one line of JSON in ASCII, which every locale and every program reads."""
+    typer.echo(json.dumps(value))
+
+
+def prepare() -> None:
+    """Read arguments and write output as UTF-8, or with other signs if the locale has fewer characters."""
+    if sys.getfilesystemencoding() != "utf-8":  # arguments would be no text, and paths in them no files
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606  itself
+    codecs.register_error("other-signs", _other_signs)
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "other-signs"), (sys.stderr, "other-signs")):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=errors)
+
+
+def run(command: Callable[[], object]) -> int:
+    """Return the command's exit code: 1 after a sentence if its output can't be written, or if its reader has left."""
+    code = 0
+    try:
+        try:
+            command()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in {errno.EPIPE, *_FULL}:
+            raise
+        _close(sys.stdout)
+        _tell(error)
+        return 1
+    return code
+
+
+def _tell(error: OSError) -> None:
+    if error.errno == errno.EPIPE:
+        return
+    try:
+        sys.stderr.write(f"Can't write the output: {error.strerror}. Free some space, or write elsewhere.\n")
+        sys.stderr.flush()
+    except OSError:
+        _close(sys.stderr)
+
+
+def _close(stream: TextIO) -> None:
+    """Let what the stream still holds go nowhere: at the end of the process it is written once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _other_signs(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end].translate(_OTHER_SIGNS)
+    return found.encode(error.encoding, "replace").decode(error.encoding), error.end
 
 
 @contextmanager
@@ -31,18 +117,31 @@ def explained() -> Iterator[None]:
     except ValidationError as error:
         show_error(err, _of_settings(error))
         raise typer.Exit(1) from error
+    except UnicodeEncodeError as error:
+        show_error(err, CommandError("An argument holds bytes that are no text.", do="Write it in UTF-8."))
+        raise typer.Exit(1) from error
     except OSError as error:
-        if error.filename is None:  # of no file: nobody's disk or home
+        if error.filename is None:  # of no file: the output's, or nobody's
             raise
         show_error(err, _of_files(error))
         raise typer.Exit(1) from error
 
 
+_ELSEWHERE = "Name a place that this account may write to; that of the home is PENSTOCK_HOME."
+_REMEDIES = {
+    errno.ENOENT: "Name a file that is there, or make its folder first.",
+    errno.ENOTDIR: "Name a file that is there, or make its folder first.",
+    errno.EISDIR: "Name a file: this is a folder.",
+    errno.EACCES: _ELSEWHERE,
+    errno.EPERM: _ELSEWHERE,
+    errno.EROFS: _ELSEWHERE,
+    errno.ENAMETOOLONG: "Give it a shorter name.",
+}
+
+
 def _of_files(error: OSError) -> CommandError:
-    return CommandError(
-        f"Can't use {error.filename}: {error.strerror}.",
-        do="Free some space, or set PENSTOCK_HOME to a folder that may be written.",
-    )
+    do = _REMEDIES.get(error.errno or 0, f"Free some space. {_ELSEWHERE}")
+    return CommandError(f"Can't use {error.filename}: {error.strerror}.", do=do)
 
 
 def _of_settings(error: "ValidationError") -> CommandError:

@@ -17,7 +17,7 @@ from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import err, explained, out
+from penstock.cli.terminal import AsJson, err, explained, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.local.connections import operator
@@ -38,7 +38,11 @@ class OutputFormat(StrEnum):
 @app.command("show")
 @as_caller
 def show_usage(
-    tenant: Annotated[str, typer.Argument(help="The tenant.")], since: Since = "", until: Until = ""
+    tenant: Annotated[str, typer.Argument(help="The tenant.")],
+    since: Since = "",
+    until: Until = "",
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Sum up a tenant's requests by version and outcome.
 
@@ -47,7 +51,7 @@ def show_usage(
     with explained():
         query = urlencode({"begin": seconds(since), "end": seconds(until)})
         found = operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
-        screen.show(views.usage(tenant, found))
+        screen.tell(found, lambda: views.usage(tenant, found), as_json=as_json)
 
 
 @app.command("export")
@@ -82,6 +86,8 @@ def reconcile(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Set the counters to the ledger's sums; for a platform at rest.")
     ] = False,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Compare the counters of the shared limits store with the ledger; end with code 1 if they differ.
 
@@ -92,12 +98,15 @@ def reconcile(
     with explained():
         api = operator(load())
         found = api.post("/budgets/reconcile") if rebuild else api.get("/budgets/reconcile")
-        if not found["shared"]:
-            out.print("The gateway keeps its counters itself and rebuilds them from the ledger at each start.")
-            return
-        screen.show(views.reconciled(found["budgets"]))
         wrong = sum(1 for one in found["budgets"] if one["difference"])
-        out.print(f"{len(found['budgets'])} budgets, {wrong} differ, {found['corrected']} corrected", highlight=False)
+        if as_json:
+            tell_json(found)
+        elif not found["shared"]:
+            out.print("The gateway keeps its counters itself and rebuilds them from the ledger at each start.")
+        else:
+            screen.show(views.reconciled(found["budgets"]))
+            says = f"{len(found['budgets'])} budgets, {wrong} differ, {found['corrected']} corrected"
+            out.print(says, highlight=False)
         if wrong:
             raise typer.Exit(1)
 

@@ -92,6 +92,12 @@ class BodyTooLarge(BadRequest):
     code = "body_too_large"
 
 
+class CompressedBody(BadRequest):
+    """The request body is compressed; send it as it is."""
+
+    code = "compressed_body"
+
+
 class HeadersTooLarge(BadRequest):
     """The request's headers are larger or more than the gateway accepts."""
 

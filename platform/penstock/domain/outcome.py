@@ -89,6 +89,8 @@ class Stage(StrEnum):
     ADAPTER = "adapter"
     """The request waits at the door for its adapter: until it is loaded, or has a slot of the batch."""
     QUEUE = "queue"
+    BATCH_WAIT = "batch_wait"
+    """The request has passed the queue, and waits for the others of its batch."""
     PREPARE = "prepare"
     """A model's handler turns the input into tensors at the worker: an image is decoded there."""
     COMPUTE = "compute"

@@ -4,7 +4,6 @@ Format: 8 bytes little-endian length, a JSON header of that length, then data th
 (https://github.com/huggingface/safetensors, "Format"). Loaders map files by this header, so a false one is refused.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from penstock.domain.errors import ArtifactRefused
+from penstock.formats.documents import DocumentRefused, json_of
 
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
@@ -96,23 +96,15 @@ def check_safetensors(path: Path) -> None:
 
 def _parsed(path: Path, raw: bytes) -> dict[str, object]:
     try:
-        header = json.loads(raw, object_pairs_hook=_named_once)
-    except (ValueError, RecursionError) as error:
-        raise _refused(path, "its header is not JSON, or names one thing twice") from error
+        header = json_of(raw)
+    except DocumentRefused as error:
+        raise _refused(path, f"of its header, {error}") from error
     if not isinstance(header, dict):
         raise _refused(path, "its header is not a JSON object")
     notes = header.get("__metadata__", {})
     if not isinstance(notes, dict) or not all(isinstance(value, str) for value in notes.values()):
         raise _refused(path, "its __metadata__ is not a map of texts, and no engine could load it")
     return header
-
-
-def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return a JSON object without duplicate names, which readers resolve differently."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
-    return found
 
 
 def _span(path: Path, name: str, tensor: object) -> tuple[int, int]:

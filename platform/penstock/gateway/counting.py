@@ -12,6 +12,7 @@ import msgspec
 from penstock.domain.errors import UnsupportedByModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, VersionId
+from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
@@ -28,7 +29,7 @@ class Rates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
-    """Answers ``/v1/messages/count_tokens``."""
+    """Answers ``/v1/messages/count_tokens`` and ``/v1/responses/input_tokens``."""
 
     chooser: Chooser
     rates: Rates
@@ -44,7 +45,8 @@ class Counting:
         progress.call = call = await self.chooser.choose(progress, draw)
         if not call.prepared.is_counted:
             raise UnsupportedByModel("only the engine can render this conversation, so it can't be counted beforehand")
-        body = msgspec.json.encode({"input_tokens": call.prepared.prompt_tokens})
+        kind = {"object": "response.input_tokens"} if call.request.api is Api.RESPONSES else {}
+        body = msgspec.json.encode({**kind, "input_tokens": call.prepared.prompt_tokens})
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         head.append((b"x-penstock-version", call.version.id.encode()))
         head += [(b"x-penstock-auto", call.ruled.rule.encode())] if call.ruled is not None else []

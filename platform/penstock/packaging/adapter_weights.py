@@ -43,7 +43,9 @@ def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
 
 
 def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tuple[str, ...]:
-    """Return the modules that an adapter changes, after checking them against the base's ``shapes``.
+    """Return the modules that an adapter has, after checking them against the base's ``shapes``.
+
+    With ``lora_A`` or ``lora_B`` zero in every module it changes nothing: it was never trained.
 
     ``dtype`` is the engine's precision. Raises ``ArtifactRefused`` with advice for the adapter's author.
     """
@@ -55,7 +57,7 @@ def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tupl
             if config.targets.leaves_out(module):
                 raise ArtifactRefused(f"it changes {module}, which its settings leave out: PEFT would not apply that")
             _check_shapes(module, pair, config.rank, shapes[module])
-        limit = LARGEST.get(dtype, LARGEST["float16"]) / max(1.0, config.scale)
+        is_changed, limit = False, LARGEST.get(dtype, LARGEST["float16"]) / max(1.0, config.scale)
         for module, pair in sorted(pairs.items(), key=lambda one: one[1]["A"].begin):
             most: dict[str, float] = {}
             for which, tensor in pair.items():
@@ -63,9 +65,12 @@ def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tupl
                 most[which] = _largest(
                     read, tensor.dtype, limit, f"lora_{which} of {module} is not a finite number in {dtype}"
                 )
+            is_changed = is_changed or min(most.values()) > 0
             sizes = LoraPair(most_a=most["A"], most_b=most["B"], inputs=shapes[module][1], rank=config.rank)
             if fault := sizes.fault(config.scale, dtype):
                 raise ArtifactRefused(f"{module} {fault}: it {_SPOILS}")
+    if not is_changed:
+        raise ArtifactRefused("it changes nothing: its lora_B (or lora_A) is zero in every module. Train it first")
     return tuple(sorted(pairs))
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import GoldenPrompt, Task
+from penstock.formats.documents import json_of
 
 MOST_TOKENS = 256
 """Every worker answers all of them before it is ready."""
@@ -23,7 +24,7 @@ class _Golden(msgspec.Struct, forbid_unknown_fields=True):
 def read(path: Path) -> tuple[GoldenPrompt, ...]:
     """Read a JSON list of ``GoldenPrompt`` objects; raises ``ArtifactRefused``."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=list[_Golden])
+        found = msgspec.convert(json_of(path.read_bytes()), list[_Golden])
     except OSError as error:
         raise ArtifactRefused(f"{path}: {error.strerror}") from error
     except (msgspec.MsgspecError, ValueError) as error:

@@ -11,6 +11,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import EngineSettings, GoldenPrompt, HandlerSettings, Task
 from penstock.domain.models.tensors import ANY, Datatype, TensorSpec
 from penstock.formats.contents import HANDLER, LABELS
+from penstock.formats.documents import json_of
 from penstock.packaging import handler_code, reading
 
 DESCRIPTION = "handler.json"
@@ -70,7 +71,7 @@ def read(folder: Path) -> Handled | None:
             raise ArtifactRefused(f"{HANDLER} needs a {DESCRIPTION} beside it, with task, inputs and outputs")
         return None
     try:
-        said = msgspec.json.decode(path.read_bytes(), type=_Description)
+        said = msgspec.convert(json_of(path.read_bytes()), _Description)
     except (msgspec.MsgspecError, ValueError) as error:
         raise ArtifactRefused(f"{DESCRIPTION}: {error}{_remedy(str(error))}") from error
     _check(said, folder)

@@ -1,10 +1,10 @@
 """Reads a folder in Hugging Face layout: task, chat template, special tokens, sampling, context length."""
 
-import json
 from pathlib import Path
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import SamplingDefaults, Task
+from penstock.formats.documents import DocumentRefused, json_of
 
 DEFAULT_CONTEXT_TOKENS = 2048
 _GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
@@ -17,9 +17,9 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ArtifactRefused(f"{name} is not valid JSON") from error
+        found = json_of(path.read_bytes())
+    except DocumentRefused as error:
+        raise ArtifactRefused(f"{name}: {error}") from error
     if not isinstance(found, dict):
         raise ArtifactRefused(f"{name} is not a JSON object")
     return found

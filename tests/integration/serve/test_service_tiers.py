@@ -151,7 +151,7 @@ def test_bill_and_record_know_tier_and_factor(platform: Platform, sdks: Sdks) ->
                 says = " ".join(http.get(f"/v1/requests/{request}").json()["says"])
             assert f"service tier {asked[request]}" in says
     with platform.http() as http:
-        page = http.get(f"{platform.metrics_url}/metrics").text
+        page = http.get(platform.metrics_url).text
     assert 'penstock_service_tier_requests_total{outcome="ok",service_tier="flex"}' in page
 
 

@@ -42,6 +42,7 @@ from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
+from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
 from tests.twins.decisions import MemoryDecisions
@@ -105,19 +106,11 @@ class Room:
         self.comparisons = Comparisons(slos.gates)
         self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock, promised=slos.promised(), policy=slos.policy())
         self.loop = self._loop()
-        self.parts = Parts(
-            loop=self.loop,
-            leadership=MemoryLeadership(LeaderLock()),
-            heartbeats=self.heartbeats,
-            demand=self.demand,
-            orders=self.orders,
-            metrics=self.metrics,
-            pace=LoopIntervals(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
-            signals=self.signals,
-        )
+        self.parts = self._parts()
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(
             clock=clock,
+            acts=MemoryActs(self.audit, self.registry, self.tenancy, self.tables, self.rollouts).act,
             registry=self.rules,
             tenancy=self.tenancy,
             tables=self.tables,
@@ -142,6 +135,18 @@ class Room:
             agreements=self.arms.agreements,
             addresses=WorkerAddresses(),
             pool_bytes=pool_bytes,
+        )
+
+    def _parts(self) -> Parts:
+        return Parts(
+            loop=self.loop,
+            leadership=MemoryLeadership(LeaderLock()),
+            heartbeats=self.heartbeats,
+            demand=self.demand,
+            orders=self.orders,
+            metrics=self.metrics,
+            pace=LoopIntervals(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
+            signals=self.signals,
         )
 
     def _loop(self) -> Loop:

@@ -103,6 +103,7 @@ GATEWAY: Mapping[Route, For] = {
     ("POST", "/v1/responses"): For.CALLERS,
     ("POST", "/v1/messages"): For.CALLERS,
     ("POST", "/v1/messages/count_tokens"): For.CALLERS,
+    ("POST", "/v1/responses/input_tokens"): For.CALLERS,
     ("GET", "/v1/models"): For.CALLERS,
     ("GET", "/v1/models/{model}"): For.CALLERS,
     ("GET", "/v1/requests/{request_id}"): For.OWNERS,

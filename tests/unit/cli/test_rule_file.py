@@ -41,21 +41,21 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("rules: [{name: a}]", "leads nowhere"),
         ("rules: [5]", "leads nowhere"),
         ("rules: [{name: a, to: b, prompt_token: 5}]", "prompt_token"),
-        ("rules: [{name: a, to: b, price: .nan}]", "price"),
-        ("rules: [{name: a, to: b, price: .inf}]", "price"),
+        ("rules: [{name: a, to: b, price: .nan}]", "not finite"),
+        ("rules: [{name: a, to: b, price: .inf}]", "not finite"),
         ("rules: [{name: a, to: b, price: -1}]", "price"),
         ("rules: [{name: a, to: b, price: cheap}]", "price"),
         ("rules: [{name: a, to: b, deadline_s: true}]", "deadline_s"),
-        ("rules: [{name: a, to: b, deadline_s: .nan}]", "deadline_s"),
-        ("rules: [{name: a, to: b, compare_per_s: .nan}]", "compare_per_s"),
-        ("rules: [{name: a, to: b, compare_per_s: .inf}]", "compare_per_s"),
+        ("rules: [{name: a, to: b, deadline_s: .nan}]", "not finite"),
+        ("rules: [{name: a, to: b, compare_per_s: .nan}]", "not finite"),
+        ("rules: [{name: a, to: b, compare_per_s: .inf}]", "not finite"),
         ("rules: [{name: a, to: b, compare_per_s: often}]", "compare_per_s"),
         ("rules: [{name: 2026-01-01, to: b}]", "a date"),
         ("rules: [&r {name: a, to: b}, *r]", "refers to a part"),
         (BOMB, "refers to a part"),
-        ("[" * 5_000, "no YAML"),
-        ("rules: [", "no YAML"),
-        ("!!python/object/apply:os.system [id]", "no YAML"),
+        ("[" * 5_000, "nested too deeply"),
+        ("rules: [", "no valid YAML"),
+        ("!!python/object/apply:os.system [id]", "no valid YAML"),
         ("#" * (rule_file.MOST_BYTES + 1), "64 KiB"),
     ],
 )
@@ -71,5 +71,5 @@ def test_a_file_that_is_not_there_is_said_to_be_so(file: Path) -> None:
     with pytest.raises(CommandError, match="can't be read"):
         rule_file.read(file)
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CommandError, match="no YAML"):
+    with pytest.raises(CommandError, match="no valid YAML"):
         rule_file.read(file)

@@ -35,8 +35,8 @@ def test_a_file_of_prompts_becomes_part_of_the_version(tmp_path: Path) -> None:
         ('[{"prompt": "a", "expected": "b"}]', "prompt, expect, max_tokens, near, far"),
         ('[{"expect": "b"}]', "prompt"),
         ('[{"prompt": "a", "expect": 1}]', "Expected `str`"),
-        ("Tokyo", "malformed"),
-        ("\x00", "malformed"),
+        ("Tokyo", "no valid JSON"),
+        ("\x00", "no valid JSON"),
     ],
 )
 def test_a_file_that_is_none_is_refused_with_what_to_write(tmp_path: Path, text: str, says: str) -> None:

@@ -67,7 +67,7 @@ def test_a_later_field_changes_no_digest(folder: Path) -> None:
         (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), r"only pytorch_model\.bin, which can"),
         (lambda f: (f / "model.safetensors").unlink(), "no weights"),
         (lambda f: (f / "tokenizer.json").unlink(), r"tokenizer\.json is missing"),
-        (lambda f: (f / "config.json").write_text("{"), r"config\.json is not valid JSON"),
+        (lambda f: (f / "config.json").write_text("{"), r"config\.json: it is no valid JSON"),
         (lambda f: (f / "config.json").write_text("[]"), r"config\.json is not a JSON object"),
         (lambda f: (f / "config.json").write_text("{}"), "say the task, generate or embed"),
     ],

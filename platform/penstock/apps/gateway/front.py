@@ -85,6 +85,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         refuse_early=_early(shared),
         is_recorded=once.is_recorded,
         keep_early=keep_early,
+        region=settings.region,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)

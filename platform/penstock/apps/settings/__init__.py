@@ -31,7 +31,6 @@ from penstock.apps.settings.stores import (
     PeerSettings,
 )
 from penstock.apps.settings.told import PREFIX, Home, SettingKind, Tls, Told, named
-from penstock.domain.command_error import CommandError
 from penstock.mounted.secret_file import HIDDEN, is_path
 
 __all__ = [
@@ -116,13 +115,8 @@ _caller: dict[str, str] = {}
 
 @lru_cache(maxsize=1)
 def load() -> Settings:
-    """Read the settings of this process once; raise ``CommandError`` for an unknown name."""
-    try:
-        found = Settings()
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CommandError(
-            "The home's settings.yaml can't be read: it is no YAML.", do="Correct it; `penstock config` prints one."
-        ) from error
+    """Read the settings of this process once; raise ``CommandError`` for an unknown name or an unreadable file."""
+    found = Settings()
     unknown.check(os.environ, found.paths.settings_file, Settings.model_fields)
     return found.model_copy(update=_caller)
 

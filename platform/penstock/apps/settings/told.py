@@ -7,12 +7,14 @@ must be writable. `penstock contract` prints all of it.
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from penstock.apps.settings import forms
+from penstock.domain.command_error import CommandError
+from penstock.formats.documents import DocumentRefused, yaml_of
 
 PREFIX = "PENSTOCK_"
 
@@ -75,6 +77,22 @@ class Tls(StrEnum):
     OFF = "off"
 
 
+def read(file: Path) -> dict[str, Any]:
+    """Return the settings of a file by name; none if there is no file. Raises ``CommandError``."""
+    do = "Write one `name: value` a line; `penstock config` prints such a file."
+    try:
+        found = yaml_of(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise CommandError(f"{file} can't be read: {error.strerror}.", do=do) from error
+    except DocumentRefused as error:
+        raise CommandError(f"{file} can't be read: {error}.", do=do) from error
+    if not isinstance(found, dict | None) or not all(isinstance(name, str) for name in found or ()):
+        raise CommandError(f"{file} holds no settings by name.", do=do)
+    return found or {}
+
+
 class Told(BaseSettings):
     """The settings of every process; each field is ``PENSTOCK_<NAME>`` in the environment."""
 
@@ -107,7 +125,7 @@ class Told(BaseSettings):
         """Put the home's settings file behind the environment."""
         del dotenv_settings, file_secret_settings
         home = env_settings().get("home") or init_settings().get("home") or cls.model_fields["home"].default
-        file = YamlConfigSettingsSource(settings_cls, yaml_file=Path(str(home)) / "settings.yaml")
+        file = InitSettingsSource(settings_cls, init_kwargs=read(Path(str(home)) / "settings.yaml"))
         return (init_settings, env_settings, file)
 
     @property

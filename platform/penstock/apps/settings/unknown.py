@@ -5,9 +5,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-import yaml
-
-from penstock.apps.settings.told import PREFIX
+from penstock.apps.settings.told import PREFIX, read
 from penstock.domain.command_error import CommandError
 
 _ENVIRONMENT = "the environment"
@@ -24,18 +22,9 @@ def check(environment: Mapping[str, str], file: Path, known: Iterable[str]) -> N
     for found in sorted(environment):
         if found.upper().startswith(PREFIX) and found.upper() not in variables | _OF_TOOLS:
             raise _refused(found, _ENVIRONMENT, sorted(variables))
-    for key in _keys(file):
+    for key in read(file):
         if key not in names:
             raise _refused(key, str(file), names)
-
-
-def _keys(file: Path) -> tuple[str, ...]:
-    """Return the keys of the settings file; one that can't be parsed is reported by its reader."""
-    try:
-        content = yaml.safe_load(file.read_bytes())
-    except (OSError, yaml.YAMLError):
-        return ()
-    return tuple(map(str, content)) if isinstance(content, dict) else ()
 
 
 def _refused(found: str, where: str, names: list[str]) -> CommandError:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.domain.command_error import CommandError
+from penstock.formats.documents import DocumentRefused, json_of
 
 EDITION = 1
 FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{POOL}")
@@ -46,8 +47,8 @@ def read(file: Path) -> Pools:
     """Return the pools of a file; raises ``CommandError``."""
     do = "It is made by the infrastructure; deploy it anew, or correct PENSTOCK_POOLS_FILE."
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=Pools)
-    except (OSError, msgspec.MsgspecError) as error:
+        found = msgspec.convert(json_of(file.read_bytes()), Pools)
+    except (OSError, DocumentRefused, msgspec.MsgspecError) as error:
         raise CommandError(f"The pools in {file} can't be read: {error}.", do=do) from error
     if found.edition != EDITION:
         raise CommandError(f"The pools in {file} are of edition {found.edition}, not {EDITION}.", do=do)

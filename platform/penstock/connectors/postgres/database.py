@@ -4,8 +4,10 @@ An unreachable database raises ``StoreUnavailable`` within seconds and works aga
 query is not known here.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,10 +17,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.lateness import timeout
 
 CONNECT_WITHIN_S = 2.0
+ACT_WITHIN_S = 5.0
+"""An administrative act waits for those before it no longer than for a query."""
 QUERY_WITHIN_S = 5.0
 PASSWORD_FILE = "password_file"
 """A parameter of our own in addresses: drivers have one for files of several passwords, closed to groups."""
@@ -32,6 +37,7 @@ _AWAY = (
     asyncpg.InsufficientResourcesError,
 )
 
+_SQL = load("acts")
 _NOUNS = {"org": "organisation", "api_key": "API key"}
 """Tables whose rows have another name in words."""
 
@@ -89,9 +95,17 @@ class Session:
         row: asyncpg.Record | None = await self._connection.fetchrow(sql, *arguments)
         return row
 
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        async with self._connection.transaction():
+            yield
+
     async def run(self, sql: str, *arguments: object) -> None:
         """Run a statement, or several without arguments."""
         await self._connection.execute(sql, *arguments)
+
+
+_ACTING: ContextVar[tuple["Database", Session] | None] = ContextVar("act", default=None)
 
 
 class Database:
@@ -102,6 +116,8 @@ class Database:
         self._max = max_connections
         self._connect_within_s = CONNECT_WITHIN_S * slower
         self._query_within_s = QUERY_WITHIN_S * slower
+        self._act_within_s = ACT_WITHIN_S * slower
+        self._one_act = asyncio.Lock()
         self._opened: asyncpg.Pool | None = None
 
     async def __aenter__(self) -> Self:
@@ -134,9 +150,43 @@ class Database:
             raise StoreUnavailable("the way to the database is not open")
         return self._opened
 
+    @property
+    def acting(self) -> Session | None:
+        """The session of the act that runs here; None outside of one."""
+        acting = _ACTING.get()
+        return acting[1] if acting is not None and acting[0] is self else None
+
+    @asynccontextmanager
+    async def act(self) -> AsyncIterator[None]:
+        """Run one administrative act: every read and write of this task in one transaction, and no other act of any
+        controller meanwhile.
+
+        Acts of one process wait in it, so that they don't hold the pool's connections.
+        """
+        try:
+            async with timeout(self._act_within_s):
+                await self._one_act.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable("other administrative acts take too long") from error
+        try:
+            async with self.transaction() as session:
+                await session.run(_SQL["alone"])
+                token = _ACTING.set((self, session))
+                try:
+                    yield
+                finally:
+                    _ACTING.reset(token)
+        finally:
+            self._one_act.release()
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
+        """Begin a transaction; inside an act, a savepoint of it."""
         with translated():
+            if (acting := self.acting) is not None:
+                async with acting.savepoint():
+                    yield acting
+                return
             async with (
                 self._pool.acquire(timeout=self._connect_within_s) as connection,
                 connection.transaction(),
@@ -145,10 +195,14 @@ class Database:
 
     async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
         with translated():
+            if (acting := self.acting) is not None:
+                return await acting.rows(sql, *arguments)
             rows: list[asyncpg.Record] = await self._pool.fetch(sql, *arguments)
             return rows
 
     async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
         with translated():
+            if (acting := self.acting) is not None:
+                return await acting.row(sql, *arguments)
             row: asyncpg.Record | None = await self._pool.fetchrow(sql, *arguments)
             return row

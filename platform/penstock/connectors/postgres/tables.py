@@ -31,9 +31,11 @@ class PostgresTables:
 
     async def publish(self, table: RoutingTable) -> None:
         body = msgspec.json.encode(table).decode()
-        if await self._database.row(_SQL["publish"], table.number, body, table.made_at) is None:
-            raise Conflict(f"routing table {table.number} is not newer than the published one")
-        self._latest = table
+        async with self._database.transaction() as session:
+            if await session.row(_SQL["publish"], table.number, body, table.made_at) is None:
+                raise Conflict(f"routing table {table.number} is not newer than the published one")
+        if self._database.acting is None:  # an act may yet be undone
+            self._latest = table
         if table.number % _PRUNE_EVERY == 0:
             await self._database.rows(_SQL["prune"], self._keep)
 

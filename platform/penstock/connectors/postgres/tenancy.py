@@ -84,11 +84,16 @@ class PostgresTenancy:
         return row is not None
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
-        """Raise ``Conflict`` if the old key is revoked."""
         async with self._database.transaction() as session:
-            if await session.row(_SQL["expire_key"], old, old_expires_at) is None:
-                raise Conflict("only a key that still works can be rotated")
             await _insert(session, new)
+            if await session.row(_SQL["expire_key"], old, old_expires_at, new.id) is None:
+                row = await session.row(_SQL["successor"], old)
+                following = row["successor"] if row is not None else None
+                raise Conflict(
+                    f"its successor is {following}: rotate that one"
+                    if following
+                    else "only a key that still works can be rotated"
+                )
             await note(session, act)
 
 

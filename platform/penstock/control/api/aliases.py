@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import NewShares
 from penstock.control.api.deps import Control, Controlled, Operator, Overseer
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import Sent
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import Override, Route
 from penstock.domain.fleet.versions import PastRoute
@@ -15,7 +16,7 @@ from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.tenancy.tenant import KeyRing, Role
 
-router = APIRouter(prefix="/aliases", tags=["models"], route_class=JsonRoute)
+router = APIRouter(prefix="/aliases", tags=["models"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +76,7 @@ async def put_alias(control: Controlled, caller: Operator, alias: Alias, body: S
     act = control.act(caller, "alias.put", alias)
     await control.rollouts.check_free((alias,))
     overrides = await _overrides(control, alias, body)
-    route = await control.registry.put_alias(Route(alias=alias, shares=body.shares, overrides=overrides), act)
-    control.runtime.wake()
-    return route
+    return await control.registry.put_alias(Route(alias=alias, shares=body.shares, overrides=overrides), act)
 
 
 @router.delete("/{alias}")
@@ -86,7 +85,6 @@ async def remove_alias(control: Controlled, caller: Operator, alias: Alias) -> A
     act = control.act(caller, "alias.remove", alias)
     await control.rollouts.check_free((alias,))
     await control.registry.remove_alias(alias, act)
-    control.runtime.wake()
     return AliasRemoved(alias=alias)
 
 

@@ -1,13 +1,14 @@
 """The controller's HTTP application, put together."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import aliases, autos, fleet, internal, keys, models, money, rollouts, tenants
+from penstock.control.api import aliases, autos, bounds, fleet, internal, keys, models, money, rollouts, tenants
 from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
 from penstock.control.api.wire import MAX_BODY_BYTES, JsonRoute, refusal_of
@@ -56,6 +57,8 @@ def make_app(control: Control) -> FastAPI:
         app.include_router(router, prefix=ADMIN, responses=REFUSALS)
     app.include_router(internal.router, responses=REFUSALS)
     app.include_router(health)
+    document = app.openapi
+    app.openapi = lambda: _bounded(document())  # type: ignore[method-assign]  # as FastAPI's manual has it
     app.add_exception_handler(PenstockError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_route)
     app.add_exception_handler(RequestValidationError, _refuse_field)
@@ -66,6 +69,11 @@ def make_app(control: Control) -> FastAPI:
 def bounded(control: Control, limits: Limits, intake: Intake) -> Bounded:
     """Return the application as its listener runs it."""
     return Bounded(app=make_app(control), limits=limits, most_bytes=MAX_BODY_BYTES, intake=intake, crashed=_crashed)
+
+
+def _bounded(document: dict[str, Any]) -> dict[str, Any]:
+    bounds.write_into(document)
+    return document
 
 
 @health.get(LIVE)

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.aliases import AliasRemoved
 from penstock.control.api.bodies import NewRules
 from penstock.control.api.deps import Controlled, Operator, Overseer
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import Sent
 from penstock.domain.errors import InvalidField, UnknownModel
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.serving.agreement import Reported, between
@@ -15,7 +16,7 @@ from penstock.domain.serving.auto import Auto, PastAuto
 
 HOUR_S = 3600.0
 DAY_HOURS, MOST_HOURS = 24.0, 168.0
-router = APIRouter(prefix="/autos", tags=["models"], route_class=JsonRoute)
+router = APIRouter(prefix="/autos", tags=["models"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,16 +116,13 @@ async def report(control: Controlled, _: Overseer, alias: Alias, hours: float = 
 async def put(control: Controlled, caller: Operator, alias: Alias, body: Sent[NewRules]) -> Auto:
     """Set the rules of an auto alias."""
     act = control.act(caller, "auto.put", alias)
-    auto = await control.registry.put_auto(Auto(alias=alias, rules=body.rules), act)
-    control.runtime.wake()
-    return auto
+    return await control.registry.put_auto(Auto(alias=alias, rules=body.rules), act)
 
 
 @router.delete("/{alias}")
 async def remove(control: Controlled, caller: Operator, alias: Alias) -> AliasRemoved:
     """Remove an auto alias."""
     await control.registry.remove_auto(alias, control.act(caller, "auto.remove", alias))
-    control.runtime.wake()
     return AliasRemoved(alias=alias)
 
 

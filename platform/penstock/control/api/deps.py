@@ -2,14 +2,16 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Header, Request, Security
+from fastapi import Depends, Header, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from penstock.control.api.access import AdminCaller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
+from penstock.control.api.wire import check_address
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
@@ -56,6 +58,8 @@ class Secrets:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     clock: Clock
+    acts: Callable[[], AbstractAsyncContextManager[None]]
+    """One administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
     registry: Registry
     tenancy: TenancyStore
     tables: TableHistory
@@ -109,6 +113,7 @@ async def _worker(
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")
+    check_address(request)
     prove(request.scope)
     return named
 
@@ -117,6 +122,7 @@ async def _caller(request: Request, control: Controlled, sender: Sender) -> Admi
     credential = _credential(sender)
     key = await control.tenancy.key(credentials.named(credential))
     known = credentials.verify(key, credential, control.secrets.peppers, control.clock.now())
+    check_address(request)
     prove(request.scope)
     return AdminCaller(key=known)
 
@@ -157,3 +163,7 @@ Reporting = Annotated[tuple[WorkerId, VersionId], Depends(_worker)]
 
 def _credential(sender: HTTPAuthorizationCredentials | None) -> str:
     return sender.credentials.strip() if sender else ""
+
+
+Second = Annotated[float, Query(ge=0, allow_inf_nan=False)]
+"""A moment in Unix seconds; 0 for none."""

@@ -9,6 +9,8 @@ from typing import Any
 from penstock.domain import errors
 from penstock.domain.errors import PenstockError
 
+MESSAGE_CHARS, PARAM_CHARS = 600, 200
+"""No error grows with what was sent."""
 STATUS: dict[type[PenstockError], int] = {
     PenstockError: 500,
     errors.BadRequest: 400,
@@ -60,4 +62,9 @@ def status_of(error: PenstockError) -> int:
 
 def fields_of(error: PenstockError) -> ErrorFields:
     status = status_of(error)
-    return ErrorFields(message=error.message, code=error.code, param=error.param, retryable=status == 503)  # noqa: PLR2004
+    message, param = shortened(error.message, MESSAGE_CHARS), error.param and shortened(error.param, PARAM_CHARS)
+    return ErrorFields(message=message, code=error.code, param=param, retryable=status == 503)  # noqa: PLR2004
+
+
+def shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

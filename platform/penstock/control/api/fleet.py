@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import RollBack
-from penstock.control.api.deps import Control, Controlled, Operator, Reader
-from penstock.control.api.wire import JsonRoute, Sent
-from penstock.domain.errors import InvalidField
+from penstock.control.api.deps import Control, Controlled, Operator, Reader, Second
+from penstock.control.api.wire import Sent
+from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.fleet.decision import Decided
 from penstock.domain.fleet.table import Route, RoutingTable, validate
 from penstock.domain.fleet.versions import Seen, Wanted
@@ -20,8 +21,10 @@ from penstock.domain.serving.load import Load
 from penstock.domain.tenancy.audit import Act, Selection
 from penstock.domain.tenancy.owners import Owners
 
-_MAX_LISTED = 1000
-router = APIRouter(tags=["fleet"], route_class=JsonRoute)
+Limit = Annotated[int, Query(ge=1, le=1000)]
+_MOST_TRIES = 5
+"""Ticks publish at most every 20 ms, and a publication takes a few."""
+router = APIRouter(tags=["fleet"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,6 @@ async def restart(control: Controlled, caller: Operator, worker: WorkerId) -> Wo
     if version is None:
         raise InvalidField(f"there is no worker {worker}", param="worker")
     await control.registry.renew_worker(version, worker, act)
-    control.runtime.wake()
     return WorkerRenewed(worker=worker, version=version)
 
 
@@ -148,9 +150,9 @@ async def table(control: Controlled, _: Operator) -> RoutingTable:
 
 
 @router.get("/table/history")
-async def history(control: Controlled, _: Operator, limit: int = 50) -> TableList:
+async def history(control: Controlled, _: Operator, limit: Limit = 50) -> TableList:
     """List tables, newest first."""
-    return TableList(tables=tuple(_table(one) for one in await control.tables.history(_bounded(limit))))
+    return TableList(tables=tuple(_table(one) for one in await control.tables.history(limit)))
 
 
 @router.post("/table/rollback")
@@ -165,23 +167,26 @@ async def roll_back(control: Controlled, caller: Operator, body: Sent[RollBack])
         raise InvalidField(f"there is no table {body.number}", param="number")
     latest = await control.tables.latest()
     await control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
-    table = validate(_revived(old, latest, await control.registry.owners(), control.clock.now()))
     await control.registry.restore_routes(old.routes, old.autos, replace(act, target=str(old.number)))
-    await control.tables.publish(table)
-    control.runtime.wake()
-    return _table(table)
+    return _table(await _published(control, old))
+
+
+def _selection(since: Second = 0.0, until: Second = 0.0, who: str = "", what: str = "") -> Selection:
+    return Selection(since=since, until=until, who=who, what=what)
 
 
 @router.get("/audit")
-async def audit(control: Controlled, caller: Reader, of: Annotated[Selection, Depends()], limit: int = 50) -> ActList:
+async def audit(
+    control: Controlled, caller: Reader, of: Annotated[Selection, Depends(_selection)], limit: Limit = 50
+) -> ActList:
     """List administrative acts, newest first: all to operators, those about its own tenant to any other key."""
-    return ActList(acts=await control.audit.newest(_bounded(limit), tenant=caller.reach, of=of))
+    return ActList(acts=await control.audit.newest(limit, tenant=caller.reach, of=of))
 
 
 @router.get("/decisions")
-async def decisions(control: Controlled, _: Operator, limit: int = 50) -> DecisionList:
+async def decisions(control: Controlled, _: Operator, limit: Limit = 50) -> DecisionList:
     """List the controller's own decisions, newest first, each with its signal and its objective."""
-    return DecisionList(decisions=control.decisions.newest(_bounded(limit)))
+    return DecisionList(decisions=control.decisions.newest(limit))
 
 
 @router.get("/status")
@@ -201,6 +206,21 @@ async def status(control: Controlled, _: Operator) -> Status:
         limits_shared=control.meters is not None,
         pool=_pool(control),
     )
+
+
+async def _published(control: Control, old: RoutingTable) -> RoutingTable:
+    """Publish an older table anew; again if a tick's table came in between."""
+    owners, tries = await control.registry.owners(), 0
+    while True:
+        table = validate(_revived(old, await control.tables.latest(), owners, control.clock.now()))
+        try:
+            await control.tables.publish(table)
+        except Conflict:
+            tries += 1
+            if tries == _MOST_TRIES:
+                raise
+        else:
+            return table
 
 
 def _pool(control: Control) -> PoolShown | None:
@@ -253,7 +273,3 @@ def _table(table: RoutingTable) -> TableShown:
         workers=len(workers),
         ready=sum(worker.state.serves for worker in workers),
     )
-
-
-def _bounded(limit: int) -> int:
-    return max(1, min(limit, _MAX_LISTED))

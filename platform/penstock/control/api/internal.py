@@ -3,26 +3,23 @@
 Reports tolerate unknown fields: workers may be newer than their controller during an upgrade.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import Self
 
 import msgspec
 from fastapi import APIRouter, Request
-from pydantic import BeforeValidator, ConfigDict, RootModel, model_validator
+from pydantic import ConfigDict, RootModel, model_validator
 
 from penstock.control.api.deps import Controlled, Reporting
 from penstock.control.api.plans import MOST
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import JsonRoute, Reported
 from penstock.domain.errors import Forbidden
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import ModelVersion
 
 router = APIRouter(prefix="/internal", tags=["internal"], route_class=JsonRoute)
-_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
-"""The engine's last words may hold one, and the database holds none."""
 
 
 class Report(RootModel[WorkerReport]):
@@ -57,10 +54,6 @@ class Desired:
     pinned: tuple[VersionId, ...] | None = None
 
 
-def _without_nul(raw: object) -> object:
-    return _NUL.sub(rb"\1 ", raw) if isinstance(raw, bytes) else raw
-
-
 @router.get("/versions/{version}")
 async def version(control: Controlled, reporting: Reporting, version: VersionId) -> ModelVersion:
     """Show a worker the version that it was started for, or an adapter of it, with its full digest."""
@@ -70,12 +63,7 @@ async def version(control: Controlled, reporting: Reporting, version: VersionId)
 
 
 @router.post("/workers/heartbeat", response_model_exclude_none=True)
-async def heartbeat(
-    control: Controlled,
-    reporting: Reporting,
-    request: Request,
-    body: Annotated[Sent[Report], BeforeValidator(_without_nul)],
-) -> Desired:
+async def heartbeat(control: Controlled, reporting: Reporting, request: Request, body: Reported[Report]) -> Desired:
     """Take a worker's report in memory: answered even if the database is unavailable."""
     report, orders = body.root, control.orders
     if (report.worker, report.version) != reporting:

@@ -6,9 +6,10 @@ from typing import Any
 from fastapi import APIRouter
 
 from penstock.control.api import plans
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import NewKey, PlanChange, Rotation
 from penstock.control.api.deps import Control, Controlled, Manager, Reader
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import Sent
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.tenancy.audit import Act
@@ -16,7 +17,7 @@ from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import ApiKey, Plan, Role, ScopeId, ScopeKind
 
 MOST_S = 100 * 365 * 86_400
-router = APIRouter(prefix="/keys", tags=["keys"], route_class=JsonRoute)
+router = APIRouter(prefix="/keys", tags=["keys"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, field
 
 from fastapi import APIRouter, Response
 
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import NewModel, NewOwners, NewReplicas
 from penstock.control.api.deps import Control, Controlled, Operator
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import Sent
 from penstock.control.registry import adapters
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import Route
@@ -19,7 +20,7 @@ from penstock.domain.models.model import EngineSettings, ModelVersion, Task, Tie
 from penstock.domain.money import Price
 from penstock.domain.tenancy.owners import Owners
 
-router = APIRouter(tags=["models"], route_class=JsonRoute)
+router = APIRouter(tags=["models"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class DeploymentList:
     deployments: tuple[Deployment, ...]
 
 
-@router.post("/models", status_code=201)
+@router.post("/models", status_code=201, responses={200: {"model": ModelVersion}})
 async def register(control: Controlled, caller: Operator, body: Sent[NewModel], response: Response) -> ModelVersion:
     """Register a version; the same bytes again are the same version (200 instead of 201), for the same tenants."""
     act = control.act(caller, "model.register")
@@ -135,7 +136,6 @@ async def put_owners(control: Controlled, caller: Operator, version: VersionId, 
     for one in await control.registry.of_base(version):
         await control.rollouts.check_idle(one)
     tenants = await control.registry.put_owners(version, body.tenants, act)
-    control.runtime.wake()
     aliases = tuple(route.alias for route in await control.registry.routes() if _leads_to(route, version))
     return OwnersShown(version=version, tenants=tenants, aliases=aliases)
 
@@ -154,9 +154,7 @@ async def put_deployment(
     act = control.act(caller, "deployment.put", version)
     if not body.replicas:
         await control.rollouts.check_idle(version)
-    deployment = await control.registry.put_replicas(version, body.replicas, act)
-    control.runtime.wake()
-    return deployment
+    return await control.registry.put_replicas(version, body.replicas, act)
 
 
 @router.put("/deployments/{version}/pin")
@@ -174,16 +172,12 @@ async def unpin(control: Controlled, caller: Operator, version: VersionId) -> De
 @router.post("/deployments/{version}/restart", status_code=202)
 async def restart(control: Controlled, caller: Operator, version: VersionId) -> Deployment:
     """Replace every worker of a version, one at a time, each new one ready before an old one drains."""
-    deployment = await control.registry.renew_all(version, control.act(caller, "deployment.restart", version))
-    control.runtime.wake()
-    return deployment
+    return await control.registry.renew_all(version, control.act(caller, "deployment.restart", version))
 
 
 async def _pin(control: Control, caller: Operator, version: VersionId, *, pinned: bool) -> Deployment:
     act = control.act(caller, "deployment.pin" if pinned else "deployment.unpin", version)
-    deployment = await control.registry.pin(version, act, pinned=pinned)
-    control.runtime.wake()
-    return deployment
+    return await control.registry.pin(version, act, pinned=pinned)
 
 
 async def _check_known(control: Control, tenants: Owners) -> None:

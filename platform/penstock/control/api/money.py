@@ -5,14 +5,16 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from penstock.control.api import plans
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import Caps
-from penstock.control.api.deps import Control, Controlled, Operator, Reader
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.deps import Control, Controlled, Operator, Reader, Second
+from penstock.control.api.wire import Sent
 from penstock.control.budgets.reconcile import BudgetComparison, compare, correct
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
@@ -28,7 +30,7 @@ NEXT = "x-penstock-next"
 """The header that carries a CSV page's cursor."""
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
 _OR_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-router = APIRouter(tags=["money"], route_class=JsonRoute)
+router = APIRouter(tags=["money"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +135,18 @@ async def cap(control: Controlled, caller: Operator, kind: str, name: str, body:
     return plan
 
 
-async def _span(control: Controlled, begin: float = 0.0, end: float = 0.0) -> Span:
+async def _span(control: Controlled, begin: Second = 0.0, end: Second = 0.0) -> Span:
     """Return a span in Unix seconds; 0 is the month's begin, or now."""
     now = control.clock.now()
-    for value, param in ((begin, "begin"), (end, "end")):
-        if not math.isfinite(value):
-            raise InvalidField("times are Unix seconds", param=param)
     return Span(begin=begin or budget.month(now).span.begin, end=end or now)
 
 
 Asked = Annotated[Span, Depends(_span)]
+
+
+class Format(StrEnum):
+    JSON = "json"
+    CSV = "csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +154,8 @@ class Page:
     """A page of the ledger: the page before's ``next``, how many rows at most, and how they are written."""
 
     after: str = ""
-    limit: int = 1000
-    format: str = "json"
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 1000
+    format: Format = Format.JSON
 
 
 @router.get("/usage/rows", response_model=LedgerPage, responses=_OR_CSV)
@@ -170,10 +174,9 @@ async def rows(
     asked = TenantId(tenant) if tenant else caller.reach
     if asked is not None:
         caller.check_tenant(asked)
-    limit = max(1, min(MAX_ROWS, page.limit))
-    found = await control.ledger.page(span, tenant=asked, after=_cursor(page.after), limit=limit)
-    following = f"{found[-1].closed_at!r},{found[-1].request}" if len(found) == limit else ""
-    if page.format == "csv":
+    found = await control.ledger.page(span, tenant=asked, after=_cursor(page.after), limit=page.limit)
+    following = f"{found[-1].closed_at!r},{found[-1].request}" if len(found) == page.limit else ""
+    if page.format is Format.CSV:
         return Response(as_csv(found), media_type=CSV, headers={NEXT: following})
     return LedgerPage(rows=found, next=following)
 

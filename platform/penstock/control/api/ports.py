@@ -47,7 +47,10 @@ class TenancyStore(Protocol):
         ...
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
-        """End the old key at ``old_expires_at`` at the latest."""
+        """End the old key at ``old_expires_at`` at the latest.
+
+        Raise ``Conflict`` if it is revoked or has a successor already, which is named.
+        """
         ...
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.aliases import check_tenants
 from penstock.control.api.bodies import NewRollout, RolloutMove
 from penstock.control.api.deps import Control, Controlled, Operator, Overseer
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import Sent
 from penstock.control.rollout.plan import Planned
 from penstock.control.rollout.rollouts import Consent, Move
 from penstock.domain.errors import InvalidField, UnknownRoute
@@ -19,7 +20,7 @@ from penstock.domain.rollout.rollout import Change, Rollout, Stored
 
 MOST_HOURS = 168.0
 _ID_BYTES = 5
-router = APIRouter(tags=["rollouts"], route_class=JsonRoute)
+router = APIRouter(tags=["rollouts"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,6 @@ async def start(control: Controlled, caller: Operator, body: Sent[NewRollout]) -
     await _check_tenants(control, body)
     consent = Consent(reason=body.reason, dearer=body.accept_dearer, spent=body.override_budget)
     stored = await control.rollouts.start(_asked(body), consent, act)
-    control.runtime.wake()
     return RolloutStarted(**_shown(stored), history=await control.rollouts.store.history(stored.rollout.id))
 
 
@@ -74,6 +74,7 @@ async def plan(control: Controlled, _: Operator, body: Sent[NewRollout], hours: 
     """Plan a rollout's stages with the traffic of the last hours; nothing is started."""
     if not 0.0 < hours <= MOST_HOURS:
         raise InvalidField(f"the traffic of above 0 hours, and of {MOST_HOURS:g} at most", param="hours")
+    await _check_tenants(control, body)
     return await control.rollouts.plan(_asked(body), control.clock.now(), hours)
 
 
@@ -97,7 +98,6 @@ async def move(control: Controlled, caller: Operator, rollout: str, move: str, b
         raise UnknownRoute(f"a rollout knows {', '.join(Move)}") from error
     consent = Consent(reason=body.reason, spent=body.override_budget, stage=body.stage)
     stored = await control.rollouts.move(rollout, word, consent, act)
-    control.runtime.wake()
     return RolloutShown(**_shown(stored))
 
 

@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 from fastapi import APIRouter
 
 from penstock.control.api import plans
+from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import Membership, NewOrg, NewTenant, PlanChange
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
-from penstock.control.api.wire import JsonRoute, Sent
+from penstock.control.api.wire import Sent
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import Alias, OrgId, TenantId
 from penstock.domain.tenancy.tenant import Org, Plan, ScopeId, ScopeKind, Tenant
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-orgs = APIRouter(prefix="/orgs", tags=["orgs"], route_class=JsonRoute)
-router = APIRouter(prefix="/tenants", tags=["tenants"], route_class=JsonRoute)
+orgs = APIRouter(prefix="/orgs", tags=["orgs"], route_class=ActRoute)
+router = APIRouter(prefix="/tenants", tags=["tenants"], route_class=ActRoute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

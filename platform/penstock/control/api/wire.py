@@ -4,50 +4,90 @@ FastAPI validates the result of ``json.loads``, in which a list is no tuple and 
 bytes: its parser is strict, and bounds the depth.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 from fastapi import Body, Request, Response
 from fastapi.dependencies.models import Dependant
-from fastapi.dependencies.utils import solve_dependencies
+from fastapi.dependencies.utils import get_flat_dependant, solve_dependencies
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from penstock.control.api import bounds
 from penstock.domain.errors import InvalidField, MalformedBody, PenstockError
+from penstock.formats.documents import DocumentRefused, json_of
 
 MAX_BODY_BYTES = 4 << 20
 """A worker's report or a model's manifest with its files: 100 KiB are large ones."""
+_NO_JSON, _BEYOND = "no_json", "out_of_bounds"
+_MALFORMED = frozenset({"json_invalid", _NO_JSON})
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+"""The engine's last words may hold one, and the database holds none."""
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 T = TypeVar("T")
 
 
-def _only_json(raw: object) -> object:
-    """Refuse what JSON has no word for: pydantic's parser takes ``NaN``, ``Infinity`` and ``1e999``."""
+def _sound(raw: object) -> object:
+    """Refuse what pydantic's parser takes: ``NaN``, ``Infinity``, ``1e999``, one name twice in an object, values out of
+    bounds.
+    """
     if isinstance(raw, bytes):
         try:
-            msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PydanticKnownError("json_invalid", {"error": str(error)}) from error
+            bounds.check(json_of(raw))
+        except bounds.OutOfBounds as error:
+            raise PydanticCustomError(_BEYOND, "{says}", {"says": str(error), "path": error.path}) from error
+        except DocumentRefused as error:
+            raise PydanticCustomError(_NO_JSON, "{says}", {"says": str(error), "twice": error.twice}) from error
     return raw
 
 
 class _FromJson:
     """Parses bytes of JSON; the OpenAPI document shows the type itself."""
 
+    def __init__(self, check: Callable[[object], object]) -> None:
+        self._check = check
+
     def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(_only_json, core_schema.json_schema(handler(source)))
+        return core_schema.no_info_before_validator_function(self._check, core_schema.json_schema(handler(source)))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema["schema"]["schema"])
 
 
-Sent = Annotated[T, Body(), _FromJson()]
-"""A body of this type."""
+def _without_nul(raw: object) -> object:
+    return _NUL.sub(rb"\1 ", raw) if isinstance(raw, bytes) else raw
+
+
+Sent = Annotated[T, Body(), _FromJson(_sound)]
+"""A person's body of this type."""
+Reported = Annotated[T, Body(), _FromJson(_without_nul)]
+"""A worker's body of this type: it tells what an engine said, line by line."""
+
+
+def check_address(request: Request) -> None:
+    """Raise ``InvalidField`` for a query parameter that the route does not have or that is given twice, and for a value
+    out of bounds.
+    """
+    route: APIRoute = request.scope["route"]
+    known = {one.alias for one in get_flat_dependant(route.dependant).query_params}
+    seen = set[str]()
+    for name, _ in request.query_params.multi_items():
+        if name not in known:
+            told = f"there are: {', '.join(sorted(known))}" if known else "it takes none"
+            raise InvalidField(f"there is no such parameter; {told}", param=name)
+        if name in seen:
+            raise InvalidField("it is given twice", param=name)
+        seen.add(name)
+    for name, value in (*request.query_params.items(), *request.path_params.items()):
+        try:
+            bounds.check_text(str(value), name)
+        except bounds.OutOfBounds as error:
+            raise InvalidField(str(error), param=name) from error
 
 
 class _Unparsed(Request):
@@ -82,7 +122,11 @@ def refusal_of(error: RequestValidationError) -> PenstockError:
     found: Sequence[dict[str, Any]] = error.errors()
     first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
     place, *path = first["loc"]
-    if first["type"] == "json_invalid" or (place == "body" and not path and first["type"] == "missing"):
+    if first["type"] == _NO_JSON and first["ctx"]["twice"]:
+        return InvalidField("it stands twice in one object", param=first["ctx"]["twice"])
+    if first["type"] == _BEYOND:
+        return InvalidField(str(first["msg"]), param=first["ctx"]["path"] or None)
+    if first["type"] in _MALFORMED or (place == "body" and not path and first["type"] == "missing"):
         return MalformedBody()
     message = "there is no such field" if first["type"] in _UNKNOWN else str(first["msg"])
     return InvalidField(message, param=_written(path) or None)

@@ -26,10 +26,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
-    if not NAME.fullmatch(manifest.name):
-        raise ArtifactRefused(
-            "a model's name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
-        )
+    check_name(manifest.name)
     _check_terms(manifest)
     _check_files(manifest)
     digest = digest_of(manifest)
@@ -38,6 +35,13 @@ def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
     if signature != f"signatures/{digest}":
         raise ArtifactRefused(f"the signature is not of this manifest, whose digest is {digest}")
     return ModelVersion(id=version_id(manifest.name, digest), digest=digest, manifest=manifest, created_at=now)
+
+
+def check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise ArtifactRefused(
+            "a model's name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit", param="name"
+        )
 
 
 def _check_terms(manifest: Manifest) -> None:

@@ -88,6 +88,10 @@ class InferenceRequest:
     """What goes to a worker instead of the body, where a model takes tensors."""
     price_cap: MicroUsd = FREE
     """The most that its caller pays for a million tokens, of prompt or of output; 0 where silent."""
+    cache_key: str = ""
+    """``prompt_cache_key``: requests of one tenant and key go to one worker, all else being equal."""
+    geo: str = ""
+    """The region that answers, if its caller asked for one by ``inference_geo``."""
     kept_rule: str = ""
     """The rule of an auto alias that its conversation has had, by its caller's word."""
 
@@ -107,3 +111,5 @@ class Prepared:
     prompt_tokens: int
     is_counted: bool = True
     blocks: tuple[int, ...] = ()
+    affinity: int = 0
+    """A hash of the tenant's salt and the request's cache key; 0 without one."""

@@ -38,7 +38,8 @@ def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
     if draw.amount > draw.capacity:
         why = f": it counts as {draw.amount}, prompts times n" if draw.measure is Measure.CONCURRENCY else ""
         return ExceedsLimit(f"this request alone exceeds {limit}{why}", reason=reason, headers=headers)
-    return OverLimit(f"{limit} is reached", retry_after_s=retry_after_s, reason=reason, headers=headers)
+    counted = " for this model" if draw.kind is MeterKind.BUCKET else ""  # a bucket is of one version (B2)
+    return OverLimit(f"{limit} is reached{counted}", retry_after_s=retry_after_s, reason=reason, headers=headers)
 
 
 def over_budget(

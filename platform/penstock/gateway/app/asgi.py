@@ -16,7 +16,7 @@ from penstock.gateway.oip import rest as oip
 from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head
 from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
-from penstock.gateway.openai.parse import COUNT_TOKENS, check_bounded
+from penstock.gateway.openai.parse import COUNTS, check_bounded
 from penstock.gateway.openai.services import Corridor, Services
 from penstock.intake.bodies import Bounded
 from penstock.intake.direct import EXTENSION, DirectReply
@@ -67,16 +67,16 @@ class Edge(Services):
         path: str = scope["path"]
         if (api := PATHS.get(path)) is not None:
             return partial(self._run, api)
-        if path == COUNT_TOKENS:
-            return self._count
+        if (api := COUNTS.get(path)) is not None:
+            return partial(self._count, api)
         where = oip.target(path)
         return None if where is None else partial(self._infer, where)
 
     async def _run(self, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
         await HttpExchange(self, api, scope, receive, reply).run(self._answer)
 
-    async def _count(self, scope: Scope, receive: Receive, reply: HttpReply) -> None:
-        await HttpExchange(self, Api.MESSAGES, scope, receive, reply).run(self.counting.serve)
+    async def _count(self, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
+        await HttpExchange(self, api, scope, receive, reply).run(self.counting.serve)
 
     async def _infer(self, where: tuple[str, str], scope: Scope, receive: Receive, reply: HttpReply) -> None:
         await InferExchange(self, where, scope, receive, reply).run(self.corridor.serve)

@@ -112,7 +112,7 @@ _SUMMARIES: Mapping[Api, str] = {
 @lru_cache(maxsize=1)
 def document() -> Json:
     paths: Json = {str(api): {"post": _inference(api)} for api in JSON_APIS}
-    paths[parse.COUNT_TOKENS] = {"post": _counting()}
+    paths |= {path: {"post": _counting(api)} for path, api in parse.COUNTS.items()}
     paths["/v1/models"] = {"get": get("List the models that this key may use.", _list("Model"), secured=True)}
     model = get("Describe one model.", ref("Model"), secured=True)
     paths["/v1/models/{model}"] = {"get": one(model, "model", statuses={404})}
@@ -174,8 +174,9 @@ def _inference(api: Api) -> Json:
     }
 
 
-def _counting() -> Json:
-    body = {**_body(Api.MESSAGES), "required": ["model", "messages"]}
+def _counting(api: Api) -> Json:
+    body = {**_body(api), "required": [name for name in _INPUTS[api][1] if name != "max_tokens"]}
+    error = "MessagesError" if api is Api.MESSAGES else "Error"
     statuses = STATUSES - {402}
     return {
         "summary": "Count the tokens of a conversation; no engine works and nothing is billed.",
@@ -183,7 +184,7 @@ def _counting() -> Json:
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
         "responses": {
             "200": answer("How many tokens it has.", {"application/json": {"schema": _COUNTED}}, LIMITS),
-            **errors(statuses, "MessagesError"),
+            **errors(statuses, error),
         },
     }
 

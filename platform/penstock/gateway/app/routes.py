@@ -34,7 +34,7 @@ from penstock.gateway.calls.visible import shares_of
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.oip.routes import ROOT, add_oip
 from penstock.gateway.openai import head
-from penstock.gateway.openai.parse import COUNT_TOKENS
+from penstock.gateway.openai.parse import COUNTS
 from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity, unkept
 from penstock.gateway.records import Early
 from penstock.intake.bodies import prove
@@ -85,7 +85,7 @@ def application(
     async def crashed(request: Request, _: Exception) -> Response:
         return refusals.answer(request, PenstockError())
 
-    for path in (*JSON_APIS, COUNT_TOKENS):  # only other methods come here
+    for path in (*JSON_APIS, *COUNTS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
     return _Named(api, ids)
 
@@ -171,14 +171,11 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
         one.id: sum([worker.state.serves for worker in one.workers]) for one in table.versions if not one.base
     }  # an adapter's are its base's: counted once for all of them
     seen: dict[str, dict[str, object]] = {}
-    pinned: dict[VersionId, None] = {
-        one.id: None for one in table.versions if who.may_use(one.id) and who.sees(one.tenants)
-    }
+    pinned = [one.id for one in table.versions if who.may_use(one.id) and who.sees(one.tenants)]
     for route in table.routes:
         if who.may_use(route.alias) and (shares := shares_of(route, versions, who)):
             main = max(shares, key=lambda share: share.weight).version
             seen[route.alias] = _card(route.alias, versions[main], who, ready, made)
-            pinned |= {one.version: None for one in route.shares if who.sees(versions[one.version].tenants)}
     cards = seen | {version: _card(version, versions[version], who, ready, made) for version in pinned}
     return cards | _by_rules(table, who, cards)
 

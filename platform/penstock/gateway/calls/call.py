@@ -157,6 +157,8 @@ class Call:
         fell_back_from: VersionId = NO_VERSION,
         ruled: Ruled | None = None,
     ) -> "Chosen":
+        if key := self.request.cache_key:
+            prepared = replace(prepared, affinity=hash((self.principal.cache_salt, key)))
         return Chosen(
             request=request or self.request,
             principal=self.principal,

@@ -36,7 +36,7 @@ FORMS = frozenset({"response_format", "structured_outputs"})
 _LEAVES_END = frozenset(
     """
     model messages prompt input system instructions stream stream_options user metadata store service_tier
-    temperature top_p top_k min_p seed logprobs top_logprobs
+    prompt_cache_key temperature top_p top_k min_p seed logprobs top_logprobs
     """.split()
 )
 _SILENT = frozenset(

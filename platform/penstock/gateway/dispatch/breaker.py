@@ -3,8 +3,6 @@
 * A refused connection opens a worker's circuit at once.
 * Any other failure has the worker probed: if the probe fails the circuit opens, if it passes the engine's error is
   charged to its tenant and shape (``charges.py``).
-* If probes pass and yet several tenants' requests of several shapes fail more than at its peers (gray failure), the
-  circuit opens too, for at most half of the workers.
 
 An open circuit closes when a probe passes or the worker was restarted. Zones and versions are in ``fault_domains.py``.
 
@@ -17,13 +15,12 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from penstock.domain.fleet.table import VersionEntry
-from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.blame import Blame
 from penstock.gateway.dispatch.charges import Charges, Origin
 from penstock.gateway.dispatch.circuit import Circuit
 from penstock.gateway.dispatch.fault_domains import FaultDomains
-from penstock.gateway.dispatch.outliers import Votes, is_outlier, most_ejected
 from penstock.gateway.dispatch.places import Place, Places
 from penstock.gateway.dispatch.probes import ProbePlan
 from penstock.gateway.dispatch.records import (
@@ -45,8 +42,7 @@ _MAYBE_GONE = frozenset({FailureEvidence.BROKEN, FailureEvidence.UNREACHED})
 """A worker with such a failure is passed over until its probe."""
 
 
-def _nobody(_: Change) -> None:
-    """Drop the change."""
+def _nobody(_: Change) -> None: ...
 
 
 class Breakers:
@@ -90,7 +86,7 @@ class Breakers:
             self._want(Probe(worker=worker, why=Why.SILENT))
         self._stalled = stalled
         self._acquitted &= stalled
-        for worker in [w for w, record in self._workers.items() if record.is_clean(now) and not self._is_asked(w)]:
+        for worker in [w for w, one in self._workers.items() if one.circuit.is_calm(now) and not self._is_asked(w)]:
             del self._workers[worker]
 
     def known(self) -> frozenset[WorkerId]:
@@ -103,14 +99,14 @@ class Breakers:
         del now
         if not self._open and not self._stalled and not self._doubted:
             return frozenset()
-        out = self._individually(workers, among)
+        out = self._open.intersection(workers)
         unsure = (self._stalled - self._acquitted) | self._doubted
         passed_over = out.union(unsure.intersection(workers))
-        if among:
+        if among or len(passed_over) < len(workers):
             return frozenset(passed_over)
         if out and len(out) == len(workers):
             out.remove(min(workers, key=self._probe_at))
-        return frozenset(passed_over if len(passed_over) < len(workers) else out)
+        return frozenset(out)
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
         if not self._domains.is_shut(version):
@@ -135,11 +131,10 @@ class Breakers:
 
     # -- what happened to callers' requests ------------------------------------------------------
 
-    def succeeded(self, worker: WorkerId, who: TenantId, now: float) -> None:
+    def succeeded(self, worker: WorkerId, now: float) -> None:
         record = self._workers.get(worker)
         if record is not None:
             record.alive_at = now
-            record.votes.good(who, now)
 
     def failed(self, worker: WorkerId, evidence: FailureEvidence, origin: Origin, now: float) -> bool:
         """Record a failed request; False if it is known to be the caller's own."""
@@ -147,14 +142,10 @@ class Breakers:
             return False
         record = self._record(worker)
         if evidence is FailureEvidence.CLOSED:
-            if not record.is_proven:
+            if not record.circuit.is_open:
                 self._prove(worker, record, now, "no connection")
             record.is_hard = True
             return True
-        record.votes.bad(origin, now)
-        if not record.circuit.is_open and is_outlier(record.votes, self._peers(worker), now, self._settings.outliers):
-            record.left = self._settings.gray_probes
-            self._trip(worker, record, now, "more failures than its peers", least_s=self._settings.gray_open_s)
         if evidence in _MAYBE_GONE and worker in self._domains.places.ready:
             self._doubted.add(worker)
         self._want(Probe(worker=worker, why=Why(evidence), origin=origin))
@@ -223,35 +214,28 @@ class Breakers:
         if finding in (ProbeResult.FAILED, ProbeResult.CLOSED):
             self._prove(probe.worker, record, now, f"probe {finding}")
             record.is_hard = finding is ProbeResult.CLOSED
+            record.left = 1 if record.is_hard else self._settings.passes
             return
         if probe.worker in self._stalled:
             self._acquitted.add(probe.worker)
         if finding is ProbeResult.PASSED and probe.why is Why.ANSWERED and probe.origin is not None:
             self.charges.charge(probe.origin, now)
-        self._vouch(probe.worker, record, now, half_open=probe.why is Why.HALF_OPEN)
+        if probe.why is Why.HALF_OPEN:
+            self._passed(probe.worker, record, now)
 
     # -- circuits ----------------------------------------------------------------------------------
 
-    def _vouch(self, worker: WorkerId, record: WorkerRecord, now: float, *, half_open: bool) -> None:
-        if not half_open:
-            return
+    def _passed(self, worker: WorkerId, record: WorkerRecord, now: float) -> None:
         record.left -= 1
         if record.left > 0:
             record.circuit.probe_at = now + self._settings.circuit.open_s
-            return
-        record.votes = Votes(self._settings.outliers)
-        self._close(worker, record, now, "probe passed", self.place_of(worker))
+        else:
+            self._close(worker, record, now, "probe passed", self.place_of(worker))
 
     def _prove(self, worker: WorkerId, record: WorkerRecord, now: float, reason: str) -> None:
-        record.left = 1
-        record.is_proven = True
-        self._trip(worker, record, now, reason)
-        self._doubt(self._domains.down(worker))
-
-    def _trip(self, worker: WorkerId, record: WorkerRecord, now: float, reason: str, *, least_s: float = 0.0) -> None:
         was_open = record.circuit.is_open
         self._blame.settle(worker, now, passed=False)
-        record.circuit.trip(now, self._chance, least_s=least_s)
+        record.circuit.trip(now, self._chance)
         self._open.add(worker)
         self._plan.drop(worker)
         if not was_open:
@@ -259,9 +243,10 @@ class Breakers:
             version = place.version if place else ""
             self._tell(Change(level=Level.WORKER, name=worker, is_open=True, reason=reason, version=version))
         self.woken.set()
+        self._doubt(self._domains.down(worker))
 
     def _close(self, worker: WorkerId, record: WorkerRecord, now: float, reason: str, place: Place | None) -> None:
-        record.is_proven = record.is_hard = False
+        record.is_hard, record.left = False, 1
         self._open.discard(worker)
         self._domains.up(worker)
         if record.circuit.is_open:
@@ -296,27 +281,9 @@ class Breakers:
     def _record(self, worker: WorkerId) -> WorkerRecord:
         record = self._workers.get(worker)
         if record is None:
-            record = self._workers[worker] = WorkerRecord(
-                Circuit(self._settings.circuit), Votes(self._settings.outliers)
-            )
+            record = self._workers[worker] = WorkerRecord(Circuit(self._settings.circuit))
         return record
-
-    def _individually(self, workers: Sequence[WorkerId], among: int) -> set[WorkerId]:
-        """Return the workers that are down, and within their bound those that fail callers, longest open first.
-
-        A sample is held to the bound if enough of all workers are open that it may be reached.
-        """
-        out = {worker for worker in workers if worker in self._open}
-        most = most_ejected(len(workers), self._settings.outliers)
-        if len(self._open) <= most_ejected(among, self._settings.outliers):
-            return out
-        gray = sorted((worker for worker in out if not self._workers[worker].is_proven), key=self._probe_at)
-        return out.difference(gray[: max(0, len(gray) - most)])
 
     def _probe_at(self, worker: WorkerId) -> float:
         record = self._workers.get(worker)
         return record.circuit.probe_at if record else 0.0
-
-    def _peers(self, worker: WorkerId) -> list[float]:
-        records = self._workers
-        return [records[w].votes.ratio if w in records else 0.0 for w in self._domains.places.peers(worker)]

@@ -31,12 +31,12 @@ class Circuit:
         self.probe_at = 0.0
         """When it is half-open: the platform may ask."""
 
-    def trip(self, now: float, chance: random.Random, *, least_s: float = 0.0) -> None:
-        """Open, or stay open after a failed probe, for twice the last time and ``least_s`` at least."""
+    def trip(self, now: float, chance: random.Random) -> None:
+        """Open, or stay open after a failed probe, for twice the last time."""
         if self.is_calm(now):
             self._openings = 0
         ours = self._settings
-        wait_s = max(least_s, min(ours.most_open_s, ours.open_s * 2.0 ** min(self._openings, 16)))
+        wait_s = min(ours.most_open_s, ours.open_s * 2.0 ** min(self._openings, 16))
         self._openings += 1
         self.is_open = True
         self.probe_at = now + wait_s * (1.0 + chance.uniform(-1.0, 1.0) * ours.jitter_ratio)

@@ -240,7 +240,7 @@ class WorkerDispatcher:
         return seal(parcel.ticket, self.settings.ticket_key(worker), parcel.binding, self.clock.now())
 
     def _answered(self, call: Admitted, worker: WorkerId) -> None:
-        self.breakers.succeeded(worker, call.principal.tenant, self.clock.monotonic())
+        self.breakers.succeeded(worker, self.clock.monotonic())
         call.attempts.was_doubted = False
         if self.poison:
             self.poison.answered(call.principal.tenant, call.attempts.binding)

@@ -1,6 +1,6 @@
 """Membership by the routing table: each worker's version, zone and address, and the serving workers of each. Pure.
 
-Trade-off: each new table costs a look at every worker; peers are found after a failure only.
+Trade-off: each new table costs a look at every worker.
 """
 
 from collections import Counter, defaultdict
@@ -62,7 +62,3 @@ class Places:
     @cached_property
     def urls(self) -> dict[WorkerId, str]:
         return {worker.id: worker.url for version in self._versions for worker in version.workers}
-
-    def peers(self, worker: WorkerId) -> list[WorkerId]:
-        place = self.of.get(worker)
-        return [one for one in self.in_version.get(place.version, ()) if one != worker] if place else []

@@ -8,7 +8,6 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.gateway.dispatch.blame import BlameSettings
 from penstock.gateway.dispatch.charges import ChargeSettings, Origin
 from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
-from penstock.gateway.dispatch.outliers import OutlierSettings, Votes
 
 
 class FailureEvidence(StrEnum):
@@ -81,15 +80,12 @@ class ProbeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
-    gray_probes: int = 3
-    """Probes in a row after which an outlier is trusted again; one is luck."""
-    gray_open_s: float = 5.0
-    """An outlier whose probes pass stays open for so long at least: only callers would show whether it is well."""
+    passes: int = 3
+    """Probes in a row that close the circuit of a worker that failed one; one is luck."""
     zone_open_ratio: float = 0.5
     """A zone is lost when more than this share of its workers is down, and at least ``zone_least`` are."""
     zone_least: int = 2
     circuit: CircuitSettings = field(default_factory=CircuitSettings)
-    outliers: OutlierSettings = field(default_factory=OutlierSettings)
     charges: ChargeSettings = field(default_factory=ChargeSettings)
     probes: ProbeSettings = field(default_factory=ProbeSettings)
     blame: BlameSettings = field(default_factory=BlameSettings)
@@ -109,17 +105,11 @@ Tell = Callable[[Change], None]
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """``is_proven``: open on the platform's own evidence; ``is_hard``: it can't be reached."""
+    """``is_hard``: it can't be reached."""
 
     circuit: Circuit
-    votes: Votes
-    is_proven: bool = False
     is_hard: bool = False
     left: int = 1
     """Probes that must pass before it closes."""
     alive_at: float = float("-inf")
     """When it last answered a caller with a token."""
-
-    def is_clean(self, now: float) -> bool:
-        self.votes.fade(now)
-        return self.circuit.is_calm(now) and not self.votes.complaining

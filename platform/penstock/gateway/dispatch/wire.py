@@ -16,6 +16,9 @@ REFUSED_HEADER = b"x-penstock-refused"
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs where usage of a stream is an option; the others always send it."""
 
+_OURS = ("stream_interval", "service_tier", "prompt_cache_key", "inference_geo")
+"""What the gateway serves itself."""
+
 
 def _unsealed(value: object) -> msgspec.Raw:
     if isinstance(value, Sealed):
@@ -35,8 +38,8 @@ def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, t
         body["return_token_ids"] = True
     if request.api is Api.RESPONSES:  # the others take theirs from the header
         body["request_id"] = f"resp_{request.id}"
-    body.pop("stream_interval", None)
-    body.pop("service_tier", None)
+    for name in _OURS:
+        body.pop(name, None)
     if request.stream and request.api in _STREAM_USAGE:
         body["stream_options"] = {"include_usage": True}
     else:

@@ -88,6 +88,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
     errors.Conflict: _invalid(409, "ABORTED"),
     errors.BodyTooLarge: _invalid(413, _OVER, anthropic="request_too_large"),
+    errors.CompressedBody: _invalid(415, "INVALID_ARGUMENT"),
     errors.IdempotencyMismatch: _invalid(422, "INVALID_ARGUMENT"),
     errors.ArtifactRefused: _invalid(422, "INVALID_ARGUMENT"),
     errors.TableRefused: _invalid(422, "INVALID_ARGUMENT"),

@@ -6,6 +6,7 @@ unknown one.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.domain.errors import UnknownModel, UnsupportedByModel
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, by_digest
@@ -18,6 +19,14 @@ from penstock.gateway.oip.forms import FORMS, Form
 MAX_CHARS = 256
 READY, UNAVAILABLE = "READY", "UNAVAILABLE"
 Entries = dict[str, VersionEntry]
+
+
+class Listed(NamedTuple):
+    """A name that a caller may ask for, and a version of it as the protocol names it; empty if it can't be chosen."""
+
+    name: str
+    entry: VersionEntry
+    version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,16 +102,27 @@ def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, Versio
     return (entry.id, entry) if entry is not None and is_there else None
 
 
-def listed(table: RoutingTable, who: Principal) -> Iterator[tuple[str, VersionEntry]]:
-    """Yield each visible name with each of its versions, aliases first."""
-    entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
+def listed(table: RoutingTable, who: Principal) -> Iterator[Listed]:
+    """Yield each name with each version that this caller may ask for by it, aliases first.
+
+    A key of an alias alone may not choose among its versions: the name is listed without a version.
+    """
+    entries: Entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
     known: Entries = {entry.id: entry for entry in table.versions}
-    routes = [route for route in table.routes if who.may_use(route.alias) and shares_of(route, known, who)]
-    named = [(str(route.alias), share.version) for route in routes for share in route.shares]
-    seen = {(name, version): entries[version] for name, version in named if version in entries}
-    own = [(entry.id.partition("@")[0], entry) for entry in entries.values() if who.may_use(entry.id)]
-    seen |= {(name, entry.id): entry for name, entry in own}
-    yield from ((name, entry) for (name, _), entry in seen.items())
+    found: dict[tuple[str, str], Listed] = {}
+    for route in table.routes:
+        if not who.may_use(route.alias) or not (shares := shares_of(route, known, who)):
+            continue
+        theirs = [entries[share.version] for share in route.shares if share.version in entries]
+        named = [one for one in theirs if len(theirs) == 1 or who.may_use(one.id)]
+        main = known[max(shares, key=lambda share: share.weight).version]
+        for one in [(entry, digest_of(entry.id)) for entry in named] or [(main, "")]:
+            found[route.alias, one[1]] = Listed(route.alias, *one)
+    for entry in entries.values():
+        name = entry.id.partition("@")[0]
+        if who.may_use(entry.id):
+            found[name, digest_of(entry.id)] = Listed(name, entry, digest_of(entry.id))
+    yield from found.values()
 
 
 def is_ready(version: VersionEntry) -> bool:
@@ -128,11 +148,11 @@ class Metadata:
 def metadata(table: RoutingTable, who: Principal, model: str, version: str = "") -> Metadata:
     """Return a model's metadata; raises ``UnknownModel``."""
     found = find(table, who, model, version)
-    others = [digest_of(entry.id) for name, entry in listed(table, who) if name == model]
+    named = [one.version for one in listed(table, who) if one.name == model] or [digest_of(found.version.id)]
     form, handler = found.form, found.version.handler
     return Metadata(
         name=model,
-        versions=(digest_of(found.version.id),) if version else tuple(others or [digest_of(found.version.id)]),
+        versions=(digest_of(found.version.id),) if version else tuple(one for one in named if one),
         platform=f"penstock_{found.version.task}",
         inputs=form.inputs,
         outputs=form.outputs,
@@ -153,12 +173,12 @@ class Indexed:
 
 def index(table: RoutingTable, who: Principal, *, only_ready: bool = False) -> tuple[Indexed, ...]:
     """Return all versions of all visible names."""
-    lines = [_indexed(name, entry) for name, entry in listed(table, who)]
+    lines = [_indexed(one) for one in listed(table, who)]
     return tuple(line for line in lines if not only_ready or line.state == READY)
 
 
-def _indexed(name: str, entry: VersionEntry) -> Indexed:
-    if is_ready(entry):
-        return Indexed(name=name, version=digest_of(entry.id), state=READY)
-    reason = "starting" if entry.workers else "no worker"
-    return Indexed(name=name, version=digest_of(entry.id), state=UNAVAILABLE, reason=reason)
+def _indexed(one: Listed) -> Indexed:
+    if is_ready(one.entry):
+        return Indexed(name=one.name, version=one.version, state=READY)
+    reason = "starting" if one.entry.workers else "no worker"
+    return Indexed(name=one.name, version=one.version, state=UNAVAILABLE, reason=reason)

@@ -6,7 +6,7 @@ The credential is checked before the body is read. Subclasses read bodies and wr
 import asyncio
 from abc import ABC, abstractmethod
 
-from penstock.domain.errors import ClientGone, Draining, OverBudget, OverLimit, PenstockError
+from penstock.domain.errors import ClientGone, Draining, InvalidField, OverBudget, OverLimit, PenstockError
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
@@ -17,11 +17,14 @@ from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai import head
 from penstock.gateway.openai.bounds import UNBOUNDED
-from penstock.gateway.openai.parse import Parsed
+from penstock.gateway.openai.parse import GEO, Parsed
 from penstock.gateway.openai.services import Serve, Services
 from penstock.gateway.records import Early
 from penstock.intake.held import HeldBytes
 from penstock.intake.types import Headers
+
+ANYWHERE = "global"
+"""Anthropic's word for no wish."""
 
 
 class RequestExchange(ABC):
@@ -106,6 +109,16 @@ class RequestExchange(ABC):
         finally:
             self._give_back()
 
+    def _region(self, asked: str) -> str:
+        """Return the region that answers, or raise ``InvalidField`` if another one is asked for."""
+        ours = self._edge.region
+        if asked not in (ours, ANYWHERE):
+            raise InvalidField(
+                f"{GEO} is answered here in {ours}: name that, or {ANYWHERE}, or ask the gateway of another region",
+                param=GEO,
+            )
+        return ours
+
     def _in_tier(self, who: Principal, parsed: Parsed) -> Principal:
         """Return the principal in the service tier that the body asks for; raises ``InvalidField``."""
         if not parsed.service_tier and who.plan.auto_tier is TierName.DEFAULT:
@@ -159,6 +172,8 @@ class RequestExchange(ABC):
             tensors=self._tensors,
             price_cap=head.price_cap(headers),
             kept_rule=head.kept_rule(headers),
+            cache_key=parsed.cache_key,
+            geo=self._region(parsed.geo) if parsed.geo else "",
         )
 
     def _deadline_s(self) -> float:

@@ -1,9 +1,10 @@
 """One request over HTTP/1.1: its body under its bounds, and its refusals with a status."""
 
-from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut
+from penstock.domain.errors import BodyTooLarge, CompressedBody, PenstockError, RequestTimedOut
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.rate_limits import anthropics
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import in_band, response_of
 from penstock.gateway.openai.exchange import RequestExchange
@@ -49,7 +50,7 @@ class HttpExchange(RequestExchange):
         if length and int(length) > limit:  # the HTTP parser lets only digits through
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
         if self._headers.get(b"content-encoding", b"identity") != b"identity":
-            raise MalformedBody("the body must not be compressed")
+            raise CompressedBody
         if len(length) >= _LONG or not length:  # five digits, or nobody knows
             await self._refuse_early(who)
         raw = await self._body(who, limit)
@@ -110,6 +111,8 @@ class HttpExchange(RequestExchange):
         reply = self._way_back
         if not reply.started:
             status, headers, body = response_of(error, self._request_id, self._speaks)
+            if self._speaks is Api.MESSAGES:
+                headers = [*headers, *anthropics(headers, self._edge.clock.now())]
             reply.start(status, headers + self._told())
             reply.write(body)
             reply.finish()

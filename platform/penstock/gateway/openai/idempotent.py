@@ -3,6 +3,9 @@
 It stands before the pipeline: a replay passes no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
+A first caller that leaves breaks its answer off only without followers in the same gateway; followers at other
+gateways hear that it broke off.
+
 Trade-off: the caller may read an answer's end a moment before it is stored. A gateway killed then loses the record, not
 the answer.
 """
@@ -10,7 +13,7 @@ the answer.
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
@@ -87,6 +90,7 @@ class Once:
         self._answers = answers
         self._stall_s = stall_s
         self._max_bytes = max_bytes
+        self._under_way: dict[RecordKey, RecordedReply] = {}
 
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
         """Answer or replay; a key that may not use the model gets its refusal."""
@@ -114,8 +118,10 @@ class Once:
                 self._count(Use.FIRST)
                 await self._record(key, progress, reply)
                 return
-            follower = _Follower(call, reply, self._stall_s)
-            if await self._repeat(key, call, reply, follower):
+            follower, forerunner = _Follower(call, reply, self._stall_s), self._under_way.get(key)
+            with forerunner.followed() if forerunner is not None else nullcontext():
+                is_told = await self._repeat(key, call, reply, follower)
+            if is_told:
                 self._count(_FOLLOWS[claim])
                 self._note(call, follower.original)
                 return
@@ -124,9 +130,11 @@ class Once:
     async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
         call = progress.call
         recorder = AnswerRecorder(self._answers, key, call.request.id, self._max_bytes)
+        recorded = self._under_way[key] = RecordedReply(reply, recorder, partial(_used, call))
         try:
-            await self._corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
+            await self._corridor.serve(progress, recorded)
         finally:
+            self._under_way.pop(key, None)
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:

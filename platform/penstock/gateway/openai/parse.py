@@ -25,6 +25,11 @@ MAX_MESSAGES = 4096
 MAX_PROMPTS = 2048
 MAX_MODEL_CHARS = 256
 MAX_SEQUENCES = 128
+MAX_NAME_CHARS = 256
+"""Of a cache key or a region: beyond OpenAI's 64, and little to hash."""
+CACHE_KEY, GEO = "prompt_cache_key", "inference_geo"
+PLATFORMS = frozenset({service_tiers.FIELD, CACHE_KEY, GEO})
+"""Fields that the platform serves itself: no engine gets them."""
 MAX_OUTPUT_TOKENS = 1 << 20
 
 OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
@@ -40,8 +45,11 @@ OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
 COMPLETIONS_DEFAULT = 16
 """The engine's (and OpenAI's) own bound where a completions request is silent."""
 
-COUNT_TOKENS = f"{Api.MESSAGES}/count_tokens"
-"""What is sent here is a request of the messages API that wants no answer, but to know its length."""
+COUNTS: Mapping[str, Api] = {
+    f"{Api.MESSAGES}/count_tokens": Api.MESSAGES,
+    f"{Api.RESPONSES}/input_tokens": Api.RESPONSES,
+}
+"""Paths of requests that want no answer, but to know their length, and their APIs."""
 
 _WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs that know ``n`` and ``best_of``; elsewhere the engine does not look at them."""
@@ -64,6 +72,8 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     cost: Cost
     service_tier: str = ""
     told: tuple[str, ...] = ()
+    cache_key: str = ""
+    geo: str = ""
 
 
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
@@ -73,8 +83,16 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     told = documented.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     stream = fields.flag(body, "stream")
+    options, cost = _include_usage(body, stream=stream), _cost(api, body, len(raw))
+    if not body.keys() & PLATFORMS:
+        return Parsed(body, model, stream, options, cost, "", told)
     tier = str(body.get(service_tiers.FIELD, ""))
-    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)), tier, told)
+    key, geo = (_name(body, name) for name in (CACHE_KEY, GEO))
+    return Parsed(body, model, stream, options, cost, tier, told, key, geo)
+
+
+def _name(body: Body, field: str) -> str:
+    return fields.text(body, field, max_chars=MAX_NAME_CHARS) if field in body else ""
 
 
 def check_bounded(api: Api, cost: Cost) -> None:

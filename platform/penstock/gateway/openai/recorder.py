@@ -4,8 +4,8 @@ It knows pieces and the store, not their content.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
@@ -92,9 +92,26 @@ class AnswerRecorder:
                     return True
 
 
+def _nothing() -> None: ...
+
+
 class RecordedReply:
+    """Goes on after its caller has left, as long as others follow the record in this gateway."""
+
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
         self._reply, self._recorder, self._used = reply, recorder, used
+        self._followers = 0
+        self._on_gone = _nothing
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        self._followers += 1
+        try:
+            yield
+        finally:
+            self._followers -= 1
+            if self.gone:
+                self._on_gone()
 
     @property
     def started(self) -> bool:
@@ -102,7 +119,7 @@ class RecordedReply:
 
     @property
     def gone(self) -> bool:
-        return self._reply.gone
+        return self._reply.gone and not self._followers
 
     def start(self, status: int, headers: Headers) -> None:
         self._recorder.head(status, headers, self._used())
@@ -123,7 +140,12 @@ class RecordedReply:
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
+        self._on_gone = on_gone
+
+        def left() -> None:
+            (on_gone if self.gone else on_resume)()
+
+        self._reply.watch(on_gone=left, on_pause=on_pause, on_resume=on_resume)
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:

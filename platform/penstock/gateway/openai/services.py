@@ -95,6 +95,7 @@ class Services:
     bounds: Callable[[Principal], BodyBounds] = _unbounded
     keep_early: Callable[[PenstockError, Early], None] = unkept
     """Told of each request that is refused before the corridor has seen it."""
+    region: str = "local"
     trace: Callable[[str], str] = str
     """The caller's ``traceparent`` (or nothing) → the one to go on with."""
 

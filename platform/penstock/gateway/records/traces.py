@@ -20,7 +20,9 @@ from penstock.domain.serving.waited import Waited
 from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
 
-_AT_THE_WORKER = frozenset({Stage.ADAPTER, Stage.QUEUE, Stage.PREPARE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE})
+_AT_THE_WORKER = frozenset(
+    {Stage.ADAPTER, Stage.QUEUE, Stage.BATCH_WAIT, Stage.PREPARE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE}
+)
 
 
 class _Ids(RandomIdGenerator):

@@ -30,6 +30,8 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Counter, Metrics
 
 _MOST_MODELS = 1024
+KEY_TOKENS = 256
+"""What a cache key is worth if no block of the prompt is known: more than a tie, less than a short prompt's wait."""
 
 
 class Health(Protocol):
@@ -63,6 +65,18 @@ class _Ask(NamedTuple):
     adapter: VersionId = NO_VERSION
     order: Mapping[WorkerId, int] = residency.NOBODY
     """The first workers of the adapter's order, by their places in it."""
+
+
+def _of_key(index: PrefixIndex, affinity: int, serving: Roster, block_size: int) -> Mapping[WorkerId, int]:
+    """Return the worker that had this cache key last, as if it held some blocks: it decides between equal ones."""
+    holders = index.matches((affinity,), serving.by_id) if affinity else ()
+    return {worker: max(1, KEY_TOKENS // max(1, block_size)) for worker in list(holders)[:1]}
+
+
+def _noted(index: PrefixIndex, affinity: int, chosen: WorkerEntry) -> WorkerEntry:
+    if affinity:
+        index.record((affinity,), chosen.id)
+    return chosen
 
 
 def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
@@ -108,7 +122,8 @@ class WorkerRouter:
         index = self._indexes.get(home)
         if index is None:
             index = self._indexes[home] = PrefixIndex(self._settings.max_blocks)
-        held = index.matches(prepared.blocks, serving.by_id) if prepared.blocks else {}
+        known: Mapping[WorkerId, int] = index.matches(prepared.blocks, serving.by_id) if prepared.blocks else {}
+        held = known or _of_key(index, prepared.affinity, serving, version.block_size)
         if version.base:
             ask = _Ask(now, held, version.block_size, tried, version.id, serving.homes.of(version.id))
         else:
@@ -117,9 +132,9 @@ class WorkerRouter:
         chosen, scores = self._best(open_, ask)
         note(selection.recorded(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
         if prepared.blocks:
-            self._count(version, held.get(chosen.id, 0), len(prepared.blocks))
+            self._count(version, known.get(chosen.id, 0), len(prepared.blocks))
             index.record(prepared.blocks, chosen.id)
-        return chosen
+        return _noted(index, prepared.affinity, chosen)
 
     def wait_s(self, version: VersionEntry) -> float:
         """Return the seconds of work at the least busy worker; infinite if no worker would take a request.

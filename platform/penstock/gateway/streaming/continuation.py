@@ -48,7 +48,7 @@ _TOKEN_SETS = frozenset({"logit_bias", "allowed_token_ids"})
 """Of those, what may be large and goes on as it is."""
 _SETTLED = frozenset(
     """
-    model user stream stream_options metadata store service_tier tool_choice parallel_tool_calls
+    model user stream stream_options metadata store service_tier prompt_cache_key tool_choice parallel_tool_calls
     messages prompt add_special_tokens add_generation_prompt continue_final_message documents chat_template_kwargs
     truncate_prompt_tokens truncation_side max_tokens max_completion_tokens min_tokens seed
     """.split()

@@ -9,6 +9,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.request import Api
 from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.rate_limits import anthropics
 from penstock.gateway.calls.relay import Relay, Reply
 from penstock.gateway.streaming import comparable
 from penstock.gateway.streaming.continuation import Obstacle
@@ -71,6 +72,9 @@ class StreamingRelays:
         self._heartbeats = metrics.counter(names.HEARTBEATS)
 
     def open(self, call: Admitted, reply: Reply) -> Relay:
+        if call.request.api is Api.MESSAGES and call.lease.headers:
+            openais = call.lease.headers
+            call.lease.headers = list(dict([*openais, *anthropics(openais, self._clock.now())]).items())
         if not call.request.stream:
             labels = call.request.api is Api.CLASSIFY and self._wants.labels(call)
             reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call), labels=labels)

@@ -1,4 +1,4 @@
-"""The service tier in an answer, in each API's own field: a replacement in the engine's bytes. Pure.
+"""Service tier, and region if it was asked for, in each API's own field: a replacement in the engine's bytes. Pure.
 
 The marks can only be structure: inside JSON text their quotes would be escaped. OpenAI's APIs name the tier if the
 request did; Messages and Responses always do.
@@ -6,6 +6,8 @@ request did; Messages and Responses always do.
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+
+import msgspec
 
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.service_tiers import FIELD, told_in_messages
@@ -32,14 +34,17 @@ def naming(call: Call) -> Edit | None:
     """Return the edit of a whole body, or of a stream's whole events; None for none."""
     request = call.request
     always = request.api is Api.MESSAGES or request.api is Api.RESPONSES
-    return _edit(request.api, call.principal.tier.name, is_stream=request.stream) if always or is_told(call) else None
+    if not (always or is_told(call)):
+        return None
+    return _edit(request.api, call.principal.tier.name, request.geo, is_stream=request.stream)
 
 
 @lru_cache(MOST_REMEMBERED)
-def _edit(api: Api, tier: TierName, *, is_stream: bool) -> Edit | None:
+def _edit(api: Api, tier: TierName, geo: str, *, is_stream: bool) -> Edit | None:
     named = b'"service_tier":"%b"' % tier.encode()
     if api is Api.MESSAGES:
         usage = b'"usage":{"service_tier":"%b",' % told_in_messages(tier).encode()
+        usage += b'"inference_geo":%b,' % msgspec.json.encode(geo) if geo else b""
         return partial(_in_first_event if is_stream else _in_last_object, usage)
     if api is Api.RESPONSES:
         return partial(_replaced, _AUTO, named + _AUTO[len(b'"service_tier":"auto"') :])

@@ -42,6 +42,11 @@ def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
     return [*before, b'%b%b"penstock":%b}' % (inside, comma, extra)]
 
 
+def cache_written(data: bytes) -> bytes:
+    """Return a whole body, or a stream's events with usage, with OpenAI's name for tokens written to the cache."""
+    return data.replace(b'"created_cache_tokens":', b'"cache_write_tokens":', 1)
+
+
 def server_timing(seconds: Mapping[Stage, float]) -> bytes:
     """Return the ``Server-Timing`` header (W3C), in milliseconds."""
     return ", ".join([f"{stage};dur={value * 1e3:.3f}" for stage, value in seconds.items()]).encode()
@@ -67,10 +72,10 @@ def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
     if batched.prepared_s is None or batched.computed_s is None:
         return
     left_s = timings.seconds.pop(Stage.DECODE, 0.0)
-    parts = {Stage.QUEUE: batched.waited_s, Stage.PREPARE: batched.prepared_s, Stage.COMPUTE: batched.computed_s}
+    parts = {Stage.BATCH_WAIT: batched.waited_s, Stage.PREPARE: batched.prepared_s, Stage.COMPUTE: batched.computed_s}
     for stage, seconds in parts.items():
         spent = min(seconds, left_s)
         timings.put(stage, timings.seconds.get(stage, 0.0) + spent)
         left_s -= spent
-    rest = Stage.RELAY if items == 1 else Stage.QUEUE
+    rest = Stage.RELAY if items == 1 else Stage.BATCH_WAIT
     timings.put(rest, timings.seconds.get(rest, 0.0) + left_s)

@@ -213,7 +213,7 @@ class StreamRelay:
                 self._end(b"".join(out), event)
                 return
             if self._passes(event):
-                out.append(event)
+                out.append(stages.cache_written(event))
         self._write(b"".join(out))
 
     def _break(self, said: bytes) -> None:

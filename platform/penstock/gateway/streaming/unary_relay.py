@@ -106,7 +106,9 @@ class UnaryRelay:
         if self._content_type.startswith(b"application/json"):
             if (named := service_tier.naming(frame.call)) is not None:
                 pieces = [named(b"".join(pieces))]
-            pieces = stages.spliced(pieces, stages.field(frame.call, frame.version))
+            pieces = stages.spliced(
+                [*pieces[:-1], stages.cache_written(pieces[-1])], stages.field(frame.call, frame.version)
+            )
         self._delivered = True
         self._watch.close()
         reply.start(200, frame.head(self._content_type, (b"content-length", b"%d" % sum(map(len, pieces)))))

@@ -279,7 +279,9 @@ async def test_a_refusal_names_the_limit_and_the_wait(clock: ManualClock) -> Non
     """The caller hears whose limit of what size it was, and when to come back."""
     till = Till(clock, Plan(requests_per_min=1))
     await till.open()
-    with pytest.raises(OverLimit, match="the tenant's limit of 1 requests a minute is reached") as refused:
+    with pytest.raises(
+        OverLimit, match="the tenant's limit of 1 requests a minute is reached for this model"
+    ) as refused:
         await till.open()
     assert refused.value.retry_after_s == pytest.approx(60.0)
     assert refused.value.reason == "tenant_requests"

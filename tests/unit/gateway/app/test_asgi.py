@@ -130,7 +130,7 @@ async def test_each_api_gets_errors_in_its_own_shape(path: str, shape: set[str])
     [
         ({}, b"x" * 2000, 413, "body_too_large"),
         ({"content-length": "2000"}, b"", 413, "body_too_large"),
-        ({"content-encoding": "gzip"}, b"{}", 400, "malformed_body"),
+        ({"content-encoding": "gzip"}, b"{}", 415, "compressed_body"),
         ({"x-penstock-deadline-ms": "soon"}, json.dumps(BODY).encode(), 400, "invalid_field"),
         ({"idempotency-key": "a b"}, json.dumps(BODY).encode(), 400, "invalid_request"),
         ({"x-penstock-session": "a\x1fb"}, b"{", 400, "invalid_field"),

@@ -67,10 +67,11 @@ async def test_a_name_that_stands_for_rules_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "names"), [(("toy",), ["toy", "toy@old", NEW.id]), ((NEW.id,), [NEW.id]), (("other",), [])]
+    ("scope", "names"),
+    [(("toy",), ["toy"]), ((NEW.id,), [NEW.id]), (("other",), []), (("toy", NEW.id), ["toy", NEW.id])],
 )
 def test_a_key_sees_what_it_may_use(scope: tuple[str, ...], names: list[str]) -> None:
-    """A scoped key learns nothing of other models; an alias brings the versions behind it."""
+    """A scoped key learns nothing of other models, nor by an alias the names of the versions behind it."""
     assert list(visible(TABLE, caller(*scope))) == names
 
 

@@ -34,7 +34,6 @@ REFUSED: list[tuple[Api, dict[str, Any], str, str]] = [
     (Api.RESPONSES, {"text": {"verbosity": "high"}}, "text.verbosity", "say in the prompt"),
     (Api.RESPONSES, {"tools": [{"type": "web_search"}]}, "tools[0].type", "offer a function"),
     (Api.MESSAGES, {"mcp_servers": [{"type": "url"}]}, "mcp_servers", "offer tools"),
-    (Api.MESSAGES, {"inference_geo": "eu"}, "inference_geo", "leave it out"),
     (Api.MESSAGES, {"thinking": {"type": "between_tools"}}, "thinking.type", "enabled, disabled"),
     (Api.EMBEDDINGS, {"stream": True}, "stream", "one answer"),
 ]
@@ -82,8 +81,8 @@ def test_a_wrong_value_is_named_by_its_whole_path(fields: dict[str, Any], path: 
 
 def test_what_has_no_effect_is_told() -> None:
     """Fields that change nothing are taken and named; those of the platform's own to decide never go on."""
-    parsed = sent(Api.CHAT, user="u", metadata={"a": "b"}, priority=1, prompt_cache_key="k")
-    assert parsed.told == ("metadata", "priority", "prompt_cache_key", "user")
+    parsed = sent(Api.CHAT, user="u", metadata={"a": "b"}, priority=1, prompt_cache_retention="24h")
+    assert parsed.told == ("metadata", "priority", "prompt_cache_retention", "user")
     assert parsed.body.keys() == {"model", "messages", "user", "metadata"}
 
 

@@ -45,4 +45,4 @@ grant insert, delete on routing_table to penstock_controller;
 -- Auditors read who did what and what it cost, and no hash of a key.
 grant select on ledger, ledger_sum, outcome_sum, forgiven_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
     routing_table to penstock_auditors;
-grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan) on api_key to penstock_auditors
+grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan, successor) on api_key to penstock_auditors

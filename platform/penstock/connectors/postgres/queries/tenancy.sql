@@ -29,9 +29,12 @@ values ($1, $2, $3, $4, $5::jsonb, $6, $7, $8, $9::jsonb)
 update api_key set revoked_at = $2 where id = $1 and revoked_at = 0 returning id
 
 -- name: expire_key
-update api_key set expires_at = case when expires_at = 0 then $2 else least(expires_at, $2) end
-where id = $1 and revoked_at = 0
+update api_key set expires_at = case when expires_at = 0 then $2 else least(expires_at, $2) end, successor = $3
+where id = $1 and revoked_at = 0 and successor is null
 returning id
+
+-- name: successor
+select successor from api_key where id = $1
 
 -- name: plan_of_key
 select plan from api_key where id = $1 for update

@@ -1,0 +1,2 @@
+-- name: alone
+select pg_advisory_xact_lock(7304)

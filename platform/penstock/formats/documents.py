@@ -1,0 +1,111 @@
+"""JSON and YAML that people write, read without trust: each name stands once in its object, numbers are finite, and no
+part stands for another.
+
+What readers would resolve differently (two values of one name) or could not compute with (10^400) is refused, by name.
+"""
+
+import json
+from typing import Any, NoReturn
+
+import yaml
+
+MOST_DIGITS = 308
+"""Of a whole number: what has more is above every double."""
+_SHOWN_CHARS = 80
+
+
+class DocumentRefused(ValueError):
+    """The text is no such document; ``twice`` is a name that stands twice in one object."""
+
+    def __init__(self, says: str, *, twice: str = "") -> None:
+        super().__init__(says)
+        self.twice = twice
+
+
+def json_of(raw: bytes | str) -> Any:  # noqa: ANN401  JSON
+    """Return the value of a JSON document in UTF-8, or raise ``DocumentRefused``."""
+    try:
+        return json.loads(
+            raw, object_pairs_hook=_once, parse_int=_whole, parse_float=_finite, parse_constant=_no_constant
+        )
+    except DocumentRefused:
+        raise
+    except RecursionError as error:
+        raise DocumentRefused("it is nested too deeply") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise DocumentRefused(f"it is no valid JSON{where}") from error
+
+
+def yaml_of(raw: bytes | str) -> Any:  # noqa: ANN401  YAML
+    """Return the value, or raise ``DocumentRefused``; a file of JSON is YAML too."""
+    try:
+        return yaml.load(raw, _Plain)  # noqa: S506  a kind of SafeLoader
+    except DocumentRefused:
+        raise
+    except RecursionError as error:
+        raise DocumentRefused("it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise DocumentRefused(f"it is no valid YAML{_at(getattr(error, 'problem_mark', None))}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _twice([name for name, _ in pairs])
+    return found
+
+
+def _twice(names: list[str]) -> DocumentRefused:
+    name = next(name for number, name in enumerate(names) if name in names[:number])
+    return DocumentRefused(f"the name {name[:_SHOWN_CHARS]!a} stands twice in one object", twice=name)
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise DocumentRefused(f"a number has {len(text):,} digits")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise DocumentRefused(f"the number {text[:_SHOWN_CHARS]} is too large")
+    return number
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise DocumentRefused(f"{text} is no number of JSON")
+
+
+def _at(mark: Any) -> str:  # noqa: ANN401  the library's own
+    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+
+
+class _Plain(yaml.SafeLoader):
+    """Follows no reference: ten lines of them may stand for a billion."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  the library's own
+        if self.check_event(yaml.AliasEvent):
+            raise DocumentRefused("it refers to a part of itself by `*`: write that part out")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002
+        names = [one.value for one, _ in node.value if isinstance(one, yaml.ScalarNode)]
+        if len(set(names)) != len(names):
+            raise _twice(names)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _number(loader: _Plain, node: Any) -> int | float:  # noqa: ANN401  the library's own
+    if len(node.value) > MOST_DIGITS:
+        raise DocumentRefused(f"a number has {len(node.value):,} digits{_at(node.start_mark)}")
+    is_whole = node.tag.endswith(":int")
+    found: int | float = loader.construct_yaml_int(node) if is_whole else loader.construct_yaml_float(node)
+    if not is_whole and not abs(found) < float("inf"):
+        raise DocumentRefused(f"the number {node.value[:_SHOWN_CHARS]} is not finite{_at(node.start_mark)}")
+    return found
+
+
+for _tag in ("int", "float"):
+    _Plain.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)

@@ -1,0 +1,21 @@
+"""A push that can't be registered is refused before it does anything."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.apps.models import push
+from penstock.apps.settings import Settings
+from penstock.domain.command_error import CommandError
+from penstock.domain.ids import ModelName
+from penstock.packaging.packing import Choices
+
+
+@pytest.mark.parametrize("name", ["a@b", "", "A", "a/b", "x" * 64, "a\x1b"])
+async def test_a_bad_name_is_refused_before_anything_is_stored(name: str, tmp_path: Path) -> None:
+    """No store, no key and no folder is made for it."""
+    choices = Choices(name=ModelName(name), price=None, licence="", origin="")
+    home = tmp_path / "home"
+    with pytest.raises(CommandError, match="name has 1 to 63"):
+        await push(Settings(home=home), tmp_path / "model", choices, print)
+    assert not home.exists()
