@@ -12,7 +12,7 @@ from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.held import HeldBytes, Intake
 from penstock.intake.limits import Limits
 from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
-from penstock.lateness import timeout
+from penstock.lateness import awake_time, timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class _Body:
 
     def __init__(self, receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
         self._receive, self._bound, self._held, self._length = receive, bound, held, length
-        self._left = bound.most_bytes
+        self._left, self._until = bound.most_bytes, 0.0
         self._is_begun = self._is_whole = False
 
     async def receive(self) -> Message:
@@ -54,7 +54,7 @@ class _Body:
         if not self._is_begun:
             self._begin()
         try:
-            async with timeout(self._bound.limits.body_timeout_s):
+            async with timeout(self._until - awake_time().seconds()):  # of the whole body, not of a piece
                 message = await self._receive()
         except TimeoutError as error:
             raise RequestTimedOut("the body was not received in time") from error
@@ -64,7 +64,7 @@ class _Body:
         return message
 
     def _begin(self) -> None:
-        self._is_begun = True
+        self._is_begun, self._until = True, awake_time().seconds() + self._bound.limits.body_timeout_s
         if int(self._length) > self._left:  # the HTTP parser lets only digits through
             raise self._too_large()
         self._held.arrives()

@@ -268,7 +268,7 @@ class _Named:
 
 def crashed(observer: ErrorObserver, error: Exception, scope: Scope) -> Refusal:
     """Tell of a fault of ours, and return the table's 500."""
-    request_id = RequestId(scope["state"]["request_id"])
+    request_id = RequestId(scope.get("state", {}).get("request_id", ""))
     observer.crashed(error, request_id)
     status, headers, body = response_of(PenstockError(), request_id, _spoken(scope["path"]))
     return status, [*headers, (b"x-request-id", request_id.encode())], body
