@@ -1,7 +1,7 @@
 """Awake seconds: the time in which the event loop ran, and ``asyncio.timeout`` measured in it.
 
 A process that stood still (stopped, starved of its core, busy with one long step) heard nothing meanwhile, and what it
-did not hear says nothing about the others. So a gap between two looks counts for ``MOST_S`` at most, however long.
+did not hear says nothing about the others. So a gap between two looks counts for ``MOST_GAP_S`` at most, however long.
 
 Trade-off: twenty wakes a second in each process. A loop that is always late waits longer by the clock on the wall:
 with steps of 0.3 s three times as long.
@@ -17,7 +17,7 @@ from penstock.domain.clock import SystemClock
 
 TICK_S = 0.05
 """Between two looks of a loop that is on time."""
-MOST_S = 2 * TICK_S
+MOST_GAP_S = 2 * TICK_S
 """So much of a gap between two looks was awake; a tick that fires as late as this is one on time."""
 GRACE_S = 0.5
 """Enough turns of a late loop to read what came meanwhile."""
@@ -34,12 +34,12 @@ class AwakeTime:
 
     def seconds(self) -> float:
         """Return awake seconds, which never go backwards, from an arbitrary origin."""
-        return self._seconds + min(self._time() - self._at, MOST_S)
+        return self._seconds + min(self._time() - self._at, MOST_GAP_S)
 
     def look(self) -> None:
         now = self._time()
         gap_s, self._at = now - self._at, now
-        self._seconds += min(gap_s, MOST_S)
+        self._seconds += min(gap_s, MOST_GAP_S)
         if self.on_look is not None:
             self.on_look(max(0.0, gap_s - TICK_S))
 
@@ -93,7 +93,7 @@ class Timer:
         self._handle = loop.call_at(self._due, self._look)
 
     def _look(self) -> None:
-        if not self._is_extended and asyncio.get_running_loop().time() - self._due > MOST_S:
+        if not self._is_extended and asyncio.get_running_loop().time() - self._due > MOST_GAP_S:
             self._is_extended = True
             self._until = max(self._until, self._time.seconds()) + GRACE_S
         left_s = self._until - self._time.seconds()
