@@ -12,6 +12,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY, VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
@@ -70,7 +71,9 @@ class Toy:
         if outcome is not None:
             progress.answer = Answer(outcome=outcome, usage=UNKNOWN)
 
-    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
+    def refused(
+        self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
+    ) -> None:
         self.seen.refused.append(error.code)
         self.seen.claims.append(claim)
 

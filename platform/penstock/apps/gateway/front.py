@@ -12,19 +12,19 @@ from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
-from penstock.domain.ids import VersionId
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
+from penstock.gateway.calls.demand import Demand
 from penstock.gateway.counting import Counting
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.bounds import BodyBounds, of_table
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.openai.services import Facts
-from penstock.gateway.pipeline import Pipeline
+from penstock.gateway.pipeline import Pipeline, Router
 from penstock.gateway.records import refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing import CurrentTable
@@ -33,6 +33,7 @@ from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
+from penstock.intake.turns import StartTurns
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
@@ -74,8 +75,9 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         ),
         bounds=_bounds(shared.table),
         intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
+        turns=StartTurns(shared.clock.monotonic),
         table=facts.table,
-        refuse_early=_early(shared),
+        refuse_early=_early(shared, pipeline.router),
         is_recorded=once.is_recorded,
         keep_early=keep_early,
         region=settings.region,
@@ -124,14 +126,20 @@ def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
     return bounds
 
 
-def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:
-    """Return the check that refuses a large body unread, if the limits refuse any content."""
+def _early(shared: Shared, router: Router) -> Callable[[Principal, str, Demand], Awaitable[None]]:
+    """Return the check that refuses a body unread, if workers have just refused this tenant, or its limits would.
 
-    async def refuse(who: Principal, model: str) -> None:
-        versions: frozenset[VersionId] = frozenset()
+    A tenant that prefers a lesser answer is not refused for its queue: its request is read, and degraded.
+    """
+
+    async def refuse(who: Principal, model: str, demand: Demand) -> None:
+        versions = reachable(shared.table.view, who, model)
+        if len(versions) > MOST_LOOKS:
+            return
+        refusal = router.refusal(versions, demand) if not who.plan.degrade_model else None
+        if refusal is not None:
+            raise refusal
         if who.scopes:
-            versions = reachable(shared.table.view, who, model)
-        if len(versions) <= MOST_LOOKS:
             await shared.accounting.reservations.refuse_early(who, sorted(versions))
 
     return refuse

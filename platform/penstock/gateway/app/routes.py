@@ -268,6 +268,7 @@ class _Guarded:
         except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
             self._observer.crashed(error, request_id)
             if not started:
+                self._observer.refused(PenstockError(), request_id)
                 await _send_500(send_with_id, request_id, _spoken(scope["path"]))
 
 

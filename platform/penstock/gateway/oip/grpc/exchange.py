@@ -74,7 +74,7 @@ class RpcExchange(RequestExchange):
         self._api = form.api
         self._check_size(len(raw))
         if len(raw) > INLINE_BYTES or edge.looks.comes_first(who.key, edge.clock.monotonic()):
-            await self._refuse_early(who, found.name)
+            await self._refuse_early(who, found.name, size=len(raw))
         asked = self._asked = received.request()
         body = self._streaming(body_of(form, asked, found.name))
         repeatable = b"idempotency-key" in self._headers
