@@ -221,6 +221,18 @@ CONTROL = Row(
             query(increase(names.TICK_FAILURES, window="10m"), "failed ticks"),
         ),
         lines(
+            "Database",
+            "1 if it answers, by who asks: the supervisor of one machine, and the controller.",
+            "none",
+            query(gauge(names.DATABASE_UP, "instance", take="min"), "{{instance}}"),
+        ),
+        lines(
+            "Restarts",
+            "Processes of one machine that its supervisor started again, in ten minutes, by what was wrong with them.",
+            "short",
+            query(f"{increase(names.RESTARTS, 'process', 'reason', window='10m')} > 0", "{{process}} {{reason}}"),
+        ),
+        lines(
             "Certificates' life left",
             "Share of each certificate's time that is left; below 0 % it has expired. Renew it well before.",
             "percentunit",

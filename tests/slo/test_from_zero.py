@@ -21,6 +21,7 @@ from penstock.domain.fleet.versions import Deployment
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import Alias, WorkerId
 from penstock.domain.rollout.rollout import Rollout
+from penstock.local.restarts import Restarts
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate
@@ -67,6 +68,13 @@ def controller() -> str:
     return metrics.exposition().decode()
 
 
+def supervisor() -> str:
+    """Return the page of a supervisor of a database."""
+    restarts = Restarts(SystemClock())
+    restarts.expect("postgres")
+    return restarts.metrics.exposition().decode()
+
+
 def worker() -> str:
     """Return the page of an agent, of the gate of a base of adapters, and of a fresh engine in our names."""
     queue = AdmissionQueue(EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
@@ -81,7 +89,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[st
     """Return all samples of all fresh pages."""
     return [
         (sample.name, sample.labels, sample.value)
-        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker())
+        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker(), supervisor())
         for family in text_string_to_metric_families(page)
         for sample in family.samples
     ]

@@ -22,7 +22,9 @@ app = typer.Typer(
 @app.command("show")
 @as_caller
 def show_budgets(
-    scope: Annotated[str, typer.Argument(help="Only this scope, such as tenant:shop.", show_default="all")] = "",
+    scope: Annotated[
+        str, typer.Argument(help="Only this scope, such as tenant:shop or shop.", show_default="all")
+    ] = "",
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -31,7 +33,9 @@ def show_budgets(
     For example: `penstock budgets show`, or `penstock budgets show org:retail`.
     """
     with explained():
-        found = [one for one in operator(load()).get("/budgets")["budgets"] if scope in {"", one["scope"]}]
+        lines = operator(load()).get("/budgets")["budgets"]
+        names = [(one, {"", one["scope"], one["scope"].partition(":")[2]}) for one in lines]
+        found = [one for one, known in names if scope in known]
         screen.tell({"budgets": found}, lambda: views.budgets(found), as_json=as_json)
 
 

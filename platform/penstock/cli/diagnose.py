@@ -1,6 +1,7 @@
 """`penstock diagnose`: the bottleneck by evidence, and the remedies."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +15,16 @@ from penstock.domain.command_error import CommandError
 
 if TYPE_CHECKING:
     from penstock.connectors.prometheus.client import Prometheus
+    from penstock.diagnosis.evidence import Case
     from penstock.diagnosis.recording import Recording
+    from penstock.diagnosis.verdict import Diagnosis
 
 BOTTLENECK, UNEXPLAINED = 3, 4
 """Exit codes beside 0 for nothing wrong, 1 for a command that can't go on and 2 for one that was not understood."""
 LOOK_BACK_S = 300.0
 """How far back a Prometheus is asked without --window."""
+MINUTE_S = 60.0
+"""What a window's end is taken for: a few scrapes, and enough requests to judge by."""
 WATCH_S = 15.0
 """How long pages are watched without --window."""
 UNSEEN_RATIO = 0.1
@@ -85,6 +90,8 @@ def diagnose(
             write(recording, record)
         snapshot = snapshot_of(recording, slos.load().values())
         verdict = judge(snapshot)
+        if not replay:
+            verdict = lately(load(), asked, verdict)
         if as_json:
             tell_json(report.report(verdict, snapshot, recording))
         else:
@@ -108,6 +115,31 @@ def measure(settings: Settings, asked: DiagnoseOptions) -> "Recording":
         )
     window = watch(lambda: observed.pages(settings), SystemClock(), asked.seconds or WATCH_S)
     return record(window, f"{window.seconds:.0f} s from now on, from the processes of {settings.paths.root}")
+
+
+def lately(settings: Settings, asked: DiagnoseOptions, whole: "Diagnosis") -> "Diagnosis":
+    """Return what holds in the last minute first; only a Prometheus tells the minutes of a window apart."""
+    from penstock.apps import observed, slos
+    from penstock.connectors.prometheus.window import PrometheusWindow
+    from penstock.diagnosis.measure import snapshot_of
+    from penstock.diagnosis.recording import record
+    from penstock.diagnosis.verdict import judge, timed
+
+    prometheus, length_s = observed.prometheus(settings, asked.prometheus), asked.seconds or LOOK_BACK_S
+    if prometheus is None or length_s < 2 * MINUTE_S:
+        return whole
+    until, tiers = asked.until or prometheus.instant("time()")[0].value or 0.0, tuple(slos.load().values())
+
+    @cache
+    def minute(before: int) -> "Diagnosis":
+        return judge(snapshot_of(record(PrometheusWindow(prometheus, MINUTE_S, until - before * MINUTE_S)), tiers))
+
+    def ended_s(case: "Case") -> float:
+        most = int(length_s / MINUTE_S)
+        found = (n for n in range(1, most) if case in {one.judgement.case for one in minute(n).findings})
+        return next(found, most) * MINUTE_S
+
+    return timed(minute(0), whole, ended_s)
 
 
 def _of_prometheus(prometheus: "Prometheus", asked: DiagnoseOptions) -> "Recording":

@@ -1,19 +1,45 @@
 """`penstock logs`: the last log lines of this home's processes."""
 
+import datetime as dt
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.apps.settings import Settings, load
+from penstock.cli.arguments import length
 from penstock.cli.terminal import explained, out
+from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 
 Line = tuple[str, str]
 """When it was written, as far as the line says so, and itself."""
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineFilter:
+    """The lines to show; other programs' lines have no level, time or request."""
+
+    events: tuple[str, ...] = ()
+    level: str = ""
+    after: str = ""
+    request: str = ""
+
+    def takes(self, line: Mapping[str, object]) -> bool:
+        if self.level and _rank(line.get("level")) < LEVELS.index(self.level):
+            return False
+        if self.after and str(line.get("time", "")) < self.after:
+            return False
+        return not self.request or line.get("request_id") == self.request
+
+
+def _rank(level: object) -> int:
+    return LEVELS.index(str(level)) if level in LEVELS else -1
 
 
 def logs(
@@ -23,6 +49,13 @@ def logs(
     event: Annotated[
         list[str] | None, typer.Option("--event", "-e", help="Only lines with this event, such as `breaker_turned`.")
     ] = None,
+    level: Annotated[
+        str, typer.Option(help="Only lines of this level or above: info, warning, error.", show_default="all")
+    ] = "",
+    since: Annotated[
+        str, typer.Option(help="Only lines of this length of time: 90s, 5m, 1h.", show_default="all")
+    ] = "",
+    request: Annotated[str, typer.Option(help="Only lines of the request with this id.", show_default="all")] = "",
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="The number of lines.")] = 10,
 ) -> None:
     """Print the last log lines of this home's processes, the newest at the end.
@@ -34,11 +67,22 @@ def logs(
     * `penstock logs gateway -e breaker_turned`
 
     * `penstock logs engine -n 30`
+
+    * `penstock logs --level warning --since 10m`
     """
     with explained():
         settings = load()
-        for line in _last(_files(settings, what, event or ()), event or (), lines):
+        if level and level not in LEVELS:
+            raise CommandError(f"There is no level {level!r}.", do=f"Give one of {', '.join(LEVELS)}.")
+        after = moment_before(SystemClock().now(), length(since)) if since else ""
+        wanted = LineFilter(events=tuple(event or ()), level=level, after=after, request=request)
+        for line in _last(_files(settings, what, event or ()), wanted, lines):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def moment_before(now: float, seconds: float) -> str:
+    """Return the moment ``seconds`` ago, as log lines write it."""
+    return dt.datetime.fromtimestamp(now - seconds, tz=dt.UTC).isoformat().removesuffix("+00:00")
 
 
 def _files(settings: Settings, what: str, events: Sequence[str]) -> list[Path]:
@@ -54,30 +98,31 @@ def _files(settings: Settings, what: str, events: Sequence[str]) -> list[Path]:
     return found
 
 
-def _last(files: Sequence[Path], events: Sequence[str], most: int) -> list[str]:
-    """Return the last lines with one of these words: lines with a time in its order, after those of one file
-    without.
-    """
+def _last(files: Sequence[Path], wanted: LineFilter, most: int) -> list[str]:
+    """Return the last wanted lines: lines with a time in its order, after those of one file without."""
     told: list[Line] = []
     untold: list[str] = []
     for path in files:
-        found = deque(_lines(path, events), maxlen=most)
+        found = deque(_lines(path, wanted), maxlen=most)
         told += [line for line in found if line[0]]
         untold = [text for at, text in found if not at] or untold
     return [*untold, *(text for _, text in sorted(told, key=lambda line: line[0]))][-most:]
 
 
-def _lines(path: Path, events: Sequence[str]) -> Iterator[Line]:
+def _lines(path: Path, wanted: LineFilter) -> Iterator[Line]:
     with path.open(errors="replace") as log:
         for text in log:
-            if not events or any(event in text for event in events):
-                yield _time_of(text), text.rstrip("\n")
+            if wanted.events and not any(event in text for event in wanted.events):
+                continue
+            line = _of_ours(text)
+            if wanted.takes(line):
+                yield str(line.get("time", "")), text.rstrip("\n")
 
 
-def _time_of(text: str) -> str:
-    """Return the time of one of our own lines; empty for other programs' lines."""
+def _of_ours(text: str) -> dict[str, object]:
+    """Return one of our own lines' fields; none of other programs' lines."""
     try:
         line = json.loads(text)
     except ValueError:
-        return ""
-    return str(line.get("time", "")) if isinstance(line, dict) else ""
+        return {}
+    return line if isinstance(line, dict) else {}

@@ -7,6 +7,7 @@ from penstock.apps.settings import Settings, load, without_password
 from penstock.cli import screen
 from penstock.cli.terminal import explained, out
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
 from penstock.local.connections import controller_address, operator, operator_certificate
 from penstock.views import status as views
 from penstock.views import versions
@@ -18,12 +19,18 @@ def status() -> None:
 
     For example: `penstock status`, or `watch -n1 penstock status` while workers start.
     """
-    from penstock.local import observing
+    from penstock.cli import present
 
     with explained():
         settings = load()
+        screen.show(present.told(settings), _processes(settings))
         api = operator(settings)
-        screen.show(_processes(settings), views.workers(api.get("/workers")["workers"], settings.lease_s))
+        try:
+            workers = api.get("/workers")["workers"]
+        except CommandError:
+            screen.show(present.workers(settings))
+            raise
+        screen.show(views.workers(workers, settings.lease_s))
         models = api.get("/models")["models"]
         screen.show(versions.running(models))
         found = api.get("/status")
@@ -36,7 +43,7 @@ def status() -> None:
             *views.certificates(found.get("certificate_ends_at"), ends_at, SystemClock().now()),
             *versions.pool(found.get("pool")),
             *versions.pins(found.get("pool"), models),
-            *(f"{what} at {url}" for what, url in observing.addresses(settings.paths).items()),
+            *present.pages(settings),
             *(f"held: {one}" for one in found.get("held", ())),
         )
         screen.show(map(line, told))
@@ -80,5 +87,9 @@ def _limits(settings: Settings, *, is_shared: bool) -> views.LimitStore:
 def _processes(settings: Settings) -> Listing:
     from penstock.local import state
 
-    rows = [(one.name, one.pid, one.memory, one.cpu, one.metrics) for one in state.processes(settings.paths.run)]
-    return listing(f"Processes of {settings.paths.root}", ("process", "pid", "MB", "CPU s", "metrics"), rows)
+    rows = [
+        (one.name, one.pid, one.memory, one.cpu, one.metrics, one.restarts)
+        for one in state.processes(settings.paths.run)
+    ]
+    columns = ("process", "pid", "MB", "CPU s", "metrics", "restarts")
+    return listing(f"Processes of {settings.paths.root}", columns, rows)

@@ -92,23 +92,35 @@ def reconcile(
     """Compare the counters of the shared limits store with the ledger; end with code 1 if they differ.
 
     At rest there is no difference. While requests run, counters are ahead by the rows that are not in the ledger yet.
+    One gateway counts for itself, from the ledger: then the rows that wait on this home's disk are counted.
 
     For example: `penstock usage reconcile`, and after a loss of the limits store `penstock usage reconcile --rebuild`.
     """
     with explained():
-        api = operator(load())
+        settings = load()
+        api = operator(settings)
         found = api.post("/budgets/reconcile") if rebuild else api.get("/budgets/reconcile")
         wrong = sum(1 for one in found["budgets"] if one["difference"])
         if as_json:
             tell_json(found)
         elif not found["shared"]:
-            out.print("The gateway keeps its counters itself and rebuilds them from the ledger at each start.")
+            _undelivered(settings.paths.spool)
         else:
             screen.show(views.reconciled(found["budgets"]))
             says = f"{len(found['budgets'])} budgets, {wrong} differ, {found['corrected']} corrected"
             out.print(says, highlight=False)
         if wrong:
             raise typer.Exit(1)
+
+
+def _undelivered(spool: Path) -> None:
+    """Tell the number of rows that are not in the ledger; end with code 1 if there are any."""
+    from penstock.connectors.spool.by_hand import waiting
+
+    rows = waiting(spool)
+    out.print(f"{rows} rows of ended requests wait on this home's disk; all others are in the ledger", highlight=False)
+    if rows:
+        raise typer.Exit(1)
 
 
 def _rows(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict[str, Any]]:

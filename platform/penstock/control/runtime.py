@@ -124,8 +124,10 @@ class Runtime:
         try:
             leads = await self._parts.leadership.is_mine()
         except StoreUnavailable as error:
+            self._parts.metrics.gauge(names.DATABASE_UP).set(0)
             self._lead(leads=False, reason=error.message)
             return self._parts.pace.standby_s
+        self._parts.metrics.gauge(names.DATABASE_UP).set(1)
         self._lead(leads=leads)
         if not leads:
             self._has_begun = True

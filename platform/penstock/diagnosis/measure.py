@@ -28,6 +28,8 @@ from penstock.telemetry.definitions import Label, Metric
 from penstock.telemetry.series import INSTANCE, Sample
 
 P95 = 0.95
+LOST = ("lost", "fault", "gave_up")
+"""Reasons of a worker's end that nobody ordered."""
 
 
 def snapshot_of(recording: Recording, tiers: Iterable[SloTier]) -> Snapshot:
@@ -123,9 +125,16 @@ def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:
             share=service / everything if everything > 0 else None,
             queue_mean_s=_mean(distribution.of(recording, names.TENANT_QUEUE_SECONDS, has(Label.TENANT, name))),
             over_limit=refused.get(name) or 0.0,
+            waiting=_waiting(recording, name),
         )
         for name, service in sorted(served.items(), key=lambda one: -one[1])
     )
+
+
+def _waiting(recording: Recording, tenant: str) -> float | None:
+    """Return the mean number of a tenant's waiting requests: its seconds of wait by second (Little's law)."""
+    found = distribution.of(recording, names.TENANT_QUEUE_SECONDS, has(Label.TENANT, tenant))
+    return found.sum / recording.seconds if found is not None and recording.seconds else None
 
 
 def _over_limit(recording: Recording) -> list[Sample]:
@@ -176,6 +185,9 @@ def _faults(recording: Recording, requests: float | None) -> FaultFigures:
         ejections=None
         if requests is None
         else tuple((version, total(found) or 0.0) for version, found in ejected.items()),
+        lost_workers=sum(
+            one.value or 0.0 for one in recording.of(names.WORKER_ENDS) if one.labels.get(Label.REASON) in LOST
+        ),
         refused_models=frozenset(
             one.labels.get(Label.MODEL, "")
             for one in filter(has(Label.OUTCOME, Outcome.NO_CAPACITY.value), recording.of(names.REQUESTS))

@@ -37,6 +37,7 @@ METRICS = (
     names.WORKER_STATE,
     names.WORKERS,
     names.WORKERS_WANTED,
+    names.WORKER_ENDS,
     names.PHASE_SECONDS,
     names.ENGINE_RESTARTS,
     names.ENGINE_RUNNING,

@@ -34,6 +34,7 @@ def _finding(finding: Finding) -> Plain:
         "says": judgement.says,
         "subject": judgement.subject,
         "effect_of": finding.effect_of,
+        "ended_s": finding.ended_s,
         "strength": round(judgement.strength, 3),
         "at_stake": [_promise(one) for one in finding.at_stake],
         "evidence": [_evidence(one) for one in judgement.evidence],

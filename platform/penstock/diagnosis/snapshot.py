@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.slo import Indicator
 
+OTHER = "other"
+"""The label of all tenants without one of their own."""
+MANY = 2
 FEW = 10
 """Of fewer events no share is taken: one of them would decide."""
 
@@ -76,6 +79,8 @@ class TenantFigures:
     share: float | None
     queue_mean_s: float | None
     over_limit: float
+    waiting: float | None = None
+    """The mean number of its waiting requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +136,8 @@ class FaultFigures:
     zones_open: float | None = None
     versions_open: float | None = None
     ejections: tuple[tuple[str, float], ...] | None = None
+    lost_workers: float = 0.0
+    """Workers that went silent or failed, and were replaced."""
     refused_models: frozenset[str] = frozenset()
     """Models of which requests were not taken, for want of workers or of room."""
 
@@ -153,6 +160,16 @@ class Snapshot:
     """Seconds that streams waited for their readers."""
     shares_limits: bool | None = None
     """True where limits are counted in a store that gateways share; a gateway that counts them itself says nothing."""
+
+    @property
+    def loudest(self) -> TenantFigures | None:
+        """The named tenant with most of all waiting requests; None if no tenant has more than half."""
+        waits = [one for one in self.tenants if one.waiting]
+        most = max(waits, key=lambda one: one.waiting or 0.0, default=None)
+        whole = sum(one.waiting or 0.0 for one in waits)
+        if most is None or most.name == OTHER or len(self.tenants) < MANY or (most.waiting or 0.0) <= whole / 2:
+            return None
+        return most
 
     def stage(self, stage: Stage) -> StageTime | None:
         return next((one for one in self.stages if one.stage is stage), None)

@@ -3,7 +3,8 @@
 Findings are ordered: causes before their effects, broken promises before kept ones, then by the weakest evidence.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.diagnosis.cases import CASES
@@ -26,6 +27,8 @@ class Finding:
     judgement: Judgement
     at_stake: tuple[KeptPromise, ...]
     effect_of: Case | None
+    ended_s: float = 0.0
+    """The seconds since it held last; 0 if it holds at the window's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,22 @@ def judge(snapshot: Snapshot) -> Diagnosis:
         ruled_out=tuple(one for one in judged if one.state is State.RULED_OUT),
         undecided=tuple(one for one in judged if one.state is State.UNDECIDED),
         missed=missed,
+    )
+
+
+def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float]) -> Diagnosis:
+    """Return what holds at the window's end, and after it what held earlier, with the seconds since its end."""
+    held = {one.judgement.case for one in now.findings}
+    past = [
+        replace(one, ended_s=ended_s(one.judgement.case)) for one in whole.findings if one.judgement.case not in held
+    ]
+    found = held | {one.judgement.case for one in past}
+    return replace(
+        whole,
+        word=Word.BOTTLENECK if Word.BOTTLENECK in (now.word, whole.word) else whole.word,
+        findings=(*now.findings, *sorted(past, key=lambda one: one.ended_s)),
+        ruled_out=tuple(one for one in whole.ruled_out if one.case not in found),
+        undecided=tuple(one for one in whole.undecided if one.case not in found),
     )
 
 

@@ -311,6 +311,10 @@ class EngineError(Failed):
     outcome = Outcome.ENGINE_ERROR
 
 
+class AnswerUnformed(EngineError):
+    """The engine made an answer that it could not give this API's form."""
+
+
 class DeadlineExceeded(Failed):
     """The deadline passed while the request ran."""
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 TENANT_QUEUE = "tenant_queue"
 """The reason of a refusal for what its own tenant has waiting: without that it would have been let wait."""
+OWN_QUEUE = "this tenant's own requests wait in its way"
+"""The same in words."""
 ADAPTER_LOADING = "adapter_loading"
 """The reason of a refusal for the time that its adapter's load takes."""
 POOL_PINNED = "pool_pinned"

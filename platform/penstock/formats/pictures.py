@@ -1,12 +1,13 @@
 """Size of encoded images by their headers, and the cost of decoding them in tokens. Pure; nothing is decoded.
 
-The gateway charges this cost; a worker refuses an image of another size. The price is thus never below the true cost,
-and an unreadable header costs the maximum. Rates are Pillow's on one core, worst image, relative to a token's time.
+Gateway and worker add this cost to an item's tokens: limits draw it, the queue charges it, the bill prices it. A worker
+refuses an image of another size. The price is thus never below the true cost, and an unreadable header costs the
+maximum. Rates are Pillow's on one core, worst image, relative to a token's time.
 """
 
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 MAX_PIXELS = 40_000_000
@@ -67,9 +68,14 @@ def of_url(url: str) -> Picture | None:
         return UNKNOWN
 
 
-def tokens_of_urls(urls: Iterable[str]) -> int:
-    """Return the decoding cost as prompt tokens; anything but an image costs a copy."""
-    return sum(tokens_of(of_url(url), len(url)) for url in urls)
+def tokens_of_item(given: object) -> int:
+    """Return the decoding cost of an item as it comes: a ``data:`` URL or encoded bytes; 0 for anything else."""
+    if isinstance(given, str):
+        return tokens_of(of_url(given), len(given)) if given.startswith(DATA_URL) else 0
+    if not isinstance(given, bytes | memoryview):
+        return 0
+    found = of_bytes(given)
+    return 0 if found is None else tokens_of(found, len(given))
 
 
 def tokens_of(found: Picture | None, size: int) -> int:

@@ -12,13 +12,13 @@ Before the first token everything may be retried. After it, another worker conti
 errors become in-band events and an ``Outcome``.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected, WorkerLost
+from penstock.domain.errors import ClientGone, Evicted, OverBudget, Overloaded, PenstockError, Rejected, WorkerLost
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, Outcome, Stage
@@ -30,6 +30,7 @@ from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import SHADOWS, Principal
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call, Chosen, Due, Progress, Timings, unnoted
+from penstock.gateway.calls.demand import Demand
 from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Relay, Reply, Rest
@@ -120,9 +121,18 @@ class Holding(Protocol):
 
 class Router(Protocol):
     def pick(
-        self, version: VersionEntry, prepared: Prepared, note: Callable[[Choice], None], tried: frozenset[WorkerId]
+        self,
+        version: VersionEntry,
+        prepared: Prepared,
+        note: Callable[[Choice], None],
+        tried: frozenset[WorkerId],
+        demand: Demand,
     ) -> WorkerEntry:
         """Return the worker and note why, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
+        ...
+
+    def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
+        """Return what every worker of these versions has just told this tenant: its own queue is full."""
         ...
 
 
@@ -250,11 +260,13 @@ class Pipeline:
         progress.call = call = await self.chooser.choose(progress)
         progress.call = call = await self._degraded(call) or call
         call.timings.mark(Stage.PREPROCESS)
-        admitted = self._leased(progress, call)
         try:
+            if (refusal := self.router.refusal((call.version.id,), call.demand)) is not None:
+                raise refusal
+            admitted = self._leased(progress, call)
             await self.admission.reserve(admitted)
-        except OverBudget:
-            smaller = await self._degraded(admitted, refused=True)
+        except (OverBudget, Overloaded):
+            smaller = await self._degraded(call, refused=True)
             if smaller is None:
                 raise
             admitted = self._leased(progress, smaller)
@@ -292,7 +304,7 @@ class Pipeline:
     async def _run(self, call: Admitted, reply: Reply) -> Answer:
         """Hold, dispatch and relay under the lease; the relay turns late errors into in-band events."""
         relay, ticket = self.relays.open(call, reply), None
-        pick = partial(self.router.pick, call.version, call.prepared, call.attempts.choices.append)
+        pick = partial(self.router.pick, call.version, call.prepared, call.attempts.choices.append, demand=call.demand)
         try:
             while ticket is None:
                 ticket = await self._sent(call, relay, pick)

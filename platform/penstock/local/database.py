@@ -6,14 +6,18 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.apps.settings import Settings
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.domain.errors import StoreUnavailable
-from penstock.supervision.restarts import RestartPolicy
+from penstock.domain.errors import PenstockError, StoreUnavailable
+from penstock.local.restarts import Restarts
+from penstock.supervision.restarts import Cause, Restart, RestartPolicy
+from penstock.supervision.silence import is_stopped, until_silent
 
+NAME = "postgres"
 LOOK_EVERY_S = 1.0
 STOP_WITHIN_S = 20.0
 STOP_POLL_S = 0.1
@@ -30,6 +34,7 @@ class Database:
     clock: Clock
     report: Callable[[str], None]
     policy: RestartPolicy
+    told: Restarts
 
     @property
     def pid(self) -> int:
@@ -48,19 +53,42 @@ class Database:
             ) from error
 
     async def watch(self) -> None:
-        """Restart the server whenever it ends; raise ``CommandError`` on a crash loop."""
+        """Restart the server whenever it ends or hangs; raise ``CommandError`` on a crash loop."""
         deaths: list[float] = []
         while self.server is not None:
-            await asyncio.sleep(LOOK_EVERY_S)
-            if self.server.is_running():
-                continue
+            hang = asyncio.create_task(self._kill_if_hung(self.server))
+            try:
+                while self.server.is_running():  # noqa: ASYNC110  a daemon is nobody's child: no event tells its end
+                    await asyncio.sleep(LOOK_EVERY_S)
+            finally:
+                hang.cancel()
+            silent_s = hang.result() if hang.done() and not hang.cancelled() else 0.0
+            why = f"did not answer for {silent_s:.0f} s" if silent_s else "is gone"
+            self.told.note(Restart(process=NAME, cause=Cause.HUNG if silent_s else Cause.DIED, why=why))
+            self.told.database(is_up=False)
             deaths.append(self.clock.monotonic())
             wait_s = self.policy.wait_s(deaths, deaths[-1])
             if wait_s is None:
                 raise CommandError("Postgres keeps dying.", log=self.settings.paths.logs / "postgres.log")
-            self.report(f"postgres is gone; starting it again in {wait_s:.1f} s")
+            self.report(f"postgres {why}; starting it again in {wait_s:.1f} s")
             await asyncio.sleep(wait_s)
             await self.start()
+
+    async def _kill_if_hung(self, server: EmbeddedPostgres) -> float:
+        silent_s = await until_silent(partial(self._ask, server), lambda: is_stopped(server.pid()))
+        await asyncio.to_thread(server.kill)
+        return silent_s
+
+    async def _ask(self, server: EmbeddedPostgres) -> None:
+        """Return if the server answers anything: one that refuses does not hang."""
+        is_up = False
+        try:
+            await server.ask()
+            is_up = True
+        except PenstockError:
+            pass
+        finally:
+            self.told.database(is_up=is_up)
 
     async def stop(self) -> None:
         """Stop the embedded server, by a signal if its own tool fails."""
@@ -84,7 +112,7 @@ class Database:
         )
 
 
-def of(settings: Settings, clock: Clock, report: Callable[[str], None]) -> Database:
+def of(settings: Settings, clock: Clock, report: Callable[[str], None], told: Restarts) -> Database:
     paths = settings.paths
     server = None if settings.database_url else EmbeddedPostgres(paths.postgres, paths.logs / "postgres.log")
-    return Database(settings=settings, server=server, clock=clock, report=report, policy=RestartPolicy())
+    return Database(settings=settings, server=server, clock=clock, report=report, policy=RestartPolicy(), told=told)

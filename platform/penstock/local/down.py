@@ -10,6 +10,7 @@ from penstock.connectors.process import leftovers
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local import database
+from penstock.local.restarts import Restarts
 from penstock.supervision import lock
 
 BEYOND_GRACE_S = 60.0
@@ -42,7 +43,7 @@ async def _sweep(settings: Settings) -> str:
     with lock.HomeLock(settings.paths.run):
         left = len(leftovers.living(settings.paths.run))
         await leftovers.drain(settings.paths.run, settings.drain_grace_s)
-        server = database.of(settings, SystemClock(), lambda _: None)
+        server = database.of(settings, SystemClock(), lambda _: None, Restarts(SystemClock()))
         had_postgres = server.pid != 0
         await server.stop()
     if left or had_postgres:

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,8 +32,8 @@ PROMETHEUS, ALERTMANAGER = "prometheus", "prometheus-alertmanager"
 PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
 KEPT, KEPT_BYTES = "35d", "2GB"
 """Longer than the longest window of an objective, and no more than a small disk has."""
-ROLES = ("gateway", "controller")
-"""The supervisor's own processes that show metrics, by the first word of their names."""
+ROLES = ("supervisor", "gateway", "controller")
+"""The home's own processes that show metrics, by the first word of their names."""
 PROBE_TIMEOUT_S = 2.0
 TARGETS = "targets.json"
 ALERTS_PAGE = Path(__file__).parent / "alerts_page"
@@ -143,6 +144,15 @@ def addresses(paths: Home) -> dict[str, str]:
     """Return both addresses; empty if they don't run."""
     shown = {"metrics": paths.prometheus_address, "alerts": paths.alertmanager_address}
     return {what: file.read_text().strip() for what, file in shown.items() if file.exists()}
+
+
+def page_of_alerts(prometheus: str) -> str:
+    """Return the address of its page of alerts: distributions keep the old pages elsewhere. Empty without one."""
+    with suppress(httpx.HTTPError), httpx.Client(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
+        for path in ("/alerts", "/classic/alerts"):
+            if http.get(f"{prometheus}{path}").is_success:
+                return f"{prometheus}{path}"
+    return ""
 
 
 async def is_ready(url: str, _: Child) -> bool:

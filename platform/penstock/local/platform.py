@@ -9,13 +9,18 @@ from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates, connections, database, home, observing, question, shutdown, state
 from penstock.local.parts import Parts
+from penstock.local.restarts import Restarts
 from penstock.local.screen import Screen
 from penstock.local.starting import Start
+from penstock.supervision import exposition
 from penstock.supervision.listening import url_of
 from penstock.supervision.supervisor import Supervisor
 from penstock.telemetry.log_files import LogBounds
 
 Request = Callable[[], Awaitable[None]]
+SUPERVISOR = "supervisor"
+HERE = ("127.0.0.1", 0)
+"""The supervisor's own metrics are read on this machine alone, at any port."""
 
 
 class LocalPlatform:
@@ -23,12 +28,14 @@ class LocalPlatform:
         self._settings = settings
         self._screen = screen
         self._clock = clock
-        self._parts = Parts(database=database.of(settings, clock, screen.say))
+        self._restarts = Restarts(clock)
+        self._parts = Parts(database=database.of(settings, clock, screen.say, self._restarts))
         self._state = state.UpState(pid=os.getpid())
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
 
     async def start(self) -> None:
-        begun = Start(self._settings, self._parts, self._clock, self._screen.say)
+        self._restarts.log_to(self._settings.paths.logs)
+        begun = Start(self._settings, self._parts, self._clock, self._screen.say, self._restarts)
         for title, work in begun.phases:
             self._write_state(phase=title)
             with self._screen.phase(title) as phase:
@@ -52,6 +59,7 @@ class LocalPlatform:
                 group.create_task(self._keep_state())
                 group.create_task(self._keep_logs())
                 group.create_task(certificates.keep(self._settings, self._clock))
+                group.create_task(exposition.serve(HERE, self._settings.paths.run, self._restarts.metrics.exposition))
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
 
@@ -103,7 +111,7 @@ class LocalPlatform:
         while True:
             self._write_state()
             if self._parts.observers:
-                observing.tell(self._settings, self._parts.pids())
+                observing.tell(self._settings, {SUPERVISOR: os.getpid(), **self._parts.pids()})
             await asyncio.sleep(database.LOOK_EVERY_S)
 
     async def _keep_logs(self) -> None:
@@ -116,6 +124,7 @@ class LocalPlatform:
         self._state.phase = phase if phase is not None else self._state.phase
         self._state.ready = ready if ready is not None else self._state.ready
         self._state.processes = self._parts.pids()
+        self._state.restarts = self._restarts.plain()
         if repr(self._state) != before:
             self._settings.paths.run.mkdir(parents=True, exist_ok=True)
             state.write(self._settings.paths.run, self._state)

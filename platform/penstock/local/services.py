@@ -1,7 +1,9 @@
 """The commands of the supervisor's children, and the probes of their readiness."""
 
+import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -12,11 +14,14 @@ from penstock.local import connections
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import ready_file
+from penstock.supervision.silence import is_stopped
+from penstock.telemetry import pages
 from penstock.worker.engines import device
 from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec
 
 PROBE_TIMEOUT_S = 2.0
+STOPPED_POLL_S = 0.2
 ENGINES_SOCKET = "engines.sock"
 
 
@@ -65,6 +70,25 @@ def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...]
 
 async def always_ready(_: Child) -> bool:
     return True
+
+
+async def ask(run: Path, child: Child) -> None:
+    """Ask a process for its health on its own listener; return at any answer, also before it listens."""
+    url = exposition.address(run, child.pid)
+    if url:
+        await ask_at(f"{url.removesuffix(pages.METRICS)}{pages.LIVE}", child)
+
+
+async def ask_at(url: str, _: Child) -> None:
+    with suppress(httpx.HTTPError):
+        async with httpx.AsyncClient(timeout=None, trust_env=False) as http:  # noqa: S113  its caller bounds it
+            await http.get(url)
+
+
+async def is_not_stopped(child: Child) -> None:
+    """Return unless the process is stopped by a signal: it has nothing to be asked."""
+    while is_stopped(child.pid):  # noqa: ASYNC110  another process's state has no event
+        await asyncio.sleep(STOPPED_POLL_S)
 
 
 def forget_ended(run: Path) -> None:

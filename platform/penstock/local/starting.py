@@ -9,8 +9,9 @@ from penstock.apps.settings import Settings
 from penstock.connectors.postgres import roles
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
-from penstock.local import certificates, connections, home, observing, seed, services
+from penstock.local import certificates, connections, database, home, observing, seed, services
 from penstock.local.parts import Parts
+from penstock.local.restarts import Restarts
 from penstock.local.screen import Phase
 from penstock.packaging.demo import version_names
 from penstock.packaging.demo_models import DEMO_MODELS
@@ -28,7 +29,10 @@ Work = Callable[[Phase], Awaitable[None]]
 class Start:
     """Fills ``parts`` and completes ``settings`` (port, database, engines' parent)."""
 
-    def __init__(self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None], restarts: Restarts
+    ) -> None:
+        self._restarts = restarts
         self.settings = settings
         self._parts = parts
         self._clock = clock
@@ -68,12 +72,13 @@ class Start:
             return
         end, self._parts.lifeline = lifeline.make()
         command = partial(services.engines_parent, self.settings, end)
-        self._parts.engines_parent = self._supervisor(command, services.always_ready)
+        self._parts.engines_parent = self._supervisor(command, services.always_ready, services.is_not_stopped)
         await self._parts.engines_parent.launch()
         address = str(self.settings.paths.run / services.ENGINES_SOCKET)
         self.settings = self.settings.model_copy(update={"zygote_socket": address})
 
     async def _start_database(self, phase: Phase) -> None:
+        self._restarts.expect(database.NAME)
         address = await self._parts.database.start()
         applied = await seed.migrate(address)
         self.settings = self.settings.model_copy(update={"database_url": address})
@@ -99,6 +104,7 @@ class Start:
         self._parts.controller = self._supervisor(
             partial(services.controller, self._as(roles.CONTROLLER)),
             lambda _: services.controller_is_ready(self.settings, address),
+            partial(services.ask, self.settings.paths.run),
         )
         await self._parts.controller.start()
         phase.result((await asyncio.to_thread(address.read_text)).strip())
@@ -110,7 +116,8 @@ class Start:
         is_ready = partial(services.gateway_is_ready, self.settings.paths.run)
         for number in range(1, self.settings.gateways + 1):
             command = partial(services.gateway, self._as(roles.GATEWAY), number, listener.fileno())
-            self._parts.gateways.append(self._supervisor(command, is_ready))
+            ask = partial(services.ask, self.settings.paths.run)
+            self._parts.gateways.append(self._supervisor(command, is_ready, ask))
         await asyncio.gather(*(supervisor.start() for supervisor in self._parts.gateways))
         url = listening.url_of(self.settings.host, self.settings.port)
         grpc = listening.reached_at(self.settings.host, self.settings.grpc_port)
@@ -124,7 +131,8 @@ class Start:
         observing.tell(self.settings, self._parts.pids())
         for command, url in ((observing.alertmanager, sites.alertmanager), (observing.prometheus, sites.prometheus)):
             is_ready = partial(observing.is_ready, url)
-            self._parts.observers.append(self._supervisor(partial(command, self.settings, sites), is_ready))
+            ask = partial(services.ask_at, f"{url}/-/healthy")
+            self._parts.observers.append(self._supervisor(partial(command, self.settings, sites), is_ready, ask))
         await asyncio.gather(*(supervisor.start() for supervisor in self._parts.observers))
         observing.announce(self.settings.paths, sites)
         phase.result(f"Prometheus {sites.prometheus}, Alertmanager {sites.alertmanager}")
@@ -137,5 +145,21 @@ class Start:
             return self.settings
         return self.settings.model_copy(update={"database_user": role})
 
-    def _supervisor(self, command: Callable[[], Command], ready: Callable[[Child], Awaitable[bool]]) -> Supervisor:
-        return Supervisor(ChildSpec(command=command, ready=ready, clock=self._clock, report=self._report))
+    def _supervisor(
+        self,
+        command: Callable[[], Command],
+        ready: Callable[[Child], Awaitable[bool]],
+        ask: Callable[[Child], Awaitable[object]],
+    ) -> Supervisor:
+        made = Supervisor(
+            ChildSpec(
+                command=command,
+                ready=ready,
+                ask=ask,
+                clock=self._clock,
+                report=self._report,
+                restarted=self._restarts.note,
+            )
+        )
+        self._restarts.expect(made.name)
+        return made

@@ -2,9 +2,11 @@
 
 import json
 import os
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from penstock.connectors.process import leftovers
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 
@@ -20,6 +22,8 @@ class UpState:
     phase: str = ""
     ready: bool = False
     processes: dict[str, int] = field(default_factory=dict)
+    restarts: dict[str, dict[str, object]] = field(default_factory=dict)
+    """By process: the count of its restarts, the Unix second of the last one, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class LocalProcess:
     memory: str
     cpu: str
     metrics: str
+    restarts: str = ""
 
 
 def write(run: Path, state: UpState) -> None:
@@ -47,10 +52,20 @@ def read(run: Path) -> UpState | None:
 def processes(run: Path) -> list[LocalProcess]:
     found = read(run)
     named = {"supervisor": found.pid, **found.processes} if found else {}
-    return [_process(run, name, pid) for name, pid in named.items() if pid]
+    restarts = found.restarts if found else {}
+    own = [_process(run, name, pid, _restarts(restarts.get(name))) for name, pid in named.items() if pid]
+    workers = [_process(run, f"worker {one.worker}", one.pid, "") for one in leftovers.living(run)]
+    return [*own, *workers]
 
 
-def _process(run: Path, name: str, pid: int) -> LocalProcess:
+def _restarts(found: dict[str, object] | None) -> str:
+    if not found:
+        return ""
+    at = time.strftime("%H:%M:%S", time.gmtime(float(str(found["at"]))))
+    return f"{found['count']}, the last at {at}: {found['why']}"
+
+
+def _process(run: Path, name: str, pid: int, restarts: str) -> LocalProcess:
     try:
         resident_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -60,4 +75,6 @@ def _process(run: Path, name: str, pid: int) -> LocalProcess:
         ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
         memory = f"{resident_pages * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f}"
         cpu = f"{ticks / os.sysconf('SC_CLK_TCK'):.1f}"
-    return LocalProcess(name=name, pid=pid, memory=memory, cpu=cpu, metrics=exposition.address(run, pid))
+    return LocalProcess(
+        name=name, pid=pid, memory=memory, cpu=cpu, metrics=exposition.address(run, pid), restarts=restarts
+    )

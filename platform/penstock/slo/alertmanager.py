@@ -13,7 +13,7 @@ from penstock.slo.windows import Severity
 ROLLBACK = "rollback"
 EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "NoGatewayMeasured": ("PromiseWithoutData",),
-    "ControllerAway": ("RoutingTableStale",),
+    "DatabaseAway": ("ControllerAway", "LedgerBehind", "ProcessRestarts"),
     "LimitsStoreAway": ("LimitsNotCounted", "GatewaysDisagree"),
 }
 """A cause, and the alerts that say nothing new while it fires."""

@@ -6,6 +6,21 @@ accident is back almost at once.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    DIED = "died"
+    HUNG = "hung"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """``why`` is a sentence's end: how the process died, or for how long it was silent."""
+
+    process: str
+    cause: Cause
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

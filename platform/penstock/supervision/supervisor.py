@@ -3,13 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.exit_code import how_it_ended
 from penstock.lateness import timeout
 from penstock.supervision.child import Child, Command, spawn
-from penstock.supervision.restarts import RestartPolicy
+from penstock.supervision.restarts import Cause, Restart, RestartPolicy
+from penstock.supervision.silence import EVERY_S, WITHIN_S, is_stopped, until_silent
+
+
+def unnoted(_: Restart) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,11 @@ class ChildSpec:
     clock: Clock
     report: Callable[[str], None]
     policy: RestartPolicy = field(default_factory=RestartPolicy)
+    ask: Callable[[Child], Awaitable[object]] | None = None
+    """Returns as soon as the process answers anything; one that lets several questions pass is killed."""
+    restarted: Callable[[Restart], None] = unnoted
+    ask_every_s: float = EVERY_S
+    ask_within_s: float = WITHIN_S
     ready_within_s: float = 30.0
     poll_s: float = 0.05
 
@@ -58,9 +68,14 @@ class Supervisor:
         """Restart the process when it ends; return after ``stop``, raise ``CommandError`` on a crash loop."""
         while not self._stopping.is_set():
             child = self.child
-            code = await child.wait()
+            hang = asyncio.create_task(self._kill_if_hung(child))
+            try:
+                code = await child.wait()
+            finally:
+                hang.cancel()
             if not self._stopping.is_set() and child is self.child:
-                await self._restart(child, code)
+                silent_s = hang.result() if hang.done() and not hang.cancelled() else 0.0
+                await self._restart(child, code, silent_s)
 
     async def replace(self, grace_s: float) -> None:
         """Start a successor, then drain the present process, which stays if the successor fails."""
@@ -83,7 +98,17 @@ class Supervisor:
         if self._child is not None:
             self._child.kill()
 
-    async def _restart(self, child: Child, code: int) -> None:
+    async def _kill_if_hung(self, child: Child) -> float:
+        """Kill a process that has stopped answering; return the seconds of its silence."""
+        if self._spec.ask is None:
+            return 0.0
+        spec, ask = self._spec, partial(self._spec.ask, child)
+        stopped, every_s, within_s = partial(is_stopped, child.pid), spec.ask_every_s, spec.ask_within_s
+        silent_s = await until_silent(ask, stopped, every_s=every_s, within_s=within_s)
+        child.kill()
+        return silent_s
+
+    async def _restart(self, child: Child, code: int, silent_s: float) -> None:
         now = self._spec.clock.monotonic()
         self._deaths.append(now)
         wait_s = self._spec.policy.wait_s(self._deaths, now)
@@ -94,7 +119,9 @@ class Supervisor:
                 do="Read its log, mend the cause and run `penstock up` again.",
                 log=log,
             )
-        self._spec.report(f"{name} {how_it_ended(code)}; starting it again in {wait_s:.1f} s (log: {log})")
+        why = f"did not answer for {silent_s:.0f} s" if silent_s else how_it_ended(code)
+        self._spec.restarted(Restart(process=name, cause=Cause.HUNG if silent_s else Cause.DIED, why=why))
+        self._spec.report(f"{name} {why}; starting it again in {wait_s:.1f} s (log: {log})")
         await asyncio.sleep(wait_s)
         if not self._stopping.is_set():
             self._child = await spawn(self._spec.command())

@@ -19,6 +19,17 @@ IS_LEADER = Metric(
     kind=MetricKind.GAUGE,
     help="1 in the controller that leads.",
 )
+RESTARTS = Metric(
+    name="penstock_restarts",
+    kind=MetricKind.COUNTER,
+    help="Processes of one machine that its supervisor has started again, by process and cause: died, hung.",
+    labels=(Label.PROCESS, Label.REASON),
+)
+DATABASE_UP = Metric(
+    name="penstock_database_up",
+    kind=MetricKind.GAUGE,
+    help="1 if the database answered this process's last query, 0 if not.",
+)
 WORKERS = Metric(
     name="penstock_workers",
     kind=MetricKind.GAUGE,

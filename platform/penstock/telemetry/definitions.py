@@ -22,6 +22,7 @@ class Label(StrEnum):
     MODEL = "model"
     OUTCOME = "outcome"
     PHASE = "phase"
+    PROCESS = "process"
     REASON = "reason"
     ROLE = "role"
     RULE = "rule"

@@ -49,9 +49,11 @@ EVENTS: dict[str, str] = {
     "rollout_changed": "A rollout has another share or state, and why.",
     "budget_threshold": "A budget has passed a threshold.",
     "budgets_not_seen": "Budgets could not be read.",
-    "evidence_not_seen": "Evidence on versions that share an alias can't be read; the next round tries again.",
+    "evidence_not_seen": "Evidence on versions that share an alias can't be read; said once until it can be.",
     "database_is_away": "The database does not answer at the start; it is tried again.",
     "database_not_told_of_keys": "The database does not know the newest platform key or pepper yet.",
+    # the supervisor of one machine's processes
+    "process_restarted": "A process of this machine has died or hung, and is started again.",
     # workers, as their host sees them
     "worker_started": "A worker's process was started.",
     "worker_told_to_drain": "A worker was ordered to take no new work and to end.",

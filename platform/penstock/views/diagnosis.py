@@ -10,6 +10,8 @@ from penstock.explain.words import seconds
 from penstock.views.elements import Line, Style, line
 
 BAR = 24
+MOST_CHARS = 78
+"""Of a line on what it is not: on 80 columns the verdict, which comes last, stays in sight; `--json` has all."""
 _HEADS = {
     Word.HEALTHY: line(("No promise is broken", Style.GOOD), " of those that could be measured."),
     Word.UNEXPLAINED: line(("A promise is broken, and no known cause holds.", Style.BAD)),
@@ -30,8 +32,8 @@ def lines(verdict: Diagnosis, snapshot: Snapshot, recording: Recording) -> Itera
     if not seen:
         yield line(("  nothing was measured that they speak of", Style.MUTED))
     yield line()
-    yield from _found(verdict)
     yield from _others(verdict)
+    yield from _found(verdict)
 
 
 def _stages(stages: tuple[StageTime, ...]) -> Iterator[Line]:
@@ -63,13 +65,14 @@ def _found(verdict: Diagnosis) -> Iterator[Line]:
         yield line()
     for number, finding in enumerate(verdict.findings):
         is_first = number == 0 and verdict.word is Word.BOTTLENECK
-        yield from _finding(finding, ("Bottleneck", Style.BAD) if is_first else ("Also found", Style.STRONG))
+        later = ("Was found", Style.MUTED) if finding.ended_s else ("Also found", Style.STRONG)
+        yield from _finding(finding, ("Bottleneck", Style.BAD) if is_first else later)
 
 
 def _finding(finding: Finding, title: tuple[str, Style]) -> Iterator[Line]:
     judgement = finding.judgement
     subject = f" ({judgement.subject})" if judgement.subject else ""
-    yield line(title, ": ", (str(judgement.case), Style.STRONG), (subject, Style.MUTED))
+    yield line(title, ": ", (str(judgement.case), Style.STRONG), (subject, Style.MUTED), f", {_when(finding)}")
     yield line(f"  {judgement.says}")
     if finding.effect_of:
         yield line(f"  It is an effect of {finding.effect_of}: mend that first.")
@@ -84,6 +87,10 @@ def _finding(finding: Finding, title: tuple[str, Style]) -> Iterator[Line]:
         if how := _how(remedy):
             yield line("     ", (how, Style.COMMAND))
     yield line()
+
+
+def _when(finding: Finding) -> str:
+    return f"ended about {seconds(finding.ended_s)} ago" if finding.ended_s else "now"
 
 
 def _evidence(evidence: Evidence) -> Iterator[Line]:
@@ -102,12 +109,13 @@ def _others(verdict: Diagnosis) -> Iterator[Line]:
     if verdict.ruled_out:
         yield line(("Ruled out", Style.STRONG))
     for judgement in verdict.ruled_out:
-        yield line(f"  {judgement.case}: {_why_not(judgement)}")
+        yield line(f"  {judgement.case}: {_why_not(judgement)}"[:MOST_CHARS])
     if verdict.undecided:
         yield line(("Undecided", Style.STRONG), "  (what is unknown rules nothing out)")
     for judgement in verdict.undecided:
         metrics = ", ".join(dict.fromkeys(check.metric for check in judgement.unknown))
-        yield line(f"  {judgement.case}: unknown are {metrics}")
+        yield line(f"  {judgement.case}: unknown are {metrics}"[:MOST_CHARS])
+    yield line()
 
 
 def _why_not(judgement: Judgement) -> str:

@@ -11,20 +11,17 @@ from penstock.views.elements import Shown, line, listing
 
 
 def shown(found: ErrorBudgets, verdict: BudgetVerdict) -> Iterator[Shown]:
-    columns = ("tier", "objective", "promised", "left", *(f"burn {window}" for window in SHOWN), "forecast")
+    columns = ("promise", "left", f"burn {SHOWN[0]}", "spent in")
     rows = [
-        (
-            one.tier,
-            one.objective,
-            f"{one.good_ratio:.4g}",
-            _left(one),
-            *(_burn(one.burns.get(window)) for window in SHOWN),
-            _forecast(one),
-        )
-        for one in found.budgets
+        (f"{one.tier}.{one.objective} {one.good_ratio:.4g}", _left(one), _burn(one.burns.get(SHOWN[0])), _forecast(one))
+        for one in sorted(found.budgets, key=_worst_first)
     ]
     yield listing(f"Error budgets, by {found.source}, over {found.over}", columns, rows)
     yield from map(line, (_rollouts(verdict), *_unheeded(found), *found.notes, *_unserved(found)))
+
+
+def _worst_first(budget: Budget) -> tuple[bool, float]:
+    return budget.left_ratio is None, budget.left_ratio or 0.0
 
 
 def _rollouts(verdict: BudgetVerdict) -> str:
@@ -41,10 +38,14 @@ def _left(budget: Budget) -> str:
     """Return the share left; a negative one as the overspent part or multiple."""
     left = budget.left_ratio
     if left is None:
-        return _few(budget) if budget.is_few else "-"
+        return _too_few(budget) if budget.is_few else "-"
     if left >= 0:
         return f"{left:.1%}"
     return f"overspent {-left:.3g} times" if left <= -1 else f"overspent by {-left:.0%}"
+
+
+def _too_few(budget: Budget) -> str:
+    return f"few: {budget.seen.bad:.0f} bad of {budget.seen.events:.0f}" if budget.seen else "too few"
 
 
 def _few(budget: Budget) -> str:
@@ -70,7 +71,7 @@ def _forecast(budget: Budget) -> str:
     seconds = budget.spent_in_s
     if seconds is None:
         return "-"
-    return f"spent in {seconds / DAY_S:.1f} days" if seconds else "spent already"
+    return f"{seconds / DAY_S:.1f} days" if seconds else "spent"
 
 
 def plain(found: ErrorBudgets, verdict: BudgetVerdict) -> dict[str, object]:

@@ -1,9 +1,10 @@
 """What runs: workers with phases and load, the controller, the store of limits, certificates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.views.elements import Listing, Record, listing
+from penstock.telemetry.series import Sample
+from penstock.views.elements import Line, Listing, Record, Style, line, listing
 from penstock.views.words import when
 
 _SPEAKING = {"ready", "draining"}
@@ -22,6 +23,46 @@ class LimitStore:
     """What an operator should know of where answers under idempotency keys are kept."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    circuits: Mapping[str, float]
+    alerts: tuple[str, ...]
+    loudest: str
+    lost: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagedWorker:
+    name: str
+    state: str
+    runs: float
+    waits: float
+    restarts: float
+
+
+def present(found: Present) -> Iterator[Line]:
+    """Yield a line for each thing that is not well now, and the last loss of an engine."""
+    if found.alerts:
+        yield line(("Alerts", Style.BAD), f" that fire: {', '.join(found.alerts)}")
+    if circuits := [f"{count:.0f} of a {level}" for level, count in found.circuits.items() if count]:
+        yield line(("Circuits open", Style.BAD), f": {', '.join(circuits)}; requests are kept from what fails")
+    if found.loudest:
+        yield line(("Loudest", Style.UNSURE), f" at the queue: {found.loudest}")
+    if found.lost:
+        yield line(("Last lost engine", Style.STRONG), f": {found.lost}")
+
+
+def loudest(found: Sequence[Sample]) -> str:
+    return ", ".join(
+        f"{one.labels.get('tenant', '')}, {one.value:.3g} waiting on average" for one in found if one.value
+    )
+
+
+def workers_by_pages(found: Sequence[PagedWorker]) -> Listing:
+    rows = [(one.name, one.state, f"{one.runs:.0f}+{one.waits:.0f}", f"{one.restarts:.0f}") for one in found]
+    return listing("Workers, by their own pages", ("worker", "state", "runs+waits", "restarts"), rows)
+
+
 def workers(found: Sequence[Record], lease_s: float) -> Iterator[Listing]:
     gone = [worker for worker in found if worker["age_s"] > lease_s or worker["state"] == "stopped"]
     yield _present([worker for worker in found if worker not in gone], lease_s)
@@ -32,8 +73,9 @@ def workers(found: Sequence[Record], lease_s: float) -> Iterator[Listing]:
 
 
 def controller(found: Record, address: str) -> list[str]:
+    stands_by = "leads not: another one does, or the database is away; it stands by"
     return [
-        f"controller {'leads' if found['leader'] else 'stands by'} at {address}",
+        f"controller {'leads' if found['leader'] else stands_by} at {address}",
         f"routing table {found['table']} of {when(found['table_made_at'])}, {found['failed_ticks']} failed ticks",
     ]
 

@@ -13,6 +13,7 @@ import pytest
 from openai import OpenAI
 from PIL import Image
 
+from penstock.formats import pictures
 from penstock.packaging.demo_models import PICTURES
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
@@ -44,7 +45,7 @@ def test_images_whose_label_is_known_get_it(classic_platform: Platform) -> None:
     rows = answer.json()["data"]
     assert [row["label"] for row in rows] == ["espresso", "tripod"]
     assert [sum(row["probs"]) for row in rows] == pytest.approx([1.0, 1.0], abs=1e-4)
-    assert answer.json()["usage"]["prompt_tokens"] == 512
+    assert answer.json()["usage"]["prompt_tokens"] == 512 + sum(map(pictures.tokens_of_item, (ESPRESSO, TRIPOD)))
 
 
 def test_png_and_webp_are_the_same_image(classic_platform: Platform) -> None:

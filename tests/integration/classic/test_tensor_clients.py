@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 from penstock.domain.models.tensors import Datatype
+from penstock.formats.pictures import tokens_of_item
 from penstock.packaging.demo_models import PICTURES, TOPICS_HEAD
 from tests.support.clients.tensors import grpc_address
 from tests.support.patience import until
@@ -174,7 +175,7 @@ def test_images_and_planes_have_the_same_scores(
     assert [float(score) for score, _, _ in told] == pytest.approx(scores.as_numpy("scores").max(1), abs=1e-5)
     said = found.get_response()["parameters"] if wire == "http" else found.get_response().parameters
     tokens = said["prompt_tokens"] if wire == "http" else said["prompt_tokens"].int64_param
-    assert (tokens, "items" in said) == (512, True)
+    assert (tokens, "items" in said) == (512 + sum(map(tokens_of_item, pictures)), True)
     stages = json.loads(said["stages_ms"] if wire == "http" else said["stages_ms"].string_param)
     assert {"queue", "prepare", "compute"} <= stages.keys()
     planes = np.random.default_rng(7).normal(size=(3, 3, 224, 224)).astype(np.float32)

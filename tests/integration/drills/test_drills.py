@@ -24,6 +24,13 @@ DRILLS: tuple[Drill[Stage], ...] = (
         pace=6,
     ),
     Drill(
+        alert="DatabaseAway",
+        fault=injected.database_dies,
+        mend=injected.database_stays,
+        shows=("process_restarted", "postgres"),
+        pace=10,
+    ),
+    Drill(
         alert="RoutingTableStale",
         fault=injected.database_away,
         mend=injected.database_back,

@@ -190,7 +190,7 @@ class _Connection(asyncio.Protocol):
     def _answer(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
         self.timer = None
         if behaviour.mode == "refuse":
-            told = msgspec.json.encode({"error": {"retry_after_s": behaviour.wait_s}})
+            told = msgspec.json.encode({"error": {"retry_after_s": behaviour.wait_s, "reason": behaviour.why}})
             said = told if behaviour.wait_s else b'{"error":"refused"}'
             self._unary(503, said, behaviour, extra=b"x-penstock-refused: %b\r\n" % behaviour.reason.encode())
         elif behaviour.mode == "error":

@@ -38,6 +38,8 @@ class Behaviour:
     reason: str = "draining"
     wait_s: float = 0.0
     """What a refusal says of the wait."""
+    why: str | None = None
+    """And of its reason."""
     load: dict[str, float] = field(default_factory=lambda: {"running": 1, "queued_tokens": 64, "kv_used_ratio": 0.1})
     report: dict[str, object] = field(default_factory=dict)
     """Further parts of the gate's report."""

@@ -51,6 +51,11 @@ class Stage:
         known = {"home": self.platform.home, "tls": Tls.ON, "demo_cache": self.platform.settings["demo_cache"]}
         return Settings().model_copy(update=known)
 
+    @property
+    def supervisor(self) -> psutil.Process:
+        assert self.platform.process is not None
+        return psutil.Process(self.platform.process.pid)
+
     def ask(self, *, timeout_s: float = 10.0) -> int:
         """Ask once; return the status, 0 without an answer in time."""
         try:
@@ -72,9 +77,22 @@ class Stage:
 
 
 def database_away(stage: Stage) -> None:
-    """Freeze the database: connections stay, nothing answers."""
+    """Freeze the database, and its supervisor that would start it again: connections stay, nothing answers."""
     (server,) = map(psutil.Process, stage.platform.pids("postgres"))
-    stage.freeze([server, *server.children()])
+    stage.freeze([stage.supervisor, server, *server.children()])
+
+
+def database_dies(stage: Stage) -> None:
+    """Kill the database three times; its supervisor revives it each time."""
+    for _ in range(3):
+        (before,) = stage.platform.pids("postgres")
+        stage.platform.kill("postgres")
+        until("it is revived", lambda before=before: stage.platform.pids("postgres") not in ([0], [before]))  # type: ignore[misc]
+
+
+def database_stays(stage: Stage) -> None:
+    """Kill it no more."""
+    until("somebody is served", lambda: stage.ask() == httpx.codes.OK)
 
 
 def rows_waiting(stage: Stage) -> None:
@@ -105,14 +123,14 @@ def uncounted(stage: Stage) -> None:
 
 
 def controller_stuck(stage: Stage) -> None:
-    """Freeze the controller; its workers go on."""
-    stage.freeze(map(psutil.Process, stage.platform.pids("controller")))
+    """Freeze the controller, and its supervisor that would start it again; its workers go on."""
+    stage.freeze([stage.supervisor, *map(psutil.Process, stage.platform.pids("controller"))])
 
 
 def controller_replaced(stage: Stage) -> None:
     """Kill it: its supervisor starts another."""
     stage.platform.kill("controller")
-    stage.frozen.clear()
+    stage.thaw()
 
 
 def workers_lost(stage: Stage) -> None:

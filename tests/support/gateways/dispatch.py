@@ -21,6 +21,7 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.keys import worker_secret
 from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.calls.call import Answer, Call, Timings
+from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.dispatch import (
     Breakers,
@@ -101,6 +102,7 @@ class Book:
     heard_: list[tuple[WorkerId, Load]] = field(default_factory=list)
     dispatched_: list[tuple[WorkerId, int]] = field(default_factory=list)
     turned_away_: list[tuple[WorkerId, VersionId, float]] = field(default_factory=list)
+    refused_: list[Demand] = field(default_factory=list)
 
     def heard(self, worker: WorkerId, load: Load) -> None:
         self.heard_.append((worker, load))
@@ -108,8 +110,9 @@ class Book:
     def dispatched(self, worker: WorkerId, tokens: int) -> None:
         self.dispatched_.append((worker, tokens))
 
-    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
-        self.turned_away_.append((worker, adapter, for_s))
+    def turned_away(self, worker: WorkerId, version: VersionId, for_s: float, refused: Demand = ANY) -> None:
+        self.turned_away_.append((worker, version, for_s))
+        self.refused_.append(refused)
 
 
 @dataclass

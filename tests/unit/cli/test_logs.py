@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from penstock.cli.logs import LineFilter, moment_before
 
 
 def said(at: str, event: str) -> str:
@@ -68,3 +69,18 @@ def test_where_there_are_none_it_says_where_they_are(home: Path) -> None:
     words = " ".join(result.output.split())
     assert str(home) in words.replace(" ", "") or "logs" in words
     assert "kubectl logs --all-containers POD | grep -e tick_failed" in words
+
+
+def test_lines_are_chosen_by_level_age_and_request() -> None:
+    """A level takes those above it; other programs' lines have none of the three, and are left out."""
+    warning = {"level": "warning", "time": "2026-11-27T00:10:00", "request_id": "req-1"}
+    assert LineFilter(level="info").takes(warning)
+    assert not LineFilter(level="error").takes(warning)
+    assert LineFilter(after="2026-11-27T00:09:59").takes(warning)
+    assert not LineFilter(after=moment_before(1795738200.0 + 60, 30)).takes(warning)
+    assert LineFilter(request="req-1").takes(warning)
+    assert not LineFilter(request="req-2").takes(warning)
+    assert not any(
+        one.takes({}) for one in (LineFilter(level="debug"), LineFilter(after="2026"), LineFilter(request="r"))
+    )
+    assert LineFilter().takes({})

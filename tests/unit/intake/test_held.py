@@ -10,6 +10,7 @@ from penstock.domain.errors import IdempotencyMismatch, OverLimit, Overloaded, P
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.demand import Demand
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.early_limits import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, EarlyLimits
 from penstock.gateway.openai.reading import INLINE_BYTES
@@ -95,7 +96,7 @@ async def test_who_is_over_its_limits_need_not_send_its_body() -> None:
     """Finding 6: the refusal comes while the body is still to come; a small one is answered as before."""
     asked: list[str] = []
 
-    async def refuse(who: Principal, model: str) -> None:
+    async def refuse(who: Principal, model: str, demand: Demand) -> None:
         asked.append(model)
         raise OverLimit("no more", retry_after_s=7.0)
 
@@ -115,7 +116,7 @@ async def test_a_large_body_is_refused_by_the_model_that_it_names() -> None:
     """Finding 6: a caller that may ask several models is refused for the one that it has used up, before parsing."""
     asked: list[str] = []
 
-    async def refuse(who: Principal, model: str) -> None:
+    async def refuse(who: Principal, model: str, demand: Demand) -> None:
         asked.append(model)
         if model == "m":
             raise OverLimit(retry_after_s=7.0)
@@ -134,7 +135,7 @@ async def test_a_fresh_idempotency_key_is_no_way_around_the_limits() -> None:
     """Finding C10: only a key that has a record lets a caller over its limit send its body."""
     told: list[str] = []
 
-    async def refuse(who: Principal, model: str) -> None:
+    async def refuse(who: Principal, model: str, demand: Demand) -> None:
         raise OverLimit(retry_after_s=7.0)
 
     async def is_recorded(who: Principal, key: str) -> bool:
@@ -157,7 +158,7 @@ async def test_a_record_lets_nobody_send_other_bodies() -> None:
     """One recorded key let a caller over its limits send large body after large body: each was read and parsed."""
     read: list[bytes] = []
 
-    async def refuse(who: Principal, model: str) -> None:
+    async def refuse(who: Principal, model: str, demand: Demand) -> None:
         raise OverLimit(retry_after_s=7.0)
 
     async def is_recorded(who: Principal, key: str) -> bool:
@@ -195,7 +196,7 @@ async def test_who_was_refused_is_asked_first() -> None:
     """Hundreds of short inputs of a caller over its limits were parsed and tokenised before the limits said no."""
     asked: list[str] = []
 
-    async def refuse(who: Principal, model: str) -> None:
+    async def refuse(who: Principal, model: str, demand: Demand) -> None:
         asked.append(model)
         raise OverLimit(retry_after_s=7.0)
 

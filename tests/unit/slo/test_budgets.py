@@ -179,7 +179,7 @@ def test_rollouts_heed_the_prometheus_that_the_controller_has(monkeypatch: pytes
         (-0.2, "overspent by 20%"),
         (-1.5, "overspent 1.5 times"),
         (-42.0, "overspent 42 times"),
-        (None, "too few events to judge: 3 bad of 40"),
+        (None, "few: 3 bad of 40"),
     ],
 )
 def test_the_screen_says_what_is_left_in_words(monkeypatch: pytest.MonkeyPatch, left: float | None, says: str) -> None:

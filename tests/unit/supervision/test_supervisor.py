@@ -12,8 +12,9 @@ import pytest
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
+from penstock.local.services import is_not_stopped
 from penstock.supervision.child import Child, Command
-from penstock.supervision.restarts import RestartPolicy
+from penstock.supervision.restarts import Cause, Restart, RestartPolicy
 from penstock.supervision.supervisor import ChildSpec, Supervisor
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
@@ -142,3 +143,27 @@ async def test_a_process_that_ignores_the_request_to_end_is_killed(make: Make) -
     await supervisor.start()
     await supervisor.stop(0.2)
     assert supervisor.child.code == -signal.SIGKILL
+
+
+async def test_a_stopped_process_is_killed_and_comes_back(make: Make) -> None:
+    """After kill -STOP its questions get no answer: it is killed, replaced, and the cause is told as a hang."""
+    said: list[str] = []
+    restarts: list[Restart] = []
+    supervisor = make(SLEEPER, said=said)
+
+    changes = {"ask": is_not_stopped, "ask_every_s": 0.05, "ask_within_s": 0.5, "restarted": restarts.append}
+    for name, value in changes.items():
+        object.__setattr__(supervisor._spec, name, value)
+    await supervisor.start()
+    watching = asyncio.create_task(supervisor.watch())
+    first = supervisor.child.pid
+    os.kill(first, signal.SIGSTOP)
+    for _ in range(1000):
+        if restarts:
+            break
+        await asyncio.sleep(0.01)
+    assert await other_than(supervisor, first) != first
+    assert [(one.process, one.cause) for one in restarts] == [("sleeper", Cause.HUNG)]
+    assert "did not answer for" in said[0]
+    await supervisor.stop(5.0)
+    await asyncio.wait_for(watching, 5)

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.rpc import Rpc
@@ -12,19 +13,21 @@ from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
-from penstock.domain.ids import VersionId
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
+from penstock.gateway.calls.demand import Demand
 from penstock.gateway.counting import Counting
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.bounds import BodyBounds, of_table
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.openai.services import Facts
-from penstock.gateway.pipeline import Pipeline
+from penstock.gateway.pipeline import Pipeline, Router
 from penstock.gateway.records import refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing import CurrentTable
@@ -33,6 +36,8 @@ from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
+from penstock.intake.turns import StartTurns
+from penstock.intake.types import Refusal
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
@@ -73,17 +78,27 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),
         bounds=_bounds(shared.table),
-        intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
+        intake=Intake(
+            total_bytes=settings.max_held_bytes,
+            most_arriving=max(1, settings.max_connections // 4),
+            connections=settings.max_connections,
+        ),
+        turns=StartTurns(shared.clock.monotonic),
         table=facts.table,
-        refuse_early=_early(shared),
+        refuse_early=_early(shared, pipeline.router),
         is_recorded=once.is_recorded,
         keep_early=keep_early,
         region=settings.region,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
-    config = configure(edge, limits, answer=response_of, refused=ledger.refused, ids=_new_id, drain=probes.drain)
+    config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
     return Front(server=EdgeServer(config, rpc.drain), rpc=rpc)
+
+
+def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) -> Refusal:
+    ledger.refused(error, request_id)
+    return response_of(error, request_id)
 
 
 def _once(shared: Shared, pipeline: Pipeline) -> Once:
@@ -124,14 +139,20 @@ def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
     return bounds
 
 
-def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:
-    """Return the check that refuses a large body unread, if the limits refuse any content."""
+def _early(shared: Shared, router: Router) -> Callable[[Principal, str, Demand], Awaitable[None]]:
+    """Return the check that refuses a body unread, if workers have just refused this tenant, or its limits would.
 
-    async def refuse(who: Principal, model: str) -> None:
-        versions: frozenset[VersionId] = frozenset()
+    A tenant that prefers a lesser answer is not refused for its queue: its request is read, and degraded.
+    """
+
+    async def refuse(who: Principal, model: str, demand: Demand) -> None:
+        versions = reachable(shared.table.view, who, model)
+        if len(versions) > MOST_LOOKS:
+            return
+        refusal = router.refusal(versions, demand) if not who.plan.degrade_model else None
+        if refusal is not None:
+            raise refusal
         if who.scopes:
-            versions = reachable(shared.table.view, who, model)
-        if len(versions) <= MOST_LOOKS:
             await shared.accounting.reservations.refuse_early(who, sorted(versions))
 
     return refuse
@@ -150,5 +171,6 @@ def _limits(settings: GatewaySettings) -> Limits:
         body_timeout_s=settings.body_timeout_s,
         keep_alive_s=settings.keep_alive_s,
         write_buffer_bytes=settings.stream_buffer_bytes,
+        unread_s=settings.stream_stall_s,
         drain_grace_s=settings.drain_grace_s,
     )

@@ -14,7 +14,10 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+import asyncpg
+
 from penstock.connectors.postgres import account, leftovers
+from penstock.connectors.postgres.database import translated
 from penstock.domain.errors import StoreUnavailable
 
 ROLE = "penstock"
@@ -22,6 +25,8 @@ _SOCKET = ".s.PGSQL.5432"
 _MAX_SOCKET_CHARS = 100
 _START_WITHIN_S = 60
 _POLL_S = 0.1
+NEVER_S = 3600.0
+"""The caller bounds the wait for an answer."""
 _CONFIG = """\
 listen_addresses = ''
 unix_socket_directories = '{socket}'
@@ -98,6 +103,22 @@ class EmbeddedPostgres:
             ROLE,
         ]
         return subprocess.run(command, check=False).returncode == 0
+
+    async def ask(self) -> None:
+        """Run a query on a connection of its own; ``StoreUnavailable`` if it is refused. A hung server never returns.
+
+        A new connection each time: with a stopped postmaster the old ones go on.
+        """
+        with translated():
+            connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)
+            try:
+                await connection.fetchval("select 1")
+            finally:
+                connection.terminate()
+
+    def kill(self) -> None:
+        """End a hung server at once; the next ``start`` recovers its data."""
+        leftovers.kill(self.data)
 
     def _becomes_healthy(self) -> bool:
         """Wait for its recovery; tell whether it accepts connections."""

@@ -24,6 +24,13 @@ def postmaster(data: Path) -> int:
     return pid if _works_in(pid, data) else 0
 
 
+def kill(data: Path) -> None:
+    """End a hung server's processes at once: its orphans would hold the folder."""
+    for pid in _processes():
+        if _works_in(pid, data):
+            _kill(pid)
+
+
 def clear(data: Path, locks: Iterable[Path]) -> None:
     """End a dead postmaster's orphans and remove its lock files; leave a living one alone."""
     if postmaster(data):

@@ -4,9 +4,11 @@ A gateway that starts in the folder does the same by itself; this is for a folde
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.connectors.spool.segment import Closed, lines
 from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
@@ -48,6 +50,15 @@ async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
         ) from error
     done.left = await asyncio.to_thread(_left, folder)
     return done
+
+
+def waiting(folder: Path) -> int:
+    """Return the number of ended requests' rows that are not in the ledger: what is delivered is deleted."""
+    rows = 0
+    for path in folder.glob("*.jsonl"):
+        with suppress(FileNotFoundError):  # delivered meanwhile
+            rows += sum(isinstance(line, Closed) for line in lines(path))
+    return rows
 
 
 def _left(folder: Path) -> tuple[Path, ...]:

@@ -70,11 +70,15 @@ class ComparisonWatch:
     _followed_at: float = float("-inf")
 
     async def run(self) -> None:
+        is_away = False
         while True:
             try:
                 await self.look()
+                is_away = False
             except PenstockError as error:
-                logger().warning("evidence_not_seen", code=error.code, reason=error.message)
+                if not is_away:
+                    logger().warning("evidence_not_seen", code=error.code, reason=error.message)
+                is_away = True
             except Exception as error:  # noqa: BLE001  a bug here must not end the controller
                 logger().error("evidence_not_seen", error_type=type(error).__name__, reason=str(error))
             await asyncio.sleep(LOOK_EVERY_S)

@@ -55,15 +55,21 @@ def judge(snapshot: Snapshot) -> Judgement:
                 )
             ),
             Check(
-                says="no engine was lost, which would start again by itself",
-                metric=names.ENGINE_RESTARTS.name,
-                value=snapshot.sum_of(lambda one: one.restarts),
+                says="no engine or worker was lost, which starts again by itself",
+                metric=f"{names.ENGINE_RESTARTS.name}, {names.WORKER_ENDS.name}",
+                value=_lost(snapshot),
                 limit=1.0,
                 sense=Sense.BELOW,
             ),
         ),
         remedies=REMEDIES,
     )
+
+
+def _lost(snapshot: Snapshot) -> float | None:
+    """Return the lost engines and workers; None if neither is known."""
+    restarts, lost = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers
+    return lost if restarts is None and lost else None if restarts is None else restarts + lost
 
 
 def _started(snapshot: Snapshot) -> str:

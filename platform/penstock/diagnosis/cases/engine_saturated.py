@@ -5,6 +5,7 @@ is evidence of its own if requests are refused, or wait for longer than promised
 that is full because it is small, or a KV cache that is full before the batch is.
 """
 
+from dataclasses import replace
 from math import floor
 
 from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
@@ -45,7 +46,7 @@ def judge(snapshot: Snapshot) -> Judgement:
     engine = engine_of(snapshot)
     return Judgement(
         case=Case.ENGINE_SATURATED,
-        says=_says(engine),
+        says=_says(engine) + _who(snapshot),
         subject=engine.version,
         harms=(Indicator.TTFT, Indicator.ITL, Indicator.LATENCY, Indicator.AVAILABILITY),
         evidence=(
@@ -81,7 +82,7 @@ def judge(snapshot: Snapshot) -> Judgement:
             kv_used(engine, "the KV cache has room", KV_FULL_RATIO, Sense.BELOW),
             device_busy(engine, "the GPUs are not idle", BUSY_RATIO, needed=False),
         ),
-        remedies=(*SOONER, _another(snapshot, engine.version)),
+        remedies=(*_sooner(snapshot), _another(snapshot, engine.version)),
     )
 
 
@@ -95,6 +96,28 @@ def _says(engine: EngineFigures) -> str:
         f"The workers' doors let no more in, and requests wait: with {used:.0%} of the slots in use the bound"
         f" is{booked} prompt tokens in prefill or what tenants are entitled to; which of them is not measured."
     )
+
+
+def _who(snapshot: Snapshot) -> str:
+    loudest = snapshot.loudest
+    if loudest is None:
+        return ""
+    share = "" if loudest.share is None else f"{loudest.share:.0%} of the service and "
+    return f" {loudest.name} has {share}{loudest.waiting:.3g} requests waiting on average, most of all."
+
+
+def _sooner(snapshot: Snapshot) -> tuple[Remedy, ...]:
+    """Return the remedies by plan; of a loud tenant by name."""
+    loudest = snapshot.loudest
+    if loudest is None:
+        return SOONER
+    bound = Remedy(
+        says="Bound how many of its requests run at a time.",
+        cost=Cost.NOTHING,
+        command=f"penstock tenants plan {loudest.name} max_concurrent=16",
+    )
+    named = (replace(one, command=one.command.replace("TENANT", loudest.name)) for one in SOONER)
+    return bound, *named
 
 
 def _another(snapshot: Snapshot, version: str) -> Remedy:

@@ -76,6 +76,11 @@ class VersionEntry:
     tenants: Owners = EVERYBODY
     """Its tenants; of an adapter also its base's."""
 
+    @property
+    def counts_by_item(self) -> bool:
+        """Tell whether an item has a fixed number of tokens, and those of decoding it: an image does."""
+        return self.handler is not None and self.handler.item_tokens > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:

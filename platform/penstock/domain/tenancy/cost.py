@@ -40,7 +40,9 @@ class Cost:
     scores_prompt: bool = False
     """True where each prompt token gets log probabilities."""
     decode_tokens: int = 0
-    """What came encoded or as numbers, as prompt tokens: an image's pixels, a tensor's bytes. No part of the body."""
+    """Images' pixels as prompt tokens: part of the prompt of a model whose items are images. No part of the body."""
+    copied_tokens: int = 0
+    """Tensors' bytes as prompt tokens of work."""
 
     @property
     def names_no_output(self) -> bool:
@@ -59,10 +61,10 @@ class Cost:
 
     @property
     def work_tokens(self) -> int:
-        """CPU work beside prefill, as prompt tokens: grammar, template, scores, images."""
+        """CPU work beside what the prompt's tokens say, as prompt tokens: grammar, template, scores, tensors."""
         unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
         scored = SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0
-        return min(MOST_WORK_TOKENS, unread + scored + self.decode_tokens)
+        return min(MOST_WORK_TOKENS, unread + scored + self.copied_tokens)
 
     def with_output(self, each: int) -> "Cost":
         """Return the cost with this bound on each sequence's tokens."""
@@ -90,6 +92,7 @@ class Cost:
             body_bytes=self.body_bytes,
             scores_prompt=self.scores_prompt,
             decode_tokens=self.decode_tokens,
+            copied_tokens=self.copied_tokens,
         )
 
 

@@ -19,6 +19,7 @@ from penstock.domain.serving.used import NOTHING, Used
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.calls.lease import Lease
 
@@ -173,6 +174,14 @@ class Call:
         )
 
     @property
+    def demand(self) -> Demand:
+        """What a tenant's full queue refuses; a copy waits in no tenant's."""
+        request = self.request
+        if self.copy is not None:
+            return ANY
+        return Demand(self.principal.tenant, request.cost.body_bytes, request.deadline_s)
+
+    @property
     def received_at(self) -> float:
         """The monotonic second after the upload: from here the platform's time counts."""
         return self.request.arrived_at + self.timings.seconds.get(Stage.UPLOAD, 0.0)
@@ -221,7 +230,7 @@ class Call:
         cost = self.request.cost
         if self.prepared is not None:
             cost = cost.with_prompt(self.prepared.prompt_tokens, is_counted=self.prepared.is_counted)
-        if self.version is not None:
+        if self.version is not None and not self.version.counts_by_item:
             cost = cost.within(self.principal.context(self.version.max_model_len))
         object.__setattr__(self, "_cost", cost)  # many ask: worked out once
         return cost

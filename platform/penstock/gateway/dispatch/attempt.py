@@ -15,6 +15,7 @@ from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
 from penstock.formats.report import HEADER, decode
 from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.verdict import FailedAttempt
@@ -25,8 +26,8 @@ class Loads(Protocol):
 
     def dispatched(self, worker: WorkerId, tokens: int) -> None: ...
 
-    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
-        """The worker refuses this adapter for ``for_s`` seconds."""
+    def turned_away(self, worker: WorkerId, version: VersionId, for_s: float, refused: Demand = ANY) -> None:
+        """The worker refuses this adapter, or this tenant's requests for a version, for ``for_s`` seconds."""
         ...
 
 
@@ -161,12 +162,18 @@ class Attempt:
         if error is not None:
             self._settle(verdict.lost())
         elif self._status != _OK:
-            self._settle(verdict.of_answer(self._status, self._refused, self._body))
+            self._settle(verdict.of_answer(self._status, self._refused, self._body, has_run=self._has_run))
         elif self._is_unasked:
             self._settle(verdict.no_stream())
         else:
             self._relay.on_end(None)
             self._settle(None if self._relay.has_delivered else verdict.engine_error())
+
+    @property
+    def _has_run(self) -> bool:
+        """Tell whether tokens were made for its one prompt; of a list a later prompt may be the one refused."""
+        used = self._call.attempts.used
+        return used is not None and used.output_tokens > 0 and self._call.request.cost.prompts == 1
 
     def _settle(self, result: FailedAttempt | None) -> None:
         if not self._done.done():

@@ -164,7 +164,7 @@ class WorkerDispatcher:
     ) -> frozenset[WorkerId]:
         """Wait a little after all workers were tried; return those not to ask yet, or raise the last failure."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
-        if failure is not None and wait_s > SHORT_S:
+        if failure is not None and (wait_s > SHORT_S or failure.is_own_queue):
             raise doors.soonest(tried) or failure.error
         await asyncio.sleep(max(wait_s, backoff_s(call.attempts.count, self.chance)))
         return doors.shut(tried, self.clock.monotonic())
@@ -251,6 +251,8 @@ class WorkerDispatcher:
         """Record a failed attempt's evidence on its worker and on the request."""
         if failure.reason == verdict.NO_ADAPTER:
             self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or verdict.WITHOUT_S)
+        elif failure.is_own_queue and call.demand.tenant and call.lease.over_quota is None:
+            self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or 0.0, call.demand)
         if failure.evidence is FailureEvidence.NONE:
             return
         if failure.evidence is FailureEvidence.ANSWERED:

@@ -10,6 +10,7 @@ from socket import gaierror
 import msgspec
 
 from penstock.domain.errors import (
+    AnswerUnformed,
     Asleep,
     BadRequest,
     DeadlineExceeded,
@@ -24,10 +25,11 @@ from penstock.domain.errors import (
     NoCapacity,
     Overloaded,
     PenstockError,
+    Rejected,
     UnsupportedByModel,
     WorkerLost,
 )
-from penstock.domain.outcome import ADAPTER_LOADING, TENANT_QUEUE
+from penstock.domain.outcome import ADAPTER_LOADING, OWN_QUEUE, TENANT_QUEUE
 from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
 from penstock.domain.serving.transport import is_own_shortage
 from penstock.gateway.dispatch.engine_words import sentence
@@ -50,6 +52,11 @@ class FailedAttempt:
     """Metric label: why another worker was, or was not, tried."""
     retry: bool = False
     evidence: FailureEvidence = FailureEvidence.NONE
+
+    @property
+    def is_own_queue(self) -> bool:
+        """Tell whether the tenant's own requests fill its queue there: asking again adds to them."""
+        return self.error.reason == TENANT_QUEUE and isinstance(self.error, Rejected)
 
     @property
     def left_alone(self) -> PenstockError:
@@ -98,7 +105,19 @@ def no_stream() -> FailedAttempt:
     return FailedAttempt(error=error, reason="refused")
 
 
-def of_answer(status: int, refused: bytes, body: bytes) -> FailedAttempt:
+def unformed() -> FailedAttempt:
+    """The engine refused after it had made tokens: its own answer is at fault, and a second one would be alike."""
+    return FailedAttempt(error=AnswerUnformed(), reason="unformed")
+
+
+def of_answer(status: int, refused: bytes, body: bytes, *, has_run: bool = False) -> FailedAttempt:
+    """Judge an answer other than a 200; ``has_run``: its gate has counted tokens that were made for it."""
+    if has_run and status in _CLIENT_ERRORS and not refused:
+        return unformed()
+    return _of_refusal(status, refused, body)
+
+
+def _of_refusal(status: int, refused: bytes, body: bytes) -> FailedAttempt:
     if refused:
         return _of_gate(refused, body)
     if status == _TIMED_OUT:  # a torch engine's own word: the batch was being computed
@@ -150,7 +169,7 @@ class _Wait(msgspec.Struct):
     @property
     def says(self) -> str | None:
         if self.why == TENANT_QUEUE:
-            return "this tenant's own requests wait in its way"
+            return OWN_QUEUE
         return f"its adapter is being loaded, {self.retry_after_s:.0f} s more" if self.why else None
 
 

@@ -113,6 +113,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.LimitReached: _same(429, "rate_limit_error", _OVER),
     errors.Failed: _INTERNAL,
     errors.EngineError: _UPSTREAM,
+    errors.AnswerUnformed: _UPSTREAM,
     errors.WorkerLost: _ours(502, "UNAVAILABLE", retryable=True),
     errors.LastWorkerLost: _NO_CAPACITY,
     errors.LosesWorkers: _UPSTREAM,

@@ -40,27 +40,33 @@ async def packed(
     tensors = form.pack(asked)
     if is_repeatable:
         body = {**body, "tensors": (await asyncio.to_thread(hashlib.sha256, tensors.data)).hexdigest()}
-    items, (text, work) = tensors.items, await _measured(asked.inputs)
-    size = tensors.head_bytes + text
-    cost = Cost(prompts=items, sequences=items, output_tokens=0, body_bytes=size, decode_tokens=work)
+    items, (text, decoded, copied) = tensors.items, await _measured(asked.inputs)
+    cost = Cost(
+        prompts=items,
+        sequences=items,
+        output_tokens=0,
+        body_bytes=tensors.head_bytes + text,
+        decode_tokens=decoded,
+        copied_tokens=copied,
+    )
     made = Parsed(body=body, model=str(body["model"]), stream=False, include_usage=False, cost=cost)
     return made, tensors
 
 
-async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int]:
-    """Return the tensors' cost beside the model: bytes read as text, and prompt tokens for the rest."""
-    text = tokens = 0
+async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int, int]:
+    """Return the tensors' cost beside the model: bytes read as text, images' tokens, tokens of what is copied."""
+    text = decoded = copied = 0
     for tensor in inputs:
         if tensor.spec.datatype is not Datatype.BYTES:
-            tokens += pictures.tokens_of(None, tensor.data.nbytes)
+            copied += pictures.tokens_of(None, tensor.data.nbytes)
             continue
         for i, element in enumerate(elements_of(tensor)):
-            found = pictures.of_bytes(element)
-            text += len(element) if found is None else 0
-            tokens += 0 if found is None else pictures.tokens_of(found, len(element))
+            tokens = pictures.tokens_of_item(element)
+            text += 0 if tokens else len(element)
+            decoded += tokens
             if i % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
-    return text, tokens
+    return text, decoded, copied
 
 
 async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:

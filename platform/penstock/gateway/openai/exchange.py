@@ -5,15 +5,17 @@ The credential is checked before the body is read. Subclasses read bodies and wr
 
 import asyncio
 from abc import ABC, abstractmethod
+from contextlib import suppress
 
 from penstock.domain.errors import ClientGone, Draining, InvalidField, OverBudget, OverLimit, PenstockError
 from penstock.domain.ids import RequestId
-from penstock.domain.outcome import Stage
+from penstock.domain.outcome import TENANT_QUEUE, Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
 from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.tenant import Principal, TierName
 from penstock.gateway.calls.call import Call, Progress, Timings, nothing
+from penstock.gateway.calls.demand import Demand
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai import head
 from penstock.gateway.openai.bounds import UNBOUNDED
@@ -90,6 +92,8 @@ class RequestExchange(ABC):
             self._bounds = self._edge.bounds(principal)
             self._known(principal)
             self._timings.mark(Stage.AUTH)
+            if self._edge.turns is not None:
+                await self._edge.turns.take(principal.tenant)
             self._session = head.session(self._headers)
             parsed, digest = await self._read(principal)
             request = self._request(parsed, digest)
@@ -100,6 +104,7 @@ class RequestExchange(ABC):
             self._timings.mark(Stage.EDGE)
             await serve(self._progress, self._reply)
         except PenstockError as error:
+            await self._until_paced(error)
             self._refuse(error)
         except asyncio.CancelledError:
             self._refuse(Draining("this gateway was shut down before the answer was complete", retry_after_s=1.0))
@@ -136,10 +141,13 @@ class RequestExchange(ABC):
             now = self._edge.clock.monotonic()
             self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
 
-    async def _refuse_early(self, who: Principal, model: str = "") -> None:
-        """Check the limits; a caller over one may still get a recorded answer, which is free."""
+    async def _refuse_early(self, who: Principal, model: str = "", *, size: int = 0) -> None:
+        """Check the limits; a caller over one may still get a recorded answer, which is free.
+
+        A worker's word for requests of this size (0 while unknown) counts as a limit.
+        """
         try:
-            await self._edge.refuse_early(who, model)
+            await self._edge.refuse_early(who, model, Demand(who.tenant, size, self._deadline_s()))
         except PenstockError:
             key = head.idempotency_key(self._headers)
             if self._is_passed:
@@ -190,18 +198,33 @@ class RequestExchange(ABC):
                 told.append((b"x-penstock-auto", ruled.rule.encode()))
         return told
 
+    async def _until_paced(self, error: PenstockError) -> None:
+        """Hold a refusal for the caller's own limits back, if its tenant has many; its body is let go before."""
+        who, turns = self._who, self._edge.turns
+        if who is None or turns is None or not _is_theirs(error) or self._reply.started:
+            return
+        if self._held is not None:
+            self._held.release()
+        with suppress(asyncio.CancelledError):  # a gateway that ends says what it has to say at once
+            await turns.pace(who.tenant)
+
     def _refuse(self, error: PenstockError) -> None:
         reply, self._is_refused = self._reply, True
-        if self._who is not None and isinstance(error, OverLimit | OverBudget):
+        if self._who is not None and _is_theirs(error):
             self._edge.looks.refused(self._who.key, self._edge.clock.monotonic())
         if reply.gone or isinstance(error, ClientGone):
             self._keep(error, self._claim())
             reply.finish()
             return
         claim = self._claim()
-        self._edge.observer.refused(error, self._request_id, claim)
+        self._edge.observer.refused(error, self._request_id, claim, api=self._api if self._is_unseen else None)
         self._keep(error, claim)
         self._say(error)
+
+    @property
+    def _is_unseen(self) -> bool:
+        """Tell whether the pipeline has not recorded the request."""
+        return self._progress is None or self._progress.answer is None
 
     def _claim(self) -> Claim:
         """Return the caller's tenant and key, or those that its refused credential names."""
@@ -211,6 +234,11 @@ class RequestExchange(ABC):
 
     def _keep(self, error: PenstockError, claim: Claim) -> None:
         """Record and count a request that the pipeline has not seen."""
-        if self._progress is None or self._progress.answer is None:
+        if self._is_unseen:
             timings = self._timings
             self._edge.keep_early(error, Early(self._request_id, claim, self._api, timings.started_at, timings.seconds))
+
+
+def _is_theirs(error: PenstockError) -> bool:
+    """Tell whether the caller's own limits, or its tenant's own queue, refused it: the next one will hear the same."""
+    return isinstance(error, OverLimit | OverBudget) or error.reason == TENANT_QUEUE

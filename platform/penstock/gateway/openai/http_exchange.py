@@ -52,18 +52,18 @@ class HttpExchange(RequestExchange):
         if self._headers.get(b"content-encoding", b"identity") != b"identity":
             raise CompressedBody
         if len(length) >= _LONG or not length:  # five digits, or nobody knows
-            await self._refuse_early(who)
+            await self._refuse_early(who, size=int(length or 0))
         raw = await self._body(who, limit)
         if is_small(raw):
             if edge.looks.comes_first(who.key, edge.clock.monotonic()):
-                await self._refuse_early(who, self._model_of(raw))
+                await self._refuse_early(who, self._model_of(raw), size=len(raw))
             return await self._parsed(who, raw, is_small=True)
         model = self._model_of(raw)
         if model:
-            await self._refuse_early(who, model)
+            await self._refuse_early(who, model, size=len(raw))
         parsed = await self._parsed(who, raw, is_small=False)
         if not model:
-            await self._refuse_early(who, parsed[0].model)
+            await self._refuse_early(who, parsed[0].model, size=len(raw))
         return parsed
 
     def _model_of(self, raw: bytes) -> str:

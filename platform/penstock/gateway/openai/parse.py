@@ -158,7 +158,7 @@ def _cost(api: Api, body: Body, size: int) -> Cost:
         output_tokens=UNBOUNDED if each is None else each * sequences,
         body_bytes=size - sum(map(len, images)),
         scores_prompt=_scores_prompt(api, body),
-        decode_tokens=pictures.tokens_of_urls(images),
+        decode_tokens=sum(map(pictures.tokens_of_item, images)),
     )
 
 

@@ -8,9 +8,11 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, UnknownRequest
 from penstock.domain.fleet.table import EMPTY, RoutingTable
 from penstock.domain.ids import RequestId
+from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
+from penstock.gateway.calls.demand import Demand
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
 from penstock.gateway.openai.early_limits import EarlyLimits
@@ -18,11 +20,17 @@ from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.records import Early
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
+from penstock.intake.turns import StartTurns
 
 
 class ErrorObserver(Protocol):
-    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
-        """Count an error response by its code, and log it with its caller."""
+    def refused(
+        self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
+    ) -> None:
+        """Count an error response by its code, and log it with its caller.
+
+        A fault of ours breaks the promise of this API's tier; None if the pipeline has counted the request.
+        """
         ...
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
@@ -57,7 +65,7 @@ class Corridor(Protocol):
 Serve = Callable[[Progress, Reply], Awaitable[None]]
 
 
-async def _let_in(_who: Principal, _model: str) -> None: ...
+async def _let_in(_who: Principal, _model: str, _demand: Demand) -> None: ...
 
 
 async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
@@ -86,9 +94,11 @@ class Services:
     reader: BodyReader = field(default_factory=BodyReader)
     intake: Intake = field(default_factory=Intake)
     looks: EarlyLimits = field(default_factory=EarlyLimits)
+    turns: StartTurns | None = None
+    """The order in which requests start; None starts each at once."""
     table: Callable[[], RoutingTable] = _no_table
     """The table in force: what kind of model a name of the Open Inference Protocol is."""
-    refuse_early: Callable[[Principal, str], Awaitable[None]] = _let_in
+    refuse_early: Callable[[Principal, str, Demand], Awaitable[None]] = _let_in
     """Raises what a caller would hear for any request for this model, or for any at all."""
     is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
     """Tells whether there may be an answer under a caller's idempotency key."""

@@ -98,16 +98,11 @@ class OffloadedPreprocessor:
         self._here, self._elsewhere, self._task = here, elsewhere, task
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        if not request.is_large or _is_counted_by_item(version):
+        if not request.is_large or version.counts_by_item:
             return await self._here.prepare(request, version, principal)
         asked = _PrepareJob(request, replace(version, workers=()), principal)
         answer = await self._elsewhere.ask(principal.tenant, (self._task, _ENCODER.encode(asked)))
         return _PREPARED.decode(result(answer))
-
-
-def _is_counted_by_item(version: VersionEntry) -> bool:
-    """Return whether an item counts a fixed number of tokens, as an image does."""
-    return version.handler is not None and version.handler.item_tokens > 0
 
 
 async def prepared(here: Preparing, frame: memoryview) -> Sequence[bytes]:

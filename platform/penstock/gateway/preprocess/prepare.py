@@ -60,8 +60,9 @@ class PromptPreprocessor:
         self._pool = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="tokenise")
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        if version.handler is not None and version.handler.item_tokens:
-            return Prepared(prompt_tokens=version.handler.item_tokens * request.cost.prompts)
+        if version.handler is not None and version.counts_by_item:
+            cost = request.cost
+            return Prepared(prompt_tokens=version.handler.item_tokens * cost.prompts + cost.decode_tokens)
         asked = self._prompts(request, version)
         if not asked.is_exact:
             most = await self._bound(asked, version)

@@ -13,7 +13,7 @@ from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
 from penstock.domain.money import MICRO_PER_USD
-from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.outcome import Outcome, Stage, outcome_of
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.ledger import cost_of
@@ -28,6 +28,9 @@ from penstock.telemetry.w3c import trace_of
 UNKNOWN = "unknown"
 """The model's label where a request never got as far as a version: callers must not invent labels."""
 MOST_CHILDREN, MOST_ZONES = 4096, 64
+
+_TIERS = {Api.EMBEDDINGS: Tier.EMBEDDING, Api.CLASSIFY: Tier.CLASSIC, Api.INFER: Tier.CLASSIC}
+"""The tier of a request that never got as far as a version; the others' is that of chats."""
 
 Trace = Callable[[Call, Answer], None]
 Exemplar = dict[str, str] | None
@@ -52,6 +55,7 @@ class RequestLedger:
         self._refusals = metrics.counter(names.REFUSALS)
         begin_at_zero(self._refusals, codes())
         self._early = metrics.counter(names.EARLY_REFUSALS)
+        self._of_tier = metrics.counter(names.TIER_REQUESTS)
         self._copies = metrics.counter(names.SHADOW_COPIES)
         begin_at_zero(self._copies, Outcome)
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
@@ -62,9 +66,9 @@ class RequestLedger:
         if call.copy is not None:
             self._copied(call, answer, model)
             return
-        tier = (call.principal.tier.slo or version.tier).value if version else UNKNOWN
+        tier = call.principal.tier.slo or (version.tier if version else _TIERS.get(call.request.api, Tier.CHAT))
         tenant = self._tenants.of(call.principal.tenant, self._dropped)
-        children = self._children(model, tier, tenant, call.request.api.value)
+        children = self._children(model, tier.value, tenant, call.request.api.value)
         exemplar = _exemplar(call) if self._trace is not None else None
         seconds = self._clock() - call.request.arrived_at
         children.count(call, answer, seconds, exemplar)
@@ -91,9 +95,17 @@ class RequestLedger:
             if version.task in api.tasks:
                 self._children(_model(version), version.tier.value, OTHER, api.value)
 
-    def refused(self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY) -> None:
-        """Count an error by code; requests refused before the pipeline are logged here."""
+    def refused(
+        self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
+    ) -> None:
+        """Count an error by code; requests refused before the pipeline are logged here, and our faults break promises.
+
+        Without a version the API tells the tier; other questions break the promise that pages first.
+        """
         self._refusals.labels(code=error.code).inc()
+        outcome = outcome_of(error.outcome, error.reason)
+        if api is not None and outcome.spends_error_budget:
+            self._of_tier.labels(tier=_TIERS.get(api, Tier.CHAT).value, outcome=outcome.value).inc()
         logs.often(
             "request_refused",
             request_id=request_id,

@@ -3,7 +3,7 @@
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.outcome import POOL_PINNED
+from penstock.domain.outcome import OWN_QUEUE, POOL_PINNED, TENANT_QUEUE
 from penstock.gateway.routing.router_settings import RouterSettings
 
 _THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})
@@ -38,6 +38,9 @@ class RoutingRefusals:
     def refusing(self, wait_s: float) -> NoCapacity:
         says = "the adapter was refused by every worker of its base, and is tried again after a while"
         return NoCapacity(says, retry_after_s=self._within(wait_s))
+
+    def own_queue(self, wait_s: float) -> Overloaded:
+        return Overloaded(OWN_QUEUE, retry_after_s=self._within(wait_s), reason=TENANT_QUEUE)
 
     def full(self, wait_s: float) -> Overloaded:
         return Overloaded(retry_after_s=self._within(wait_s))

@@ -4,7 +4,7 @@ It must not know HTTP, nor a request's text; only the prompt's length and its bl
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import inf
 from typing import NamedTuple, Protocol
@@ -16,6 +16,7 @@ from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
+from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.routing import residency, scorers, selection
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard
@@ -107,7 +108,12 @@ class WorkerRouter:
         table.on_change(self._forget)
 
     def pick(
-        self, version: VersionEntry, prepared: Prepared, note: Callable[[Choice], None], tried: frozenset[WorkerId]
+        self,
+        version: VersionEntry,
+        prepared: Prepared,
+        note: Callable[[Choice], None],
+        tried: frozenset[WorkerId],
+        demand: Demand = ANY,
     ) -> WorkerEntry:
         now = self._clock.monotonic()
         version = self._table.version(version.id) or version
@@ -117,8 +123,8 @@ class WorkerRouter:
         home = version.base or version.id
         if shut_s := self._health.shut_for_s(home, now):
             raise self._refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(home))
-        if version.base and self._turned_away:
-            tried = self._with_refusing(version, serving, tried, now)
+        if self._turned_away:
+            tried = self._with_refusing(version, serving, tried, demand)
         index = self._indexes.get(home)
         if index is None:
             index = self._indexes[home] = PrefixIndex(self._settings.max_blocks)
@@ -166,8 +172,21 @@ class WorkerRouter:
     def dispatched(self, worker: WorkerId, tokens: int) -> None:
         self._board.dispatched(worker, tokens, self._clock.monotonic())
 
-    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
-        self._turned_away.note(worker, adapter, self._clock.monotonic(), for_s)
+    def turned_away(self, worker: WorkerId, version: VersionId, for_s: float, refused: Demand = ANY) -> None:
+        self._turned_away.note(worker, version, self._clock.monotonic(), for_s, refused)
+
+    def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
+        """Return the refusal that each worker of each version gave this tenant, as long as it holds."""
+        if not self._turned_away:
+            return None
+        now, waits = self._clock.monotonic(), list[float]()
+        for version in versions:
+            known = self._table.view.rosters.get(version)
+            refusing = self._turned_away.at(version, known.serving, now, demand) if known is not None else ()
+            if known is None or not refusing or len(refusing) < len(known.serving):
+                return None
+            waits.append(self._turned_away.wait_s(version, refusing, now, demand))
+        return self._refusals.own_queue(min(waits)) if waits else None
 
     def refuses(self, version: VersionId) -> bool:
         known = self._table.view.rosters.get(version)
@@ -178,14 +197,17 @@ class WorkerRouter:
     # -- choosing ------------------------------------------------------------------------
 
     def _with_refusing(
-        self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], now: float
+        self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], demand: Demand
     ) -> frozenset[WorkerId]:
-        """Return the tried workers and those that refuse this adapter; raises ``NoCapacity`` if these are all."""
-        refusing = self._turned_away.at(version.id, serving.serving, now)
+        """Return the tried workers and those that refuse this adapter, or this tenant; raises if these are all."""
+        now, known = self._clock.monotonic(), self._turned_away
+        refusing = known.at(version.id, serving.serving, now) if version.base else frozenset[WorkerId]()
         if refusing and serving.has_met_all(tried | refusing):
-            wait_s = self._turned_away.wait_s(version.id, refusing, now)
-            raise self._refusals.refusing(wait_s)
-        return tried | refusing
+            raise self._refusals.refusing(known.wait_s(version.id, refusing, now))
+        own = known.at(version.id, serving.serving, now, demand) if demand.tenant else frozenset[WorkerId]()
+        if own and serving.has_met_all(tried | refusing | own):
+            raise self._refusals.own_queue(known.wait_s(version.id, own, now, demand))
+        return tried | refusing | own
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
         """Return the candidates: a sample of a large version, all that may be asked of a small one."""

@@ -1,44 +1,73 @@
-"""Workers that refused an adapter: it can't be loaded there, or answers wrongly. Pure.
+"""Refusals of workers that hold for a while: of an adapter for all, of a full queue for its tenant. Pure.
 
-Such a worker retries by itself, so it is not asked for a while; its base and other adapters answer there as ever.
+* An adapter can't be loaded there, or answers wrongly: its base and other adapters answer there as ever.
+* A tenant's own queue at a version is full: others' requests, and the tenant's for other versions, are not concerned.
+  The word holds for requests that are no smaller and no more patient than a refused one, and no longer than the first
+  of them was told to wait: callers that come when told must meet the worker.
 
-Trade-off: only the end of that time, or a heartbeat that lists the adapter, tells of its return.
+Trade-off: room that comes sooner is found after that time; only its end, or a heartbeat that lists the adapter, tells.
 """
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from penstock.domain.fleet.table import WorkerEntry
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.gateway.calls.demand import ANY, Demand
 
-MOST_ADAPTERS = 4_096
-"""So many are remembered; the one that was refused least lately goes first."""
+MOST_REMEMBERED = 4_096
+"""Pairs of version and tenant; the one that was refused least lately goes first."""
+
+
+class _Refusal(NamedTuple):
+    until: float
+    refused: Demand
+
+    def joined(self, other: Demand) -> "_Refusal":
+        """Return the word for the smaller and the more patient of both requests."""
+        both = (self.refused.deadline_s, other.deadline_s)
+        size = min(self.refused.body_bytes, other.body_bytes)
+        return _Refusal(self.until, Demand(other.tenant, size, max(both) if all(both) else 0.0))
 
 
 class TurnedAway:
     def __init__(self) -> None:
-        self._until: dict[VersionId, dict[WorkerId, float]] = {}
+        self._words: dict[tuple[VersionId, TenantId], dict[WorkerId, _Refusal]] = {}
 
     def __len__(self) -> int:
-        return len(self._until)
+        return len(self._words)
 
-    def note(self, worker: WorkerId, adapter: VersionId, now: float, for_s: float) -> None:
-        refused = self._until.pop(adapter, {})
-        refused[worker] = now + for_s
-        self._until[adapter] = refused
-        if len(self._until) > MOST_ADAPTERS:
-            del self._until[next(iter(self._until))]
+    def note(self, worker: WorkerId, version: VersionId, now: float, for_s: float, refused: Demand = ANY) -> None:
+        key = (version, refused.tenant)
+        words = self._words.pop(key, {})
+        known = words.get(worker)
+        is_in_force = known is not None and known.until > now
+        words[worker] = known.joined(refused) if known is not None and is_in_force else _Refusal(now + for_s, refused)
+        self._words[key] = words
+        if len(self._words) > MOST_REMEMBERED:
+            del self._words[next(iter(self._words))]
 
-    def at(self, adapter: VersionId, serving: Sequence[WorkerEntry], now: float) -> frozenset[WorkerId]:
-        """Return the workers that refuse it now; one that reports the adapter does not."""
-        refused = self._until.get(adapter)
-        if not refused:
+    def at(
+        self, version: VersionId, serving: Sequence[WorkerEntry], now: float, demand: Demand = ANY
+    ) -> frozenset[WorkerId]:
+        """Return the workers that refuse this request now; one that reports the adapter does not."""
+        words = self._words.get((version, demand.tenant))
+        if not words:
             return frozenset()
-        return frozenset([one.id for one in serving if refused.get(one.id, now) > now and adapter not in one.adapters])
+        by_name = not demand.tenant
+        return frozenset(
+            one.id
+            for one in serving
+            if (word := words.get(one.id)) is not None
+            and word.until > now
+            and demand.is_like(word.refused)
+            and not (by_name and version in one.adapters)
+        )
 
-    def wait_s(self, adapter: VersionId, workers: Collection[WorkerId], now: float) -> float:
-        refused = self._until.get(adapter, {})
-        return max(0.0, min((refused.get(worker, now) for worker in workers), default=now) - now)
+    def wait_s(self, version: VersionId, workers: Collection[WorkerId], now: float, demand: Demand = ANY) -> float:
+        words = self._words.get((version, demand.tenant), {})
+        return max(0.0, min((words[one].until for one in workers if one in words), default=now) - now)
 
     def keep(self, versions: Collection[str]) -> None:
-        for adapter in [one for one in self._until if one not in versions]:
-            del self._until[adapter]
+        for key in [one for one in self._words if one[0] not in versions]:
+            del self._words[key]

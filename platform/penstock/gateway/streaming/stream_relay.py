@@ -7,7 +7,7 @@ goes on if possible (``continuity``), and errors become events (and never ``[DON
 import asyncio
 from collections.abc import Callable
 
-from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
+from penstock.domain.errors import AnswerUnformed, EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.engine import is_dead
@@ -217,12 +217,15 @@ class StreamRelay:
         self._write(b"".join(out))
 
     def _break(self, said: bytes) -> None:
-        """End with the engine's refusal of the request itself; any other error may continue elsewhere."""
+        """End with the engine's refusal of the request itself; any other error may continue elsewhere.
+
+        A refusal after tokens were made is of the engine's own answer.
+        """
         refusal = account.refusal(said)
         if refusal is None:
             self._lose(StreamBroken() if is_dead(said) else EngineError())
         else:
-            self._end_with(refusal)
+            self._end_with(AnswerUnformed() if self._frame.tokens else refusal)
 
     def _without_count(self, event: bytes) -> bytes:
         if not event.startswith(COMMENT):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import (
+    AnswerUnformed,
     DeadlineExceeded,
     DeadlineInQueue,
     Draining,
@@ -20,7 +21,7 @@ from penstock.domain.errors import (
     WorkerLost,
 )
 from penstock.domain.ids import WorkerId
-from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.outcome import TENANT_QUEUE, Outcome, Stage
 from penstock.domain.serving.batched import Batched, Trigger
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Api
@@ -29,7 +30,7 @@ from penstock.gateway.dispatch import RetryBudget, dispatcher, verdict
 from penstock.gateway.listener.errors import row_of
 from tests.support.engines.stub import Behaviour, Mode
 from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, ticket_key, unary_request, until
-from tests.support.samples.calls import VERSION
+from tests.support.samples.calls import VERSION, principal
 
 
 async def test_wire_carries_what_the_gate_needs() -> None:
@@ -188,6 +189,34 @@ async def test_gate_refusals(reason: str, error: type[Exception], attempts: int)
         with pytest.raises(error):
             await way.ask(unary_request(), FakeReply())
         assert sum(stub.stats.requests for stub in way.stubs) == attempts
+
+
+@pytest.mark.parametrize("reason", ["overloaded", "late"])
+async def test_a_tenants_own_full_queue_is_asked_once_and_remembered(reason: str) -> None:
+    """Each worker once, whatever it told to wait: to ask again is what fills the queue."""
+    async with corridor(2) as way:
+        for stub in way.stubs:
+            stub.behaviour = Behaviour(mode="refuse", reason=reason, wait_s=0.2, why=TENANT_QUEUE)
+        with pytest.raises(Rejected) as refused:
+            await way.ask(unary_request(), FakeReply())
+        assert (refused.value.reason, refused.value.retry_after_s) == (TENANT_QUEUE, 0.2)
+        assert [stub.stats.requests for stub in way.stubs] == [1, 1]
+        assert way.book.turned_away_ == [(WorkerId(one), VERSION.id, 0.2) for one in ("w0", "w1")]
+        assert {demand.tenant for demand in way.book.refused_} == {principal().tenant}
+
+
+@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("made", [0, 49])
+async def test_an_answer_that_the_engine_could_not_form_is_its_own_fault(status: int, made: int) -> None:
+    """A 400 after tokens were made is no refusal of the request: a 502, asked once, and no word on the worker."""
+    used = {"prompt_tokens": 34, "output_tokens": made, "cached_tokens": 0, "sequences": 1, "prompts": 1}
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="error", status=status, report={"used": used})
+        with pytest.raises(AnswerUnformed if made else EngineRefused) as caught:
+            await way.ask(unary_request(), FakeReply())
+        assert row_of(caught.value).status == (502 if made else 400)
+        assert [stub.stats.requests for stub in way.stubs] == [1, 0]
+        assert not way.breakers.known()
 
 
 async def test_a_worker_without_the_adapter_is_remembered_and_another_one_answers() -> None:

@@ -274,17 +274,18 @@ async def test_a_model_of_tensors_gets_them_as_bytes() -> None:
 async def test_the_door_is_told_what_tensors_and_images_cost() -> None:
     """A bomb's few bytes cost its pixels, a photograph's megabytes no more than its own, and planes their copying."""
 
-    async def work_of(image: bytes) -> int:
+    async def decoding(image: bytes) -> int:
         data = joined([image])
         tensor = {"name": "image", "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": len(data)}}
         raw = json.dumps({"inputs": [tensor]}).encode()
         _, toy = await post(raw + data, "labels", {"inference-header-content-length": str(len(raw))})
-        return toy.seen.calls[0].request.cost.work_tokens
+        return toy.seen.calls[0].request.cost.decode_tokens
 
-    bomb, icon, photograph = await work_of(png(6000, 6000)), await work_of(png(32, 32)), png(800, 600) + bytes(3 << 20)
+    bomb, icon = await decoding(png(6000, 6000)), await decoding(png(32, 32))
+    photograph = png(800, 600) + bytes(3 << 20)
     assert bomb >= 6000 * 6000 // 1024
     assert icon < 30
-    assert 469 < await work_of(photograph) < 700
+    assert 469 < await decoding(photograph) < 700
     _, toy = await post({"inputs": [PIXELS]}, "labels")
     assert toy.seen.calls[0].request.cost.work_tokens < 30
 

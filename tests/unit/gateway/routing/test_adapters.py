@@ -259,8 +259,8 @@ def test_a_request_that_has_met_the_rest_is_not_sent_to_who_refuses() -> None:
 def test_refusals_of_adapters_are_bounded_and_forgotten() -> None:
     """So many adapters are remembered, and none that has left the table."""
     known = turned_away.TurnedAway()
-    for number in range(turned_away.MOST_ADAPTERS + 5):
+    for number in range(turned_away.MOST_REMEMBERED + 5):
         known.note(WorkerId("w"), VersionId(f"a{number}@x"), 0.0, WHILE_S)
-    assert len(known._until) == turned_away.MOST_ADAPTERS
+    assert len(known) == turned_away.MOST_REMEMBERED
     known.keep({"a100@x"})
-    assert list(known._until) == ["a100@x"]
+    assert [name for name, _ in known._words] == ["a100@x"]

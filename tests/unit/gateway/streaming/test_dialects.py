@@ -76,6 +76,16 @@ async def test_a_callers_mistake_that_is_found_late_is_the_callers(api: Api) -> 
     assert b"engine_refused" in reply.body
 
 
+@pytest.mark.parametrize("api", ENGINE_REFUSAL)
+async def test_a_refusal_after_tokens_is_of_the_engines_own_answer(api: Api) -> None:
+    """A parser that stumbles over what the model wrote is no mistake of the caller's."""
+    token = b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+    before = [token] if api is Api.CHAT else MESSAGES[:3]
+    reply, answer = await relayed(api, [*before, ENGINE_REFUSAL[api]])
+    assert answer.outcome is Outcome.ENGINE_ERROR
+    assert b"engine_error" in reply.body
+
+
 @pytest.mark.parametrize(
     ("api", "events", "usage"),
     [

@@ -19,6 +19,7 @@ from penstock.domain.errors import BadRequest, DeadlineInQueue, EngineError, Pen
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.batched import Batched
 from penstock.domain.serving.ticket import Ticket
+from penstock.formats import pictures
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import OutOfMemory
 from penstock.worker.batching.items import Item, Key
@@ -38,8 +39,13 @@ class Counts:
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False
 
-    def within(self, prepared: Prepared) -> Prepared:
-        """Return the item with a count that the gateway charges unchanged."""
+    def billed(self, prepared: Prepared, given: Given) -> Prepared:
+        """Return the item with the count that the gateway has reserved: it knows images by the same heads."""
+        within = self._within(prepared)
+        decoded = pictures.tokens_of_item(given) if self._most else 0
+        return replace(within, tokens=within.tokens + decoded) if decoded else within
+
+    def _within(self, prepared: Prepared) -> Prepared:
         tokens = max(0, prepared.tokens)
         if self._most:
             tokens = min(self._most, tokens)
@@ -243,8 +249,8 @@ class Service:
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):
-                return self._counts.within(self._preparing.at_once(work))
-            return self._counts.within(await self._preparing.prepared(work, asked.ticket))
+                return self._counts.billed(self._preparing.at_once(work), given)
+            return self._counts.billed(await self._preparing.prepared(work, asked.ticket), given)
         except PenstockError:
             raise
         except (ValueError, TypeError, KeyError) as error:  # a handler that lets its input's faults through

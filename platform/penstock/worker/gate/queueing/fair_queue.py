@@ -213,6 +213,8 @@ class FairQueue:
 
     def _has_room_of_its_own(self, flow: Flow, work: Work) -> bool:
         bounds = self.bounds
+        if not flow.queue:  # one request, however large, is no queue
+            return True
         return len(flow.queue) < bounds.tenant_requests and flow.cost + work.cost <= bounds.tenant_cost
 
     def _has_room_in_all(self, work: Work, requests: int, cost: float) -> bool:

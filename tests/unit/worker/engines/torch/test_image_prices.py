@@ -59,7 +59,7 @@ def test_a_head_that_can_t_be_read_costs_the_most(kind: str, cut: int, noise: by
 
 def test_a_bomb_costs_its_pixels_and_a_photograph_no_more_than_that() -> None:
     """Few bytes of many pixels are dear, many bytes of few pixels are not; what is refused unread costs the most."""
-    bomb = pictures.tokens_of_urls([url(saved("PNG", 6000, 6000))])
+    bomb = pictures.tokens_of_item(url(saved("PNG", 6000, 6000)))
     photograph = pictures.tokens_of(Picture(4000, 3000, 4096), 4 << 20)
     assert bomb >= 6000 * 6000 // 1024
     assert photograph < bomb / 5

@@ -1,0 +1,55 @@
+"""Whether a running process still answers: a hung one is found by questions that it lets pass.
+
+Time limits are awake ones: a supervisor that was stopped or starved itself finds no hang. On a starved machine a
+healthy process may be silent for half a minute, so only one that the kernel says is stopped is ended soon.
+
+Trade-off: a process that runs and answers nothing is ended after two minutes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from penstock.lateness import timeout
+
+EVERY_S = 3.0
+WITHIN_S = 3.0
+"""A local process answers within milliseconds; one on a starved machine within a second or two."""
+MOST_MISSED = 3
+"""Questions in a row that a stopped process lets pass."""
+MOST_SLOW = 20
+"""Questions in a row that any process lets pass: two minutes."""
+STOPPED = ("T", "t")
+"""States of a process that a signal or a debugger has stopped (proc(5))."""
+Asks = Callable[[], Awaitable[object]]
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in STOPPED
+    except OSError:
+        return False
+
+
+async def until_silent(
+    ask: Asks,
+    stopped: Callable[[], bool],
+    *,
+    every_s: float = EVERY_S,
+    within_s: float = WITHIN_S,
+) -> float:
+    """Return the seconds without an answer, once several questions in a row have got none."""
+    missed = 0
+    while missed < MOST_MISSED or (missed < MOST_SLOW and not stopped()):
+        await asyncio.sleep(every_s)
+        missed = 0 if await _answers(ask, within_s) else missed + 1
+    return missed * (every_s + within_s)
+
+
+async def _answers(ask: Asks, within_s: float) -> bool:
+    try:
+        async with timeout(within_s):
+            await ask()
+    except TimeoutError:
+        return False
+    return True

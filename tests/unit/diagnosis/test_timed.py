@@ -1,0 +1,48 @@
+"""What holds now comes before what held earlier, and each says when."""
+
+from dataclasses import replace
+
+from penstock.diagnosis.evidence import Case
+from penstock.diagnosis.snapshot import Snapshot
+from penstock.diagnosis.verdict import Word, judge, timed
+from penstock.views import diagnosis as views
+from tests.support.monitoring.measurements import Tenant
+from tests.support.scenarios.diagnoses import COLD_START, GATEWAY_BOUND, HEALTHY, SATURATED, Look
+
+
+def test_what_holds_now_comes_first(look: Look) -> None:
+    """A fault that ended minutes ago stands behind the one that holds, however strong its evidence was."""
+    found = timed(judge(look(SATURATED)), judge(look(GATEWAY_BOUND)), lambda _: 120.0)
+    assert [(one.judgement.case, one.ended_s) for one in found.findings] == [
+        (Case.ENGINE_SATURATED, 0.0),
+        (Case.GATEWAY_BOUND, 120.0),
+    ]
+    assert (found.word, found.bottleneck) == (Word.BOTTLENECK, Case.ENGINE_SATURATED)
+    assert [views._when(one) for one in found.findings] == ["now", "ended about 2 min ago"]
+
+
+def test_a_fault_that_is_over_is_told_as_such(look: Look) -> None:
+    """With nothing wrong now, the last fault is named with its end."""
+    found = timed(judge(look(HEALTHY)), judge(look(SATURATED)), lambda _: 60.0)
+    assert [(one.judgement.case, one.ended_s) for one in found.findings] == [(Case.ENGINE_SATURATED, 60.0)]
+    assert not {one.case for one in found.ruled_out} & {Case.ENGINE_SATURATED}
+
+
+def test_a_loud_tenant_stands_in_the_command(look: Look) -> None:
+    """The tenant with most of all waiting requests is named, and its name stands in what to type."""
+    tenants = {"acme": Tenant(requests=300, wait_s=5.0), "beta": Tenant(requests=20, wait_s=0.4)}
+    found = judge(look(replace(SATURATED, tenants=tenants))).findings
+    (finding,) = [one for one in found if one.judgement.case == Case.ENGINE_SATURATED]
+    assert "acme has" in finding.judgement.says
+    assert finding.judgement.remedies[0].command == "penstock tenants plan acme max_concurrent=16"
+    assert not any("TENANT" in one.command for one in finding.judgement.remedies)
+
+
+def test_a_lost_worker_is_no_cold_start(look: Look) -> None:
+    """A worker that went silent and was replaced is told as lost; nobody is advised to share compiled code."""
+    snapshot = look(COLD_START)
+    assert judge(snapshot).bottleneck is Case.COLD_START
+    lost: Snapshot = replace(snapshot, faults=replace(snapshot.faults, lost_workers=1.0))
+    verdict = judge(lost)
+    assert Case.COLD_START in {one.case for one in verdict.ruled_out}
+    assert verdict.bottleneck is not Case.COLD_START
