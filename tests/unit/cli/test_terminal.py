@@ -65,7 +65,7 @@ def walked(words: tuple[str, ...], out: str, **more: object) -> subprocess.Compl
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))}
     command = [sys.executable, "-c", WALK, out, "-", ";".join(words)]
     given = {**environment, **cast("dict[str, str]", more.pop("environment", {}))}
-    return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, check=False, **more)  # type: ignore[call-overload]
+    return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, check=False, **more)  # type: ignore[call-overload,no-any-return]
 
 
 @pytest.mark.parametrize("locale", LOCALES, ids=str)
