@@ -19,7 +19,7 @@ from penstock.domain.tenancy.tenant import DEFAULT_ORG, OverQuota, Plan, Priorit
 class Strict(BaseModel):
     """A body that has exactly these fields, each of its own JSON type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class NewModel(Strict):

@@ -25,7 +25,7 @@ router = APIRouter(prefix="/internal", tags=["internal"], route_class=JsonRoute)
 class Report(RootModel[WorkerReport]):
     """A worker's report. Its numbers stand in the routing table, which every gateway decodes and computes with."""
 
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True)
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:

@@ -172,8 +172,6 @@ class AdapterLoader:
         except BaseException:
             copy.hold.release()
             raise
-        for gone in cast("list[VersionId]", told["evicted"]):
-            self._release(gone)
         self._release(adapter)
         self._holds[adapter] = copy.hold
         if adapter not in self._checked:
@@ -223,7 +221,10 @@ class AdapterLoader:
             self._release(adapter)
         with suppress(OSError, EngineError):
             told = await self.client.ask("/penstock/adapters/settle", body, 10.0)
-            self._show(tuple(cast("list[VersionId]", told["resident"])))
+            resident = tuple(cast("list[VersionId]", told["resident"]))
+            for gone in self._holds.keys() - {*resident, *self._before}:
+                self._release(gone)
+            self._show(resident)
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
         """Keep the reason of a refusal for operators, until the adapter is served."""

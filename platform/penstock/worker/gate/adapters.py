@@ -18,8 +18,6 @@ from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import LOOK_S
 
-MOST_WAIT_S = 30.0
-"""A long poll is answered after so long, with nothing."""
 CATALOGUE = (
     names.ADAPTER_LOADS,
     names.ADAPTER_EVICTIONS,
@@ -77,11 +75,11 @@ class AdapterPages:
         return (refused.why, refused.until - now) if refused is not None else ("", 0.0)
 
     async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Return the adapter to load, as soon as there is one; empty after a while.
+        """Return the adapter to load, as soon as there is one; empty after ``wait_s``.
 
         There is one agent: an earlier order without its answer is given up.
         """
-        until = self._clock.monotonic() + min(MOST_WAIT_S, float(json.loads(body)["wait_s"]))
+        until = self._clock.monotonic() + float(json.loads(body)["wait_s"])
         if self._residents.loading is not None:
             self._residents.gave_up(self._residents.loading)
         while (now := self._clock.monotonic()) < until:
@@ -108,13 +106,12 @@ class AdapterPages:
         adapter = VersionId(raw["adapter"])
         if self._residents.loading != adapter:  # one that its agent brings back unasked
             self._residents.begin(adapter, now)
-        evicted = await self._make_room(scope, now)
-        if evicted is None:
-            return OK, {"evicted": [], "full": True}
+        if not await self._make_room(scope, now):
+            return OK, {"full": True}
         status, said = await self._ask(scope, "load", {"lora_name": adapter, "lora_path": raw["path"]})
         if status == OK:
             self._residents.loaded(adapter, self._clock.monotonic())
-        return status, {"evicted": evicted, "full": False, **({} if status == OK else {"error": said})}
+        return status, {"full": False, **({} if status == OK else {"error": said})}
 
     async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
         """Take the agent's result of a load: ready, or the reason against serving it here."""
@@ -137,16 +134,14 @@ class AdapterPages:
     def _has_room(self, now: float) -> bool:
         return not self._residents.is_full or self._residents.gives_way(self._slots.busy, now) is not None
 
-    async def _make_room(self, scope: Scope, now: float) -> list[VersionId] | None:
-        evicted: list[VersionId] = []
+    async def _make_room(self, scope: Scope, now: float) -> bool:
         while self._residents.is_full:
             victim = self._residents.gives_way(self._slots.busy, now)
             if victim is None:
-                return None
+                return False
             await self._drop(scope, victim)
             self._evictions.inc()
-            evicted.append(victim)
-        return evicted
+        return True
 
     async def _drop(self, scope: Scope, adapter: VersionId) -> None:
         """Forget an adapter, first at the queue; vLLM keeps its weights until others need the slot."""

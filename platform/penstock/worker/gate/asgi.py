@@ -1,6 +1,7 @@
 """ASGI without a framework: types, header, body, plain answer, and a call inside this process."""
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -9,7 +10,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
-OK = 200
+OK = HTTPStatus.OK
 
 
 class BodyTooLarge(Exception):

@@ -16,14 +16,12 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.serving.used import Used
-from penstock.worker.gate.queueing.constants import MINUTE_S, MOST_KNOWN
+from penstock.worker.gate.queueing.constants import LOOK_S, MINUTE_S, MOST_KNOWN
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current
 
 MOST_ENDED = 16_384
 MOST_WAIT_S = 5.0
-COMING_S = 0.2
-"""How long a request may still be on its way here when a gateway asks for it: both came to one event loop."""
 
 
 class Meters:
@@ -66,7 +64,7 @@ class Meters:
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
         """Return the usage so far, final for ends within ``wait_s``, without unknown requests."""
         if wait_s > 0.0:
-            await self._until_here([name for name in requests if name not in self._meters], min(wait_s, COMING_S))
+            await self._until_here([name for name in requests if name not in self._meters], min(wait_s, LOOK_S))
         known = {name: meter for name in requests if (meter := self._meters.get(name)) is not None}
         running = [meter for meter in known.values() if not meter.is_over]
         if running and wait_s > 0.0:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from enum import StrEnum
+from http import HTTPStatus
 
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.report import SILENT, Report
@@ -28,10 +29,14 @@ class Refusal(StrEnum):
 
     @property
     def status(self) -> int:
-        return _STATUS.get(self, 503)
+        return _STATUS.get(self, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-_STATUS = {Refusal.TICKET: 401, Refusal.TOO_LARGE: 400, Refusal.PATH: 404}
+_STATUS = {
+    Refusal.TICKET: HTTPStatus.UNAUTHORIZED,
+    Refusal.TOO_LARGE: HTTPStatus.BAD_REQUEST,
+    Refusal.PATH: HTTPStatus.NOT_FOUND,
+}
 OF_QUEUE = {
     Shed.FULL: Refusal.OVERLOADED,
     Shed.LATE: Refusal.LATE,

@@ -4,6 +4,8 @@ A second check: a gateway with an old table may not know the batch size, and non
 large a request would wait in the engine's queue.
 """
 
+import sys
+
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import most_sequences
@@ -14,17 +16,16 @@ from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import GateConfig
 
-UNKNOWN_BLOCKS = 1 << 30
-"""KV blocks before the engine has said how many it has: slots alone bound it until then."""
 MOST_AT_ONCE = 0.125
 """The part of an engine's sequences that the prompts of one list have at once: the others wait for those, so that who
 comes next waits for a few prompts and not for a list."""
 
 
 def queue_of(config: GateConfig) -> AdmissionQueue:
+    """Return the gate's queue; slots alone bound it until the engine has said how many KV blocks it has."""
     size = EngineSize(
         max_seqs=config.max_num_seqs,
-        kv_blocks=UNKNOWN_BLOCKS,
+        kv_blocks=sys.maxsize,
         block_size=config.block_size,
         prefill_tokens=config.max_num_batched_tokens,
         long_prefill_tokens=config.long_prefill_tokens,

@@ -11,8 +11,6 @@ from penstock.domain.serving.waited import Ahead
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.work import Work
 
-_NOBODY = (0,) * len(Standing)
-
 
 class Mark(NamedTuple):
     """Counts at an arrival: all that entered, its own tenant's, the other present tenants."""
@@ -25,19 +23,19 @@ class Mark(NamedTuple):
 @dataclass(slots=True)
 class _Tenant:
     here: int = 0
-    entered: list[int] = field(default_factory=lambda: [*_NOBODY])
+    entered: list[int] = field(default_factory=lambda: [0 for _ in Standing])
 
 
 class Entered:
     def __init__(self) -> None:
-        self._everybody = [*_NOBODY]
+        self._everybody = [0 for _ in Standing]
         self._tenants: dict[TenantId, _Tenant] = {}
 
     def mark(self, tenant: TenantId) -> Mark:
         own = self._tenants.get(tenant)
         return Mark(
             tuple(self._everybody),
-            _NOBODY if own is None else tuple(own.entered),
+            tuple((own or _Tenant()).entered),
             len(self._tenants) - (own is not None),
         )
 
