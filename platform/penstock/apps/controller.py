@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import uvicorn
-
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
@@ -33,7 +31,7 @@ from penstock.connectors.postgres.wanted import PostgresWanted
 from penstock.connectors.records import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
-from penstock.control.api.app import make_app
+from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
@@ -59,6 +57,9 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.audit import Act
+from penstock.intake.held import Intake
+from penstock.intake.limits import Limits
+from penstock.intake.server import EdgeServer, configure
 from penstock.lateness import AwakeClock
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
@@ -74,6 +75,8 @@ from penstock.tls.mutual import Mutual
 
 _RETRY_S = 1.0
 Run = Callable[[], Coroutine[None, None, None]]
+ENDS_WITHIN_S = 3.0
+"""A call of an operator that takes longer is cut off at the end of the process."""
 STALE_LEASES = 3
 """A leader whose last good tick is older than so many leases of a worker isn't ready."""
 
@@ -288,7 +291,7 @@ async def _exchange(settings: ControllerSettings, database: Database, secrets: S
         logs.logger().warning("database_not_told_of_keys", reason=str(error))
 
 
-class _Server(uvicorn.Server):
+class _Server(EdgeServer):
     """Leaves signals to us: its own way would end the process before the lock is given back."""
 
     @contextmanager
@@ -299,9 +302,9 @@ class _Server(uvicorn.Server):
 async def _serve(
     control: Control, work: Coroutine[None, None, None], listener: socket.socket, mutual: Mutual | None
 ) -> None:
-    config = uvicorn.Config(
-        make_app(control), log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=3
-    )
+    limits = Limits(drain_grace_s=ENDS_WITHIN_S, drain_linger_s=0.0)
+    intake = Intake(connections=limits.connections)
+    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: "")
     config.load()
     if mutual is not None:
         guard(config, mutual, CONTROLLER_API)

@@ -4,8 +4,9 @@ An address may hold four times the free room (``share``) after a valid key, for 
 once the free room without. Beyond that, its oldest connection that has long sent no whole head gives way.
 """
 
+from asyncio import Transport
 from collections import OrderedDict
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 C = TypeVar("C")
 
@@ -15,8 +16,14 @@ PATIENCE_S = 1.0
 """Who has sent no head for so long may be dropped for another one; before that it may be on its way."""
 
 
+class Placed(Protocol):
+    """A connection of any listener, as far as it can be closed for another one."""
+
+    transport: Transport
+
+
 class Addresses(Generic[C]):
-    """The connections of one gateway; ``now`` is monotonic seconds."""
+    """The connections of one process; ``now`` is monotonic seconds."""
 
     def __init__(self, most: int) -> None:
         self._most = most

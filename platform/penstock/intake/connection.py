@@ -17,10 +17,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
-from penstock.intake.addresses import Addresses
+from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.limits import Limits
-from penstock.intake.types import Answer
+from penstock.intake.types import Refusal
 from penstock.lateness import awake_time
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ LINGER_BYTES = 8 << 20
 """After a refusal, how long and how much of a still arriving body is thrown away, so that the answer is not lost."""
 BODY_MARGIN_S = 2.0
 """The reader of a body gives up first and answers; this is the net below."""
+
+
+RELAY_MARGIN_S = 2.0
+"""Who answers gives up first, and says so in records; this is the net below."""
 
 
 class Awaits(Enum):
@@ -52,10 +56,10 @@ class Drain:
 
 class EdgeConfig(Config):
     limits: Limits
-    answer: Callable[[PenstockError, RequestId], Answer]
-    refused: Callable[[PenstockError, RequestId], None]
+    answer: Callable[[PenstockError, RequestId], Refusal]
+    """Gives a refusal as its API writes it, and is so told of it."""
     ids: Callable[[], str]
-    addresses: "Addresses[Connection]"
+    addresses: Addresses[Placed]
     drain: "Drain"
 
 
@@ -73,9 +77,10 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         self._discarded_bytes = 0
-        self._has_declined = False
+        self._has_declined = self._is_held = False
         self._raw_bytes_left = 0
         self._closing_since = 0.0
+        self._unread_since, self._unread_bytes = self._awake.seconds(), 0
         self._expect(Awaits.HEAD, self._limits.header_timeout_s)
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
         self._address = self.client[0] if self.client else ""
@@ -83,7 +88,7 @@ class Connection(HttpToolsProtocol):
         stays, gives_way = self.config.addresses.enter(self._address, self, self._awake.seconds())
         if gives_way is not None:
             gives_way.transport.abort()
-        if not stays or len(self.connections) > self._limits.connections:
+        if not stays:
             self._refuse(Overloaded("this gateway has too many connections", retry_after_s=1.0))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -101,7 +106,9 @@ class Connection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._replies:
+        if self._is_held:
+            self._go_on()
+        elif self._replies:
             self._replies[0].resumed()
 
     # -- reading -----------------------------------------------------------------------
@@ -213,12 +220,21 @@ class Connection(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing() or self._awaits is Awaits.CLOSE:
             return
+        if self._awaits is Awaits.NOTHING and not self.pipeline:
+            self._rest()
+        if self.flow.write_paused:
+            self._is_held = True
+            self.flow.pause_reading()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Read on, and begin the next request; a client that does not read its answers is given no further ones."""
+        self._is_held = False
         self.flow.resume_reading()
         if self.pipeline:
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
-        elif self._awaits is Awaits.NOTHING:
-            self._rest()
 
     def close_after(self, *, unread: bool) -> None:
         """Close once everything is sent; linger if the client may still send."""
@@ -227,7 +243,8 @@ class Connection(HttpToolsProtocol):
         if unread:
             self._expect(Awaits.CLOSE, LINGER_S)
             self.flow.resume_reading()
-            self.transport.write_eof()
+            if self.transport.can_write_eof():  # TLS has no half of a connection
+                self.transport.write_eof()
         else:
             self.transport.close()
 
@@ -250,6 +267,8 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             self._sweep_closing(now)
             return
+        if self._leaves_unread(now):
+            self.transport.abort()
         if now < self._expires_at or self._is_answering():
             return
         if self._awaits is Awaits.HEAD and self._head_bytes:
@@ -261,8 +280,18 @@ class Connection(HttpToolsProtocol):
         """Drop a reader that stopped after its complete answer: closing would wait for it."""
         if self._closing_since == 0.0:
             self._closing_since = now
-        elif now - self._closing_since > self._limits.closing_s:
+        elif now - self._closing_since > self._limits.unread_s:
             self.transport.abort()
+
+    def _leaves_unread(self, now: float) -> bool:
+        """Tell whether an answer stands unread for too long: nothing of one under way is read, or not half of the rest
+        of one that is done.
+        """
+        size = self.transport.get_write_buffer_size()
+        is_read = self.flow.write_paused is False if self._replies else 2 * size <= self._unread_bytes
+        if is_read or not size or not self._unread_bytes:
+            self._unread_since, self._unread_bytes = now, size
+        return now - self._unread_since > self._limits.unread_s + (RELAY_MARGIN_S if self._replies else 0.0)
 
     def _is_answering(self) -> bool:
         """Tell whether an answer is under way that a slow next request must not cut off."""
@@ -300,7 +329,6 @@ class Connection(HttpToolsProtocol):
         headers += [(b"x-request-id", request_id.encode()), (b"connection", b"close")]
         lines = b"".join(b"%b: %b\r\n" % header for header in (*self.server_state.default_headers, *headers))
         self.transport.write(b"".join((STATUS_LINE[status], lines, b"\r\n", body)))
-        self.config.refused(error, request_id)
         self.close_after(unread=self._head_bytes > 0 or self._refusal is not None)
 
     def _discard(self, size: int) -> None:

@@ -6,16 +6,23 @@ concurrency holds. Small bodies that come at once are not counted.
 
 from penstock.domain.errors import OverLimit, Overloaded, PenstockError
 from penstock.domain.ids import TenantId
+from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.share import SharedRoom
 
 RETRY_S = 1.0
 TOTAL_BYTES = 256 << 20
+MOST_CONNECTIONS = 4096
 MOST_ARRIVING = 1024
 """Requests at a time whose bodies have begun and not ended: a quarter of the connections that a gateway has."""
 
 
 class Intake:
-    def __init__(self, *, total_bytes: int = TOTAL_BYTES, most_arriving: int = MOST_ARRIVING) -> None:
+    """What one process takes from its callers, over all its listeners."""
+
+    def __init__(
+        self, *, total_bytes: int = TOTAL_BYTES, most_arriving: int = MOST_ARRIVING, connections: int = MOST_CONNECTIONS
+    ) -> None:
+        self.addresses = Addresses[Placed](connections)
         self._bytes = SharedRoom(total_bytes)
         self._arriving = SharedRoom(2 * most_arriving)
 
@@ -53,6 +60,14 @@ class HeldBytes:
         if not self._bytes.take(self._tenant, size):
             raise self._refusal(self._bytes, "bytes of requests", "tenant_bytes")
         self._held += size
+
+    def hold(self, size: int) -> None:
+        """Hold this size from now on; raises as ``grow``."""
+        if size >= self._held:
+            self.grow(size - self._held)
+        else:
+            self._bytes.give(self._tenant, self._held - size)
+            self._held = size
 
     def release(self) -> None:
         self.is_here()

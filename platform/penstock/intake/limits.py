@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+QUESTION_BYTES = 64 << 10
+"""Of the body or message that asks for no inference: a name and a version."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -16,8 +19,8 @@ class Limits:
     keep_alive_s: float = 75.0
     write_buffer_bytes: int = 256 << 10
     """A client that leaves more than this unread is paused."""
-    closing_s: float = 30.0
-    """How long a client may take for the rest of an answer once its connection is being closed."""
+    unread_s: float = 30.0
+    """How long a client may leave unread what was written to it; then its connection ends."""
     drain_grace_s: float = 30.0
     drain_linger_s: float = 1.0
     """How long idle connections stay while draining: a request may be on the wire already."""

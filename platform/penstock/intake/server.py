@@ -16,10 +16,10 @@ from uvicorn import Server
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.intake.addresses import Addresses
 from penstock.intake.connection import Connection, Drain, EdgeConfig
+from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
-from penstock.intake.types import Answer, App
+from penstock.intake.types import App, Refusal
 from penstock.lateness import awake_time
 
 SWEEP_EVERY_TICKS = 5
@@ -36,9 +36,9 @@ def _nothing() -> None: ...
 def configure(
     app: App,
     limits: Limits,
+    intake: Intake,
     *,
-    answer: Callable[[PenstockError, RequestId], Answer],
-    refused: Callable[[PenstockError, RequestId], None],
+    answer: Callable[[PenstockError, RequestId], Refusal],
     ids: Callable[[], str],
     drain: Drain | None = None,
 ) -> EdgeConfig:
@@ -55,8 +55,8 @@ def configure(
         proxy_headers=False,
         backlog=BACKLOG,
     )
-    config.addresses, config.drain = Addresses(limits.connections), drain or Drain()
-    config.limits, config.answer, config.refused, config.ids = limits, answer, refused, ids
+    config.addresses, config.drain = intake.addresses, drain or Drain()
+    config.limits, config.answer, config.ids = limits, answer, ids
     return config
 
 

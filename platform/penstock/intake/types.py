@@ -8,6 +8,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
-Answer = tuple[int, Headers, bytes]
+Refusal = tuple[int, Headers, bytes]
 """Status, headers, body."""
 App = Callable[[Scope, Receive, Send], Awaitable[None]]

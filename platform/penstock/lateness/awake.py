@@ -116,7 +116,7 @@ class timeout:  # noqa: N801  it stands in for asyncio.timeout
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
         if self._seconds is not None:
-            self._timer = Timer(self._seconds, self._end)
+            self._timer = Timer(self._seconds, self.end)
         return self
 
     async def __aexit__(
@@ -127,5 +127,6 @@ class timeout:  # noqa: N801  it stands in for asyncio.timeout
             self._timer.cancel()
         await self._inner.__aexit__(kind, error, trace)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the block now, as if its seconds were over."""
         self._inner.reschedule(asyncio.get_running_loop().time())

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, cast
 
 from penstock.tls.handshake import peer_of, stranger
-from penstock.tls.heads import timed
 from penstock.tls.identity import Callers
 from penstock.tls.mutual import Mutual
 from penstock.tls.refusals import Refusals
@@ -34,7 +33,7 @@ class ServerConfig(Protocol):
 def guard(config: ServerConfig, mutual: Mutual, callers: Callers) -> None:
     """Serve with this certificate, for these roles only."""
     config.ssl = mutual.server()
-    config.http_protocol_class = _admitting(timed(config.http_protocol_class), mutual, callers)
+    config.http_protocol_class = _admitting(config.http_protocol_class, mutual, callers)
 
 
 def refusal(transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> str:

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from penstock.apps import slos
 from penstock.connectors.memory.limits import MemoryLimits
-from penstock.control.api.app import make_app
+from penstock.control.api.app import bounded, make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.errors import LedgerBudgets
 from penstock.control.decisions import Decisions
@@ -38,6 +38,8 @@ from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Manifest, digest_of
 from penstock.domain.tenancy.keys import Purpose, derive, mint, worker_bearer
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
+from penstock.intake.held import Intake
+from penstock.intake.limits import Limits
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
 from tests.twins.acts import MemoryActs
@@ -194,7 +196,8 @@ class Room:
         """Yield a client of the API; one that says it is a worker may have that worker's credential."""
         headers = {"authorization": f"Bearer {credential}"} if credential else {}
         headers |= {WORKER_HEADER: worker, VERSION_HEADER: version} if worker else {}
-        transport: Any = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        app = bounded(self.control, Limits(), Intake())
+        transport: Any = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://controller", headers=headers) as client:
             yield client
 

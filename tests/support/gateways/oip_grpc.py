@@ -32,7 +32,7 @@ async def site(serve: Serve = answer, limits: Limits | None = None) -> AsyncIter
     """Run a server on a free port."""
     edge, toy = oip_edge(serve, limits or Limits(drain_grace_s=0.1))
     server = RpcServer(edge, Facts(table=lambda: TABLE, missing=lambda: ""))
-    port = await server.start("127.0.0.1:0")
+    port = await server.start("127.0.0.1", 0)
     try:
         yield Site(f"127.0.0.1:{port}", toy)
     finally:

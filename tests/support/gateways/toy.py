@@ -25,8 +25,10 @@ from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.services import Facts, unkept
 from penstock.gateway.records import Early
+from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
+from penstock.intake.types import Refusal
 from penstock.supervision.listening import bind
 
 PEPPER = b"p" * 32
@@ -77,6 +79,10 @@ class Toy:
         self.seen.refused.append(error.code)
         self.seen.claims.append(claim)
 
+    def answer(self, error: PenstockError, request_id: RequestId) -> Refusal:
+        self.refused(error, request_id)
+        return response_of(error, request_id)
+
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
         self.seen.crashed.append(type(error).__name__)
 
@@ -96,6 +102,7 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = u
         limits=limits,
         ids=lambda: f"{next(counter):010d}",
         observer=toy,
+        intake=Intake(connections=limits.connections),
         rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}", keep=keep),
         keep_early=keep,
     )
@@ -123,7 +130,8 @@ async def running(
     """Run a gateway on a free port in this event loop."""
     limits, toy = limits or Limits(), Toy(serve)
     listener: socket.socket = bind("127.0.0.1", 0)
-    config = configure(change(edge(toy, limits)), limits, answer=response_of, refused=toy.refused, ids=lambda: "0")
+    made = change(edge(toy, limits))
+    config = configure(made, limits, made.intake, answer=toy.answer, ids=lambda: "0")
     server = EdgeServer(config)
     served = asyncio.create_task(server._serve([listener]))
     while not server.started:  # noqa: ASYNC110  uvicorn has no event for it

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.rpc import Rpc
@@ -12,6 +13,8 @@ from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.domain.tenancy.tenant import Principal
@@ -34,6 +37,7 @@ from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
 from penstock.intake.turns import StartTurns
+from penstock.intake.types import Refusal
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
@@ -74,7 +78,11 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),
         bounds=_bounds(shared.table),
-        intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
+        intake=Intake(
+            total_bytes=settings.max_held_bytes,
+            most_arriving=max(1, settings.max_connections // 4),
+            connections=settings.max_connections,
+        ),
         turns=StartTurns(shared.clock.monotonic),
         table=facts.table,
         refuse_early=_early(shared, pipeline.router),
@@ -83,9 +91,14 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         region=settings.region,
         trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
-    config = configure(edge, limits, answer=response_of, refused=ledger.refused, ids=_new_id, drain=probes.drain)
+    config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
     return Front(server=EdgeServer(config, rpc.drain), rpc=rpc)
+
+
+def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) -> Refusal:
+    ledger.refused(error, request_id)
+    return response_of(error, request_id)
 
 
 def _once(shared: Shared, pipeline: Pipeline) -> Once:
@@ -158,5 +171,6 @@ def _limits(settings: GatewaySettings) -> Limits:
         body_timeout_s=settings.body_timeout_s,
         keep_alive_s=settings.keep_alive_s,
         write_buffer_bytes=settings.stream_buffer_bytes,
+        unread_s=settings.stream_stall_s,
         drain_grace_s=settings.drain_grace_s,
     )

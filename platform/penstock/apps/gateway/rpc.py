@@ -32,7 +32,7 @@ class Rpc:
                 behind = listening.reserve(settings.host, port, behind=http_port, setting=SETTING)
                 port = held.enter_context(behind).getsockname()[1]
             try:
-                return await server.start(listening.authority(settings.host, port))
+                return await server.start(settings.host, port)
             except OSError as error:
                 what = f"Can't listen at port {port} for gRPC."
                 raise CommandError(what, do=f"Choose another in {SETTING}.") from error

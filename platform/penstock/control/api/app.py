@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -10,8 +11,12 @@ from starlette.exceptions import HTTPException
 from penstock.control.api import aliases, autos, bounds, fleet, internal, keys, models, money, rollouts, tenants
 from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
-from penstock.control.api.wire import JsonRoute, answer, refusal_of
+from penstock.control.api.wire import MAX_BODY_BYTES, JsonRoute, refusal_of
 from penstock.domain.errors import MethodNotAllowed, PenstockError, UnknownRoute
+from penstock.intake.bodies import Bounded
+from penstock.intake.held import Intake
+from penstock.intake.limits import Limits
+from penstock.intake.types import Refusal, Scope
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import LIVE, READY
 
@@ -57,8 +62,13 @@ def make_app(control: Control) -> FastAPI:
     app.add_exception_handler(PenstockError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_route)
     app.add_exception_handler(RequestValidationError, _refuse_field)
-    app.add_exception_handler(Exception, _refuse_unexpected)
+    app.add_exception_handler(Exception, _refuse)
     return app
+
+
+def bounded(control: Control, limits: Limits, intake: Intake) -> Bounded:
+    """Return the application as its listener runs it."""
+    return Bounded(app=make_app(control), limits=limits, most_bytes=MAX_BODY_BYTES, intake=intake, crashed=_crashed)
 
 
 def _bounded(document: dict[str, Any]) -> dict[str, Any]:
@@ -80,9 +90,16 @@ async def readyz(control: Controlled, response: Response) -> Readiness:
     return Readiness(ready=is_ready, leader=control.runtime.leads)
 
 
+def refusal(error: PenstockError, _: object = None) -> Refusal:
+    """Return the answer that tells of an error; its second argument is the listener's request id."""
+    body = msgspec.json.encode(ErrorAnswer(error=fields_of(error)))
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    return status_of(error), headers, body
+
+
 async def _refuse(_: Request, error: Exception) -> Response:
-    known = error if isinstance(error, PenstockError) else PenstockError()
-    return answer(ErrorAnswer(error=fields_of(known)), status_of(known))
+    status, headers, body = refusal(error if isinstance(error, PenstockError) else PenstockError())
+    return Response(body, status, headers={name.decode(): value.decode() for name, value in headers})
 
 
 async def _refuse_route(request: Request, error: Exception) -> Response:
@@ -95,6 +112,6 @@ async def _refuse_field(request: Request, error: Exception) -> Response:
     return await _refuse(request, known)
 
 
-async def _refuse_unexpected(request: Request, error: Exception) -> Response:
-    logger().error("admin_call_failed", path=request.url.path, error_type=type(error).__name__)
-    return await _refuse(request, PenstockError())
+def _crashed(error: Exception, scope: Scope) -> Refusal:
+    logger().error("admin_call_failed", path=scope["path"], error_type=type(error).__name__)
+    return refusal(PenstockError())

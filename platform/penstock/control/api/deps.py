@@ -31,6 +31,7 @@ from penstock.domain.tenancy.keys import worker_bearer
 from penstock.domain.tenancy.ledger import LedgerReader
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
+from penstock.intake.bodies import prove
 from penstock.telemetry.metrics import Metrics
 
 
@@ -113,15 +114,17 @@ async def _worker(
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")
     check_address(request)
+    prove(request.scope)
     return named
 
 
 async def _caller(request: Request, control: Controlled, sender: Sender) -> AdminCaller:
     credential = _credential(sender)
     key = await control.tenancy.key(credentials.named(credential))
-    caller = AdminCaller(key=credentials.verify(key, credential, control.secrets.peppers, control.clock.now()))
+    known = credentials.verify(key, credential, control.secrets.peppers, control.clock.now())
     check_address(request)
-    return caller
+    prove(request.scope)
+    return AdminCaller(key=known)
 
 
 async def _reader(caller: Annotated[AdminCaller, Depends(_caller)]) -> AdminCaller:

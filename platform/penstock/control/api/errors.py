@@ -20,10 +20,13 @@ STATUS: dict[type[PenstockError], int] = {
     errors.UnknownRollout: 404,
     errors.UnknownRoute: 404,
     errors.MethodNotAllowed: 405,
+    errors.RequestTimedOut: 408,
     errors.Conflict: 409,
     errors.BodyTooLarge: 413,
     errors.ArtifactRefused: 422,
     errors.TableRefused: 422,
+    errors.HeadersTooLarge: 431,
+    errors.OverLimit: 429,
     errors.Rejected: 503,
     errors.StoreUnavailable: 503,
 }

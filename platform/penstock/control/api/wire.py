@@ -1,4 +1,4 @@
-"""JSON bodies: bounded in size before they are read, parsed after the caller is known, strict in types and names.
+"""JSON bodies: read after the caller is known, within the intake's bounds, strict in types and names.
 
 FastAPI validates the result of ``json.loads``, in which a list is no tuple and a word no enum. So pydantic gets the
 bytes: its parser is strict, and bounds the depth.
@@ -8,9 +8,9 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 from fastapi import Body, Request, Response
-from fastapi.dependencies.utils import get_flat_dependant
+from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import get_flat_dependant, solve_dependencies
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -18,10 +18,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from penstock.control.api import bounds
-from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError
+from penstock.domain.errors import InvalidField, MalformedBody, PenstockError
 from penstock.formats.documents import DocumentRefused, json_of
 
 MAX_BODY_BYTES = 4 << 20
+"""A worker's report or a model's manifest with its files: 100 KiB are large ones."""
 _NO_JSON, _BEYOND = "no_json", "out_of_bounds"
 _MALFORMED = frozenset({"json_invalid", _NO_JSON})
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
@@ -89,18 +90,8 @@ def check_address(request: Request) -> None:
             raise InvalidField(str(error), param=name) from error
 
 
-class _Bounded(Request):
-    """A request that reads at most ``MAX_BODY_BYTES`` and leaves them unparsed."""
-
-    async def body(self) -> bytes:
-        if not hasattr(self, "_read"):
-            raw = bytearray()
-            async for piece in self.stream():
-                raw += piece
-                if len(raw) > MAX_BODY_BYTES:
-                    raise BodyTooLarge
-            self._read = bytes(raw)
-        return self._read
+class _Unparsed(Request):
+    """A request that gives its route the body unparsed."""
 
     async def json(self) -> bytes:
         return await self.body()
@@ -109,14 +100,22 @@ class _Bounded(Request):
 class JsonRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         handle = super().get_route_handler()
+        callers = Dependant(path=self.path, dependencies=self.dependant.dependencies)
 
-        async def bounded(request: Request) -> Response:
-            sent = _Bounded(request.scope, request.receive)
+        async def checked(request: Request) -> Response:
+            """Check the caller before the body is read: FastAPI reads first."""
+            sent = _Unparsed(request.scope, request.receive)
             if self.body_field is not None:
+                stack = request.scope["fastapi_inner_astack"]
+                found = await solve_dependencies(
+                    request=sent, dependant=callers, async_exit_stack=stack, embed_body_fields=False
+                )
+                if found.errors:
+                    raise RequestValidationError(found.errors)
                 await sent.body()
             return await handle(sent)
 
-        return bounded
+        return checked
 
 
 def refusal_of(error: RequestValidationError) -> PenstockError:
@@ -135,7 +134,3 @@ def refusal_of(error: RequestValidationError) -> PenstockError:
 
 def _written(path: Sequence[str | int]) -> str:
     return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).removeprefix(".")
-
-
-def answer(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.gateway.app.routes import crashed
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.oip import rest as oip
@@ -17,7 +18,9 @@ from penstock.gateway.openai import head
 from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
 from penstock.gateway.openai.parse import COUNTS, check_bounded
 from penstock.gateway.openai.services import Corridor, Services
+from penstock.intake.bodies import Bounded
 from penstock.intake.direct import EXTENSION, DirectReply
+from penstock.intake.limits import QUESTION_BYTES
 from penstock.intake.plain import PlainReply
 from penstock.intake.types import App, Receive, Scope, Send
 
@@ -36,7 +39,7 @@ class Edge(Services):
             scope["path"] = head.path(scope["raw_path"])
         make = self._exchange(scope)
         if make is None:
-            await self.rest(scope, receive, send)
+            await self._questions(scope, receive, send)
             return
         reply = scope.get("extensions", {}).get(EXTENSION)
         if isinstance(reply, DirectReply):
@@ -45,6 +48,17 @@ class Edge(Services):
         reply = PlainReply(receive, send, self.limits.write_buffer_bytes)
         await make(scope, receive, reply)
         await reply.end()
+
+    @property
+    def _questions(self) -> App:
+        """The routes beside inference, each with its bounds."""
+        return Bounded(
+            app=self.rest,
+            limits=self.limits,
+            most_bytes=QUESTION_BYTES,
+            intake=self.intake,
+            crashed=partial(crashed, self.observer),
+        )
 
     def _exchange(self, scope: Scope) -> "Run | None":
         """Return the exchange of an inference request; None for any other."""

@@ -37,7 +37,8 @@ from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNTS
 from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity, unkept
 from penstock.gateway.records import Early
-from penstock.intake.types import App, Message, Receive, Scope, Send
+from penstock.intake.bodies import prove
+from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
 from penstock.telemetry.pages import LIVE, READY, REGION
 
 OF_CALLERS = (Unauthenticated, Forbidden, OverLimit)
@@ -62,9 +63,11 @@ def application(
     add_oip(api, lambda request: _caller(request, identity), facts)
     add_docs(api)
 
+    described = msgspec.json.encode(document())  # one for all answers, also for those that nobody reads
+
     @api.get("/openapi.json")
     async def openapi() -> Response:
-        return Response(msgspec.json.encode(document()), media_type="application/json")
+        return Response(described, media_type="application/json")
 
     @api.exception_handler(PenstockError)
     async def refused(request: Request, error: PenstockError) -> Response:
@@ -84,7 +87,7 @@ def application(
 
     for path in (*JSON_APIS, *COUNTS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
-    return _Guarded(api, observer, ids)
+    return _Named(api, ids)
 
 
 async def _only_post() -> Response:
@@ -150,7 +153,9 @@ def _add_as_vllm(api: FastAPI, facts: Facts) -> None:
 
 
 def _caller(request: Request, identity: Identity) -> Principal:
-    return identity.authenticate(_credential(request))
+    who = identity.authenticate(_credential(request))
+    prove(request.scope)
+    return who
 
 
 def _credential(request: Request) -> str:
@@ -243,36 +248,27 @@ def _spoken(path: str) -> Api | None:
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None
 
 
-class _Guarded:
-    """Adds the request id to every answer, and turns a fault into the table's 500."""
+class _Named:
+    """Gives every request its id, and every answer the header that tells it."""
 
-    def __init__(self, app: App, observer: ErrorObserver, ids: Callable[[], str]) -> None:
-        self._app, self._observer, self._ids = app, observer, ids
+    def __init__(self, app: App, ids: Callable[[], str]) -> None:
+        self._app, self._ids = app, ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         request_id = RequestId(head.request_id(dict(scope["headers"]), self._ids()))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
-        started = False
 
         async def send_with_id(message: Message) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
-                started = True
                 message = {**message, "headers": [*message["headers"], (b"x-request-id", request_id.encode())]}
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_with_id)
-        except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
-            self._observer.crashed(error, request_id)
-            if not started:
-                self._observer.refused(PenstockError(), request_id)
-                await _send_500(send_with_id, request_id, _spoken(scope["path"]))
+        await self._app(scope, receive, send_with_id)
 
 
-async def _send_500(send: Send, request_id: RequestId, api: Api | None) -> None:
-    status, headers, body = response_of(PenstockError(), request_id, api)
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def crashed(observer: ErrorObserver, error: Exception, scope: Scope) -> Refusal:
+    """Tell of a fault of ours, and return the table's 500."""
+    request_id = RequestId(scope.get("state", {}).get("request_id", ""))
+    observer.crashed(error, request_id)
+    status, headers, body = response_of(PenstockError(), request_id, _spoken(scope["path"]))
+    return status, [*headers, (b"x-request-id", request_id.encode())], body

@@ -18,17 +18,17 @@ from penstock.domain.serving.request import Api, PackedTensors
 from penstock.gateway.answers.account import RawUsage
 from penstock.gateway.answers.content import Choices
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Parameter, check_batch, check_outputs, spec
-from penstock.gateway.oip.scalars import number_of, object_of, of_model, options, texts_of
+from penstock.gateway.oip.scalars import flag_of, number_of, object_of, of_model, options, texts_of
 
 Body = dict[str, object]
 TEXT, ANSWER, REASON, VECTOR = "text_input", "text_output", "finish_reason", "embedding"
-STREAM, SAMPLING = "stream", "sampling_parameters"
+STREAM, SAMPLING, IGNORE_EOS = "stream", "sampling_parameters", "ignore_eos"
 _NUMBERS = frozenset(
     """
     max_tokens min_tokens temperature top_p top_k min_p seed presence_penalty frequency_penalty repetition_penalty
     """.split()
 )
-_TAKEN = _NUMBERS | {"stop", "user", "ignore_eos", STREAM, SAMPLING, "exclude_input_in_output"}
+_TAKEN = _NUMBERS | {"stop", "user", IGNORE_EOS, STREAM, SAMPLING, "exclude_input_in_output"}
 _FLOAT_BYTES = 4
 
 
@@ -87,7 +87,9 @@ def _asked_completion(request: InferRequest) -> Body:
     if asked.pop("exclude_input_in_output", True) not in (True, 1):
         raise InvalidField("the answer never repeats the prompt", param="exclude_input_in_output")
     for name in asked.keys() & _NUMBERS:
-        asked[name] = number_of(asked[name])
+        asked[name] = number_of(asked[name], name)
+    if IGNORE_EOS in asked:
+        asked[IGNORE_EOS] = flag_of(asked[IGNORE_EOS], IGNORE_EOS)
     return {"prompt": prompts[0] if len(prompts) == 1 else prompts, **asked}
 
 

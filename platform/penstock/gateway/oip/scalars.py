@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from math import isfinite
 
 import msgspec
 
@@ -38,9 +39,10 @@ def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the parameters for the model; raises ``InvalidField`` for unsupported ones."""
     if parameters.get(PRIORITY, 0) != 0:
         raise InvalidField("priority is not taken: the plan of the key decides who waits; leave it out", param=PRIORITY)
-    for name in parameters:
+    for name, value in parameters.items():
         if name.startswith(_SEQUENCES):
             raise InvalidField(f"{name} is not supported: each request stands for itself", param=name)
+        _check_finite(value, name)
     return {name: value for name, value in parameters.items() if name not in _OF_THE_PROTOCOL}
 
 
@@ -66,6 +68,7 @@ def _value(tensor: Tensor) -> object:
     values: list[object] = list(texts_of(tensor) if tensor.spec.datatype is Datatype.BYTES else numbers_of(tensor))
     if len(values) > 1 and tensor.spec.datatype is not Datatype.BYTES:
         raise InvalidField(f"{name} must have one element", param=name)
+    _check_finite(values[0], name)
     return values[0] if len(values) == 1 else values
 
 
@@ -87,9 +90,25 @@ def object_of(value: object, name: str) -> dict[str, object]:
     raise InvalidField(f"{name} must be a JSON object in a text", param=name)
 
 
-def number_of(value: object) -> object:
+def number_of(value: object, name: str) -> object:
     """Return the number in a text; other values unchanged."""
     if isinstance(value, str):
-        with suppress(msgspec.MsgspecError):
-            return msgspec.json.decode(value, type=int | float)
+        try:
+            value = msgspec.json.decode(value, type=int | float)
+        except msgspec.MsgspecError as error:
+            raise InvalidField(f"{name} must be a number", param=name) from error
+    _check_finite(value, name)
     return value
+
+
+def flag_of(value: object, name: str) -> bool:
+    """Return a boolean, also one in a text; raises ``InvalidField``."""
+    if value not in (True, False, "true", "false"):
+        raise InvalidField(f"{name} must be true or false", param=name)
+    return value in (True, "true")
+
+
+def _check_finite(value: object, name: str) -> None:
+    """Refuse NaN and infinity: JSON has no word for them, and leaves them out."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidField(f"{name} must be a finite number", param=name)

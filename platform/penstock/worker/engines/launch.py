@@ -20,6 +20,7 @@ def guard_listener(own: Certificate) -> None:
 
     from penstock.domain.clock import SystemClock
     from penstock.tls.files import Files
+    from penstock.tls.heads import timed
     from penstock.tls.identity import GATE, Role
     from penstock.tls.listener import guard
     from penstock.tls.mutual import Mutual
@@ -29,6 +30,7 @@ def guard_listener(own: Certificate) -> None:
 
     def guarded(config: uvicorn.Config) -> None:
         load(config)
+        config.http_protocol_class = timed(config.http_protocol_class)  # vLLM's own server has no such bound
         guard(config, mutual, GATE)
 
     uvicorn.Config.load = guarded  # type: ignore[assignment, method-assign]  # the only place where it can be told

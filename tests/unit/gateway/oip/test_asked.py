@@ -2,17 +2,20 @@
 
 import asyncio
 import json
+import math
+import struct
 from dataclasses import replace
 
 import pytest
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.models.model import HandlerSettings
+from penstock.domain.models.model import HandlerSettings, Task
 from penstock.domain.models.tensors import Datatype, TensorSpec, checked, joined
 from penstock.domain.serving.request import PackedTensors
 from penstock.domain.serving.used import Used
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
+from penstock.gateway.oip import forms
 from penstock.gateway.oip.asked import packed
 from penstock.gateway.oip.forms import body_of
 from penstock.gateway.oip.handled import form_of
@@ -150,3 +153,33 @@ async def test_others_have_their_turn_before_large_tensors_are_copied(items: int
         await asyncio.sleep(0)
         seen += 1
     assert taken == [turns]
+
+
+PROMPT = checked(spec("text_input", Datatype.BYTES, 1), memoryview(joined([b"hi"])))
+
+
+@pytest.mark.parametrize("name", sorted(forms._NUMBERS))
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "NaN", "Infinity", "1e999"])
+def test_no_number_is_no_silence(name: str, value: float | str) -> None:
+    """Finding 11: NaN and infinity were as if not given, as a parameter, a text, an input, or one of the sampling's."""
+    asked = [InferRequest(inputs=(PROMPT,), parameters={name: value})]
+    if isinstance(value, float):
+        tensor = checked(spec(name, Datatype.FP64, 1), memoryview(struct.pack("<d", value)))
+        asked.append(InferRequest(inputs=(PROMPT, tensor)))
+    else:
+        asked.append(InferRequest(inputs=(PROMPT,), parameters={"sampling_parameters": json.dumps({name: value})}))
+    for request in asked:
+        with pytest.raises(InvalidField) as caught:
+            body_of(forms.FORMS[Task.GENERATE], request, "m")
+        assert caught.value.param == name
+
+
+@pytest.mark.parametrize(("value", "taken"), [(True, True), ("true", True), (0, False), ("yes", None), (2, None)])
+def test_a_flag_is_true_or_false(value: int | str, taken: bool | None) -> None:
+    """Finding 11: ``ignore_eos="yes"`` passed."""
+    request = InferRequest(inputs=(PROMPT,), parameters={"ignore_eos": value})
+    if taken is None:
+        with pytest.raises(InvalidField, match="true or false"):
+            body_of(forms.FORMS[Task.GENERATE], request, "m")
+    else:
+        assert body_of(forms.FORMS[Task.GENERATE], request, "m")["ignore_eos"] is taken

@@ -4,15 +4,18 @@ import gc
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from unittest.mock import Mock
 
 import pytest
 
 from penstock.domain.errors import Forbidden
 from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.tenant import Principal, Role
+from penstock.gateway.oip.grpc.calls import RpcCaller
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.openai.services import Identity
+from penstock.intake.relay import Client
 from tests.support.gateways.oip import oip_edge
 from tests.support.gateways.oip_grpc import PLAIN, message
 from tests.support.gateways.toy import SECRET, Toy
@@ -52,6 +55,10 @@ class Watched:
         return self.inner.claimed(credential)
 
 
+def caller(who: Principal | None) -> RpcCaller:
+    return RpcCaller(HEADERS, who, Client(Mock()))
+
+
 async def _run(exchange: RpcExchange, toy: Toy) -> None:
     await exchange.run(toy.serve)
     toy.seen.calls.clear()
@@ -65,7 +72,7 @@ async def test_a_whole_answer_leaves_nothing_to_the_collector() -> None:
         return GOOD
 
     edge, toy = oip_edge()
-    exchange = UnaryExchange(edge, HEADERS, read, None)
+    exchange = UnaryExchange(edge, caller(None), read, None)
     gone = weakref.ref(exchange._way_back)
     await _run(exchange, toy)
     assert exchange.message is not None
@@ -76,12 +83,9 @@ async def test_a_whole_answer_leaves_nothing_to_the_collector() -> None:
 @pytest.mark.usefixtures("uncollected")
 async def test_a_request_of_a_stream_leaves_nothing_to_the_collector() -> None:
     """As a whole answer: thousands of requests may come on one stream."""
-
-    async def read() -> bytes:
-        return message(inputs=[PLAIN], parameters={"stream": {"bool_param": False}})
-
+    raw = message(inputs=[PLAIN], parameters={"stream": {"bool_param": False}})
     edge, toy = oip_edge()
-    exchange = StreamedExchange(edge, HEADERS, read, None, Outbox())
+    exchange = StreamedExchange(edge, HEADERS, raw, None, Outbox())
     gone = weakref.ref(exchange._way_back)
     await _run(exchange, toy)
     del exchange
@@ -96,7 +100,7 @@ async def test_who_was_recognised_is_not_looked_at_again() -> None:
 
     edge, toy = oip_edge()
     watched = Watched(edge.identity)
-    exchange = UnaryExchange(replace(edge, identity=watched), HEADERS, read, None, edge.identity.recognise(SECRET))
+    exchange = UnaryExchange(replace(edge, identity=watched), caller(edge.identity.recognise(SECRET)), read, None)
     await exchange.run(toy.serve)
     assert (exchange.message is not None, watched.looks) == (True, 0)
 
@@ -109,6 +113,6 @@ async def test_who_was_recognised_may_still_be_no_asker() -> None:
 
     edge, toy = oip_edge()
     auditor = replace(edge.identity.recognise(SECRET), role=Role.AUDITOR)
-    exchange = UnaryExchange(edge, HEADERS, read, None, auditor)
+    exchange = UnaryExchange(edge, caller(auditor), read, None)
     await exchange.run(toy.serve)
     assert (type(exchange.error), toy.seen.calls) == (Forbidden, [])

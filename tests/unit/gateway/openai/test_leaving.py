@@ -102,7 +102,7 @@ async def test_a_reader_that_stops_after_the_answer_keeps_no_connection() -> Non
         reply.write(b"x" * 30_000_000)
         reply.finish()
 
-    async with running(large, Limits(keep_alive_s=0.1, closing_s=0.2)) as gateway:
+    async with running(large, Limits(keep_alive_s=0.1, unread_s=0.2)) as gateway:
         client = await Client.to(gateway)
         client.send(head() + REQUEST)
         assert (await client.head())[0] == 200

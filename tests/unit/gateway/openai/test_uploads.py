@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from unittest.mock import Mock
 
 from penstock.domain.outcome import Outcome, Stage
 from penstock.gateway.calls.call import Call
+from penstock.gateway.oip.grpc.calls import RpcCaller
 from penstock.gateway.oip.grpc.exchange import UnaryExchange
 from penstock.intake.limits import Limits
+from penstock.intake.relay import Client
 from penstock.intake.types import Message
 from tests.support.clock import ManualClock
 from tests.support.gateways.toy import REQUEST, SECRET, Toy, edge, hello
@@ -41,7 +44,8 @@ async def test_a_slow_message_of_grpc_is_one_too(clock: ManualClock) -> None:
         clock.advance(30.0)
         return b"\xff"
 
-    exchange = UnaryExchange(replace(edge(Toy(hello), Limits()), clock=clock), HEADERS, message, None)
+    caller = RpcCaller(HEADERS, None, Client(Mock()))
+    exchange = UnaryExchange(replace(edge(Toy(hello), Limits()), clock=clock), caller, message, None)
     await exchange.run(Toy(hello).serve)
     assert dict(exchange.told)[b"server-timing"].endswith(b"upload;dur=30000.000")
 

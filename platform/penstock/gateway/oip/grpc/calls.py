@@ -4,23 +4,26 @@ A call counts from its metadata on, for its tenant with a valid key, else for it
 itself, since grpc would wait for the message first, without limit and before any check.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
 
-from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError, RequestTimedOut
+from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError
 from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.oip.grpc import status
+from penstock.gateway.oip.grpc.arriving import arrived, reading
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
 from penstock.gateway.records import Early
 from penstock.intake.addresses import KNOWN_PARTS
+from penstock.intake.relay import Client, Relay
 from penstock.intake.share import SharedRoom
 from penstock.intake.types import Headers
-from penstock.lateness import timeout
 
 RETRY_S = 1.0
 STRANGERS_RATIO = 8
@@ -32,20 +35,21 @@ Handler = Any
 
 
 class RpcCaller(NamedTuple):
-    """A call's metadata, and the principal of the valid key in them, if any."""
+    """A call's metadata, the principal of the valid key in them, if any, and its connection."""
 
     headers: Headers
     who: Principal | None
+    client: Client
 
 
 class Calls(grpc.aio.ServerInterceptor):
     """The calls of one server."""
 
-    def __init__(self, edge: Services, inference: frozenset[str]) -> None:
+    def __init__(self, edge: Services, inference: frozenset[str], relay: Relay) -> None:
         """The limit is that of HTTP connections. Handlers of the methods ``inference`` get the ``Caller`` and read
         messages themselves.
         """
-        self._inference = inference
+        self._inference, self._relay = inference, relay
         self._edge = edge
         most = edge.limits.connections
         strangers = max(2, most // STRANGERS_RATIO)
@@ -66,55 +70,70 @@ class Calls(grpc.aio.ServerInterceptor):
         serve = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
         async def call(messages: object, context: Context) -> object:
-            caller = self._caller(context)
-            room, who = self._place_of(caller, context)
+            client = self._relay.client(context.peer())
+            if client is None:  # it has just gone
+                raise asyncio.CancelledError
+            caller = self._caller(context, client)
+            room, who = self._place_of(caller)
             if not room.take(who, 1):
                 await refuse(self._edge, context, _refusal(room, who))
-            try:
-                if is_inference:
-                    return await serve(caller, context)
-                asked = messages if handler.request_streaming else await self._message(context)
-                return await _answered(serve(asked, context), context)
-            finally:
-                room.give(who, 1)
+            task = asyncio.current_task()
+            task.add_done_callback(partial(_over, room, who, client))  # type: ignore[union-attr]  # this is one
+            if is_inference:
+                answer = await serve(caller, context)
+            else:
+                asked = messages if handler.request_streaming else await self._message(caller, context)
+                answer = await _answered(serve(asked, context), context, client)
+            client.writes(task)  # what is returned is written by the library, until the task ends
+            return answer
 
         streaming, whole = grpc.stream_stream_rpc_method_handler, grpc.stream_unary_rpc_method_handler
         make = streaming if handler.response_streaming else whole
         return make(call, handler.request_deserializer, handler.response_serializer)
 
-    def _caller(self, context: Context) -> RpcCaller:
+    def _caller(self, context: Context, client: Client) -> RpcCaller:
         headers = headers_of(context)
         try:
-            return RpcCaller(headers, self._edge.identity.recognise(head.credential(dict(headers))))
+            who = self._edge.identity.recognise(head.credential(dict(headers)))
         except PenstockError:
-            return RpcCaller(headers, None)
+            return RpcCaller(headers, None, client)
+        client.prove(who.tenant)
+        return RpcCaller(headers, who, client)
 
-    def _place_of(self, caller: RpcCaller, context: Context) -> tuple[SharedRoom, str]:
+    def _place_of(self, caller: RpcCaller) -> tuple[SharedRoom, str]:
         """Return the room and the name that the call counts for."""
         if caller.who is not None:
             return self._known, caller.who.tenant
-        return self._strangers, context.peer().rpartition(":")[0]
+        return self._strangers, caller.client.address
 
-    async def _message(self, context: Context) -> object:
+    async def _message(self, caller: RpcCaller, context: Context) -> object:
         """Return a plain call's message, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
-            async with timeout(self._edge.limits.header_timeout_s):
-                message = await context.read()
-            if message is not grpc.aio.EOF:
+            message = await arrived(reading(context), caller.client, self._edge.limits.header_timeout_s)
+            if message is not None:
                 return message
-        except TimeoutError:
-            error = RequestTimedOut("no message was received in time")
+        except PenstockError as refusal:
+            error = refusal
         await refuse(self._edge, context, error)
         raise AssertionError("an aborted call goes no further")
 
 
-async def _answered(answer: Any, context: Context) -> object:  # noqa: ANN401  a message, or several
+async def _answered(answer: Any, context: Context, client: Client) -> object:  # noqa: ANN401  a message, or several
     if not isinstance(answer, AsyncIterator):
         return await answer
+    task = asyncio.current_task()
     async for message in answer:
+        client.writes(task)
         await context.write(message)
+        client.wrote(task)
     return None
+
+
+def _over(room: SharedRoom, who: str, client: Client, call: "asyncio.Task[Any]") -> None:
+    """Give back the call's place, once its client has taken the answer or is gone."""
+    client.wrote(call)
+    room.give(who, 1)
 
 
 def _refusal(room: SharedRoom, who: str) -> PenstockError:

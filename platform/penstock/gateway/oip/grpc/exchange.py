@@ -3,9 +3,9 @@
 The message is read after the key was checked; until then flow control holds its bytes back.
 """
 
-from collections.abc import Awaitable, Callable
+from functools import partial
 
-from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError, RequestTimedOut
+from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
@@ -15,6 +15,8 @@ from penstock.gateway.oip.asked import packed, parsed
 from penstock.gateway.oip.catalogue import Found
 from penstock.gateway.oip.forms import STREAM, TEXT, Body, body_of
 from penstock.gateway.oip.grpc import messages
+from penstock.gateway.oip.grpc.arriving import Read, arrived
+from penstock.gateway.oip.grpc.calls import RpcCaller
 from penstock.gateway.oip.grpc.message_reader import received_by
 from penstock.gateway.oip.grpc.replies import FINAL, Outbox, Said, TextReply, WholeReply
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Named, Parameter
@@ -26,20 +28,16 @@ from penstock.gateway.openai.parse import Parsed
 from penstock.gateway.openai.reading import INLINE_BYTES
 from penstock.gateway.openai.services import Services
 from penstock.intake.types import Headers
-from penstock.lateness import timeout
-
-Read = Callable[[], Awaitable[bytes | None]]
-"""Returns the next message; None where none will come."""
 
 
 class RpcExchange(RequestExchange):
     """Base of whole and streamed answers."""
 
-    __slots__ = ("_asked", "_found", "_left_s", "_message", "_way_back", "trailers")
+    __slots__ = ("_asked", "_found", "_left_s", "_way_back", "trailers")
 
-    def __init__(self, edge: Services, headers: Headers, read: Read, left_s: float | None) -> None:
+    def __init__(self, edge: Services, headers: Headers, left_s: float | None) -> None:
         super().__init__(edge, Api.INFER, headers)
-        self._message, self._left_s = read, left_s
+        self._left_s = left_s
         self._found: Found | None = None
         self._asked: InferRequest | None = None
         self._way_back: WholeReply | TextReply = WholeReply(self._translate)
@@ -86,10 +84,7 @@ class RpcExchange(RequestExchange):
     async def _received(self, who: Principal) -> bytes:
         self._timings.mark(Stage.EDGE)
         try:
-            async with timeout(self._edge.limits.body_timeout_s):
-                raw = await self._message()
-        except TimeoutError as error:
-            raise RequestTimedOut("no message was received in time") from error
+            raw = await self._arrived(who)
         finally:
             self._timings.mark(Stage.UPLOAD)
         if raw is None:
@@ -99,6 +94,10 @@ class RpcExchange(RequestExchange):
             self._held = self._edge.intake.begin(who.tenant)
             self._held.grow(len(raw))
         return raw
+
+    async def _arrived(self, who: Principal) -> bytes | None:
+        """Return the message; None if none will come."""
+        raise NotImplementedError
 
     def _check_size(self, size: int) -> None:
         limit = self._edge.limits.body_bytes or self._bounds.body_bytes(self._api)
@@ -136,18 +135,21 @@ class RpcExchange(RequestExchange):
 class UnaryExchange(RpcExchange):
     """``ModelInfer``: one message, or one error."""
 
-    __slots__ = ("_caller", "error", "message")
+    __slots__ = ("_caller", "_message", "error", "message")
 
-    def __init__(
-        self, edge: Services, headers: Headers, read: Read, left_s: float | None, caller: Principal | None = None
-    ) -> None:
-        super().__init__(edge, headers, read, left_s)
-        self._caller = caller
+    def __init__(self, edge: Services, caller: RpcCaller, read: Read, left_s: float | None) -> None:
+        super().__init__(edge, caller.headers, left_s)
+        self._caller, self._message = caller, read
         self.message: bytes | None = None
         self.error: PenstockError | None = None
 
     def _identified(self) -> Principal:
-        return super()._identified() if self._caller is None else self._edge.identity.asking(self._caller)
+        who = self._caller.who
+        return super()._identified() if who is None else self._edge.identity.asking(who)
+
+    async def _arrived(self, who: Principal) -> bytes | None:
+        within_s = self._edge.limits.body_timeout_s
+        return await arrived(self._message, self._caller.client, within_s, partial(self._refuse_early, who))
 
     def _translate(self, raw: bytes) -> None:
         answer = self._answer(raw)
@@ -171,11 +173,16 @@ class UnaryExchange(RpcExchange):
 class StreamedExchange(RpcExchange):
     """One request of ``ModelStreamInfer``: messages and errors in the call's outbox."""
 
-    __slots__ = ("_outbox",)
+    __slots__ = ("_outbox", "_raw")
 
-    def __init__(self, edge: Services, headers: Headers, read: Read, left_s: float | None, outbox: Outbox) -> None:
-        super().__init__(edge, headers, read, left_s)
-        self._outbox = outbox
+    def __init__(self, edge: Services, headers: Headers, raw: bytes, left_s: float | None, outbox: Outbox) -> None:
+        super().__init__(edge, headers, left_s)
+        self._raw, self._outbox = raw, outbox
+
+    async def _arrived(self, who: Principal) -> bytes | None:
+        del who
+        raw, self._raw = self._raw, b""
+        return raw
 
     def _streaming(self, body: Body) -> Body:
         if self._api is not Api.COMPLETIONS or body.get(STREAM) in (False, 0):

@@ -1,4 +1,4 @@
-"""The gRPC server: bounds on clients, health, reflection, drain.
+"""The gRPC server: bounds on clients, health, reflection, drain. Its connections come through the relay.
 
 Several gateways of a machine share one port (``SO_REUSEPORT``): a successor listens before its predecessor goes.
 """
@@ -18,6 +18,7 @@ from penstock.gateway.oip.grpc.service import INFERENCE, OpenInference
 from penstock.gateway.openai.bounds import TENSOR_BYTES
 from penstock.gateway.openai.services import Facts, Services
 from penstock.intake.limits import Limits
+from penstock.intake.relay import Relay
 
 V1ALPHA = reflection.SERVICE_NAME
 V1 = V1ALPHA.replace("v1alpha", "v1")
@@ -54,6 +55,10 @@ def _v1() -> descriptor_pb2.FileDescriptorProto:
 
 MAX_STREAMS = 128
 """Calls at a time on one connection, as HTTP/2 servers have it; further ones wait at the client."""
+FIRST_BYTES = 16 << 10
+"""Of a message before its call has asked for it; then its client may send all of it. The library's own way is to let
+clients send ever more, up to megabytes.
+"""
 KEEPALIVE_S, KEEPALIVE_WITHIN_S = 60.0, 20.0
 PING_EVERY_S = 10.0
 """A client that pings more often is sent away."""
@@ -66,13 +71,13 @@ HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 def options(limits: Limits) -> list[tuple[str, int]]:
     """Return the bounds as gRPC channel arguments."""
     return [
-        ("grpc.so_reuseport", 1),
         ("grpc.max_receive_message_length", limits.body_bytes or TENSOR_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_metadata_size", limits.header_bytes),
         ("grpc.absolute_max_metadata_size", 2 * limits.header_bytes),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", FIRST_BYTES),
         ("grpc.max_connection_idle_ms", _ms(limits.keep_alive_s)),
         ("grpc.server_handshake_timeout_ms", _ms(limits.header_timeout_s)),
         ("grpc.keepalive_time_ms", _ms(KEEPALIVE_S)),
@@ -94,34 +99,37 @@ class RpcServer:
         self._service, self._facts, self._limits = OpenInference(edge, facts), facts, edge.limits
         self._edge = edge
         self._server: grpc.aio.Server | None = None
+        self._relay: Relay | None = None
 
-    async def start(self, address: str) -> int:
-        """Listen at ``host:port`` and return the port; raises ``OSError``."""
+    async def start(self, host: str, port: int) -> int:
+        """Listen and return the port; raises ``OSError``."""
+        self._relay = relay = Relay(self._limits, self._edge.intake)
         most = self._limits.connections
         server = grpc.aio.server(
-            options=options(self._limits), interceptors=(Calls(self._edge, INFERENCE),), maximum_concurrent_rpcs=most
+            options=options(self._limits),
+            interceptors=(Calls(self._edge, INFERENCE, relay),),
+            maximum_concurrent_rpcs=most,
         )
         server.add_generic_rpc_handlers((self._service.handler,))
         health_pb2_grpc.add_HealthServicer_to_server(Health(self._facts), server)
         POOL.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
         reflect(server, (SERVICE, HEALTH), POOL)
-        try:
-            port = server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise OSError(f"can't listen at {address}") from error
+        server.add_insecure_port(relay.server_address)
         await server.start()
         self._server = server
-        return port
+        return await relay.start(host, port)
 
     async def drain(self) -> None:
         """Refuse new calls, let running ones end within the grace, cut off the rest."""
-        server, self._server = self._server, None
-        if server is None:
+        server, self._server, relay = self._server, None, self._relay
+        if server is None or relay is None:
             return
+        relay.stop_accepting()
         stopping = asyncio.ensure_future(server.stop(self._limits.drain_grace_s + CANCEL_S))
         await asyncio.wait({stopping}, timeout=self._limits.drain_grace_s)
         self._service.cut_off()
         await stopping
+        relay.close()
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the library has no types

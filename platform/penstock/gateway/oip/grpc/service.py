@@ -12,27 +12,26 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from penstock import __version__
-from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut, UnknownModel
+from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, UnknownModel
 from penstock.domain.models.tensors import TensorSpec
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.grpc import status
+from penstock.gateway.oip.grpc.arriving import arrived, reading
 from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of, refuse
-from penstock.gateway.oip.grpc.exchange import Read, RpcExchange, StreamedExchange, UnaryExchange
+from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.oip.routes import EXTENSIONS, SERVER
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Facts, Services
+from penstock.intake.limits import QUESTION_BYTES
 from penstock.intake.types import Headers
-from penstock.lateness import timeout
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
 INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"})
 """Methods whose handlers are given who calls, and read messages themselves."""
-MAX_QUESTION_BYTES = 64 << 10
-"""Of what asks for no inference: a name and a version."""
 
 
 class Handler(Protocol):
@@ -73,8 +72,7 @@ class OpenInference:
     # -- inference -------------------------------------------------------------------------
 
     async def _infer(self, caller: RpcCaller, context: Context) -> bytes:
-        headers, who = caller
-        exchange = UnaryExchange(self._edge, headers, _reading(context), context.time_remaining(), who)
+        exchange = UnaryExchange(self._edge, caller, reading(context), context.time_remaining())
         await self._watched(exchange, context)
         if exchange.error is not None or exchange.message is None:
             await abort(context, exchange.error or PenstockError(), exchange.id, exchange.told)
@@ -84,20 +82,20 @@ class OpenInference:
 
     async def _stream_infer(self, caller: RpcCaller, context: Context) -> None:
         try:
-            self._edge.identity.authenticate(head.credential(dict(caller.headers)))
+            identity = self._edge.identity
+            known = caller.who or identity.recognise(head.credential(dict(caller.headers)))
+            who = identity.asking(known)
+            await _StreamCall(self, context, caller, partial(self._edge.refuse_early, who, "")).run()
         except PenstockError as error:
             await refuse(self._edge, context, error)
-        call = _StreamCall(self, context, caller.headers, self._edge.limits.keep_alive_s)
-        try:
-            await call.run()
-        except RequestTimedOut as error:
-            await refuse(self._edge, context, error)
+
+    @property
+    def patience_s(self) -> float:
+        """The wait for a stream's first request, as on an idle HTTP connection."""
+        return self._edge.limits.keep_alive_s
 
     def exchange(self, headers: Headers, raw: bytes, context: Context, outbox: Outbox) -> StreamedExchange:
-        async def read() -> bytes:
-            return raw
-
-        return StreamedExchange(self._edge, headers, read, context.time_remaining(), outbox)
+        return StreamedExchange(self._edge, headers, raw, context.time_remaining(), outbox)
 
     def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
         """Answer a request in a task of its own: a disconnect ends it by its reply, not by cancellation."""
@@ -127,8 +125,8 @@ class OpenInference:
 
             async def call(raw: bytes, context: Context) -> bytes:
                 try:
-                    if len(raw) > MAX_QUESTION_BYTES:
-                        raise BodyTooLarge(f"a {name}Request is at most {MAX_QUESTION_BYTES} bytes")
+                    if len(raw) > QUESTION_BYTES:
+                        raise BodyTooLarge(f"a {name}Request is at most {QUESTION_BYTES} bytes")
                     who = None if is_open else self._edge.identity.authenticate(_credential(context))
                     return answer(who, kind.FromString(raw))  # type: ignore[arg-type]  # open ones don't look
                 except DecodeError:
@@ -176,22 +174,26 @@ class OpenInference:
 class _StreamCall:
     """One ``ModelStreamInfer``: requests as they come, pieces as they are made, one writer."""
 
-    def __init__(self, service: OpenInference, context: Context, headers: Headers, patience_s: float) -> None:
-        """``patience_s`` bounds the wait for the first request, as on an HTTP connection."""
-        self._service, self._context, self._headers = service, context, headers
-        self._patience_s = patience_s
+    def __init__(
+        self, service: OpenInference, context: Context, caller: RpcCaller, ask: Callable[[], Awaitable[None]]
+    ) -> None:
+        """``ask`` refuses a large request while it arrives."""
+        self._service, self._context, self._caller, self._ask = service, context, caller, ask
         self._outbox = Outbox()
         self._running: dict[asyncio.Task[None], StreamedExchange] = {}
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> None:
         """Serve until all is exchanged or the client has left."""
-        reading = asyncio.get_running_loop().create_task(self._take())
+        taking = asyncio.get_running_loop().create_task(self._take())
         last: StreamedExchange | None = None
+        client, task = self._caller.client, asyncio.current_task()
         try:
             while (piece := await self._outbox.next()) is not None:
+                client.writes(task)
                 await self._context.write(piece)
-            last = await reading
+                client.wrote(task)
+            last = await taking
         except asyncio.CancelledError:
             for exchange in self._running.values():
                 leave(exchange, self._context)
@@ -199,18 +201,19 @@ class _StreamCall:
                 await asyncio.wait(set(self._running))
             raise
         finally:
-            reading.cancel()
+            taking.cancel()
         if last is not None:
             last.ended()
             self._context.set_trailing_metadata(status.metadata(last.trailers))
 
     async def _take(self) -> StreamedExchange | None:
         """Start requests as they come; close the outbox after the last answer."""
-        read, last, number = _reading(self._context), None, 0
+        read, last, number = reading(self._context), None, 0
         try:
             while True:
                 await self._room.acquire()
-                raw = await (read() if number else self._first(read))
+                within_s = None if number else self._service.patience_s
+                raw = await arrived(read, self._caller.client, within_s, self._ask)
                 if raw is None:
                     break
                 number += 1
@@ -218,25 +221,19 @@ class _StreamCall:
                 task = self._service.begin(last)
                 self._running[task] = last
                 task.add_done_callback(self._over)
+        finally:
             if self._running:
                 await asyncio.wait(set(self._running))
-        finally:
             self._outbox.close()
         return last
 
-    async def _first(self, read: Read) -> bytes | None:
-        try:
-            async with timeout(self._patience_s):
-                return await read()
-        except TimeoutError as error:
-            raise RequestTimedOut("no message was received in time") from error
-
     def _own(self, number: int) -> Headers:
         """Return a request's headers with its own idempotency key."""
+        headers = self._caller.headers
         if number == 1:
-            return self._headers
+            return headers
         key = b"idempotency-key"
-        return [(name, b"%b-%d" % (value, number) if name == key else value) for name, value in self._headers]
+        return [(name, b"%b-%d" % (value, number) if name == key else value) for name, value in headers]
 
     def _over(self, task: "asyncio.Task[None]") -> None:
         del self._running[task]
@@ -262,14 +259,6 @@ def _credential(context: Context) -> str:
     headers = headers_of(context)
     head.check_single(headers)
     return head.credential(dict(headers))
-
-
-def _reading(context: Context) -> Callable[[], Awaitable[bytes | None]]:
-    async def read() -> bytes | None:
-        message: bytes | object = await context.read()
-        return message if isinstance(message, bytes) else None
-
-    return read
 
 
 def _described(tensors: tuple[TensorSpec, ...]) -> list[dict[str, object]]:

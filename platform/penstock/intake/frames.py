@@ -1,0 +1,157 @@
+"""The unfinished messages in one client's HTTP/2 bytes, counted as they arrive and never kept. Pure.
+
+A gRPC library holds a message until its last byte; here it is known how many bytes those are, before the library's
+user can know. Only frame headers and messages' lengths are read (RFC 9113, 4.1; gRPC over HTTP/2, "Length-Prefixed-
+Message"): headers, flow control and errors are the library's.
+"""
+
+from struct import Struct
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+MOST_STREAMS = 256
+"""Streams with an unfinished message: twice what the server grants. Beyond it the client breaks the protocol."""
+MOST_FRAMES = 4096
+"""Frames in one read of 256 KiB at most: 2.5 ms of the event loop. Requests of 130 bytes come to as many."""
+_HEAD = Struct(">BHBBI")
+_HEAD_BYTES, _PREFIX_BYTES = _HEAD.size, 5
+_DATA, _HEADERS, _RESET = 0, 1, 3
+_END_STREAM, _PADDED = 1, 8
+_STREAM_MASK = 0x7FFF_FFFF
+
+
+class NotHttp2(Exception):
+    """These bytes are not what a client of HTTP/2 sends."""
+
+
+class Unfinished:
+    """A stream's message: the bytes that came, and those that are missing."""
+
+    __slots__ = ("is_dropped", "left", "prefix", "since", "size")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.prefix = b""
+        self.left = self.size = 0
+        self.is_dropped = False
+
+
+class Frames:
+    """Follows one connection; ``held`` are the bytes of its unfinished messages, ``now`` is monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.held = self.calls = self.resets = self._frames_left = 0
+        self._preface = PREFACE
+        self._head = b""
+        self._left = self._padding = 0
+        self._kind = self._flags = self._stream = 0
+        self._reads_padding = False
+        self._streams: dict[int, Unfinished] = {}
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take the next bytes, or raise ``NotHttp2``."""
+        at, end, self._frames_left = self._opened(data), len(data), MOST_FRAMES
+        while at < end:
+            if self._left:
+                at += self._payload(data, at, min(self._left, end - at), now)
+            elif self._head or end - at < _HEAD_BYTES:
+                taken = data[at : at + _HEAD_BYTES - len(self._head)]
+                self._head += taken
+                at += len(taken)
+                if len(self._head) == _HEAD_BYTES:
+                    head, self._head = self._head, b""
+                    self._begin(head, 0)
+            else:
+                self._begin(data, at)
+                at += _HEAD_BYTES
+
+    def drop(self) -> None:
+        """Forget the bytes of all unfinished messages: their calls were refused."""
+        for one in self._streams.values():
+            one.is_dropped, one.size = True, 0
+        self.held = 0
+
+    def late(self, before: float) -> bool:
+        """Forget messages that began before ``before``; True if one of them was still counted."""
+        late = [stream for stream, one in self._streams.items() if one.since < before]
+        counted = [one for one in map(self._streams.pop, late) if not one.is_dropped]
+        self.held -= sum(one.size for one in counted)
+        return bool(counted)
+
+    def _opened(self, data: bytes) -> int:
+        if not self._preface:
+            return 0
+        given = data[: len(self._preface)]
+        if not self._preface.startswith(given):
+            raise NotHttp2
+        self._preface = self._preface[len(given) :]
+        return len(given)
+
+    def _begin(self, data: bytes, at: int) -> None:
+        high, low, self._kind, self._flags, stream = _HEAD.unpack_from(data, at)
+        self._left, self._padding, self._stream = high << 16 | low, 0, stream & _STREAM_MASK
+        self._reads_padding = self._kind == _DATA and bool(self._flags & _PADDED)
+        self._frames_left -= 1
+        if self._frames_left < 0:
+            raise NotHttp2
+        if self._kind == _HEADERS:
+            self.calls += 1
+        elif self._kind == _RESET:
+            self.resets += 1
+            self._forget(self._stream)
+        if not self._left:
+            self._end()
+
+    def _payload(self, data: bytes, at: int, size: int, now: float) -> int:
+        """Pass over a part of a frame's payload; return its size."""
+        if self._kind == _DATA:
+            if self._reads_padding:
+                self._reads_padding, self._padding, size = False, data[at], 1
+            else:
+                content = min(size, self._left - self._padding)
+                if content > 0:
+                    self._content(data, at, content, now)
+        self._left -= size
+        if not self._left:
+            self._end()
+        return size
+
+    def _content(self, data: bytes, at: int, size: int, now: float) -> None:
+        """Count a part of a stream's messages."""
+        one = self._streams.get(self._stream)
+        if one is None:
+            one = self._streams[self._stream] = Unfinished(now)
+            if len(self._streams) > MOST_STREAMS:
+                raise NotHttp2
+        while size:
+            if not one.left:
+                taken = data[at : at + min(size, _PREFIX_BYTES - len(one.prefix))]
+                one.prefix += taken
+                part = len(taken)
+                if len(one.prefix) == _PREFIX_BYTES:
+                    one.left, one.prefix = int.from_bytes(one.prefix[1:], "big"), b""
+                    one.since, one.is_dropped = now, False
+            else:
+                part = min(size, one.left)
+                one.left -= part
+                self._grow(one, part)
+            at, size = at + part, size - part
+        if not one.left and not one.prefix:
+            del self._streams[self._stream]
+
+    def _grow(self, one: Unfinished, part: int) -> None:
+        if one.is_dropped:
+            return
+        one.size += part
+        self.held += part
+        if not one.left:
+            self.held -= one.size
+            one.size = 0
+
+    def _end(self) -> None:
+        if self._kind in (_DATA, _HEADERS) and self._flags & _END_STREAM:
+            self._forget(self._stream)
+
+    def _forget(self, stream: int) -> None:
+        one = self._streams.pop(stream, None)
+        if one is not None and not one.is_dropped:
+            self.held -= one.size

@@ -1,0 +1,324 @@
+"""Accepts connections for a server that accepts by itself, gRPC's core, and passes their bytes on.
+
+That server listens at a socket of this process alone. Each client has one connection of its own there, and its
+name leads the server's handlers back to the client: so connections count by address as over HTTP, bytes of unfinished
+messages by tenant, and a connection without a call with a valid key is closed in time.
+
+Trade-off: two more sockets for each client, and each byte is copied once more. The core can neither count by address
+nor tell of a message that is not whole.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import TenantId
+from penstock.intake.frames import Frames, NotHttp2
+from penstock.intake.held import HeldBytes, Intake
+from penstock.intake.limits import Limits
+from penstock.lateness import awake_time
+
+BACKLOG = 2048
+SWEEP_EVERY_S = 0.5
+LARGE_BYTES = 16 << 10
+"""An unfinished message from here on is counted, and its caller's limits are asked."""
+STRANGER_BYTES = 128 << 10
+"""Unfinished before the first valid key: what a client sends before the server grants more."""
+MOST_STRANGE_CALLS = 100
+"""Calls on one connection before one of them shows a valid key: programs that ask for health make one a second."""
+MOST_RESETS, RESETS_PER_S = 1000, 100.0
+"""Calls that a client takes back, at once and for ever: each costs the gateway 30 µs, a leaving user takes back one."""
+JOIN_AGAIN_S, JOIN_TRIES = 0.01, 500
+"""The server's own queue of connections may be full for a moment."""
+_PREFIX = "unix-abstract:"
+
+
+class Waiting(Protocol):
+    """A call before its message is whole."""
+
+    def large(self) -> None:
+        """A message of this connection is large and not whole."""
+        ...
+
+    def refuse(self, error: PenstockError) -> None: ...
+
+
+class Client(asyncio.Protocol):
+    """A client's connection: what it has sent and not ended, what it leaves unread, its tenant once a key was valid."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, relay: "Relay") -> None:
+        self._relay = relay
+        self._frames = Frames()
+        self._server: _Server | None = None
+        self._early: list[bytes] = []
+        self._held: HeldBytes | None = None
+        self._waiting: set[Waiting] = set()
+        self._writing: dict[object, float] = {}
+        self._resets_from = 0.0
+        self.tenant: TenantId | None = None
+        self.address = ""
+        self.since = self.stuck_since = 0.0
+
+    # -- the client's side ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.transport = transport
+        self.address = str((transport.get_extra_info("peername") or ("",))[0])
+        transport.set_write_buffer_limits(high=self._relay.limits.write_buffer_bytes)
+        self.since = self._resets_from = self._relay.now()
+        self._relay.enter(self)
+
+    def data_received(self, data: bytes) -> None:
+        now = self._relay.now()
+        try:
+            self._frames.feed(data, now)
+        except NotHttp2:
+            self.transport.abort()
+            return
+        if self._frames.held > LARGE_BYTES or self._held is not None:
+            self._count()
+        if self._is_abusive(now):
+            self.transport.abort()
+        elif self._server is not None:
+            self._server.transport.write(data)
+        else:
+            self._early.append(data)
+            if len(self._early) == 1:
+                self.transport.pause_reading()
+                self._relay.join(self)
+
+    def eof_received(self) -> None:
+        """Close; HTTP/2 has no half of a connection."""
+
+    def pause_writing(self) -> None:
+        self.stuck_since = self._relay.now()
+        if self._server is not None:
+            self._server.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.stuck_since = 0.0
+        if self._server is not None:
+            self._server.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self._server is not None:
+            self._server.transport.abort()
+        self._release()
+        self._relay.leave(self)
+
+    # -- the server's side -----------------------------------------------------------------------
+
+    def joined(self, server: "_Server") -> None:
+        """Pass on what came before the server had this connection."""
+        if self.transport.is_closing():
+            server.transport.abort()
+            return
+        self._server = server
+        server.transport.writelines(self._early)
+        self._early.clear()
+        self.transport.resume_reading()
+
+    def ended(self) -> None:
+        if not self.transport.is_closing():
+            self.stuck_since = self._relay.now()
+            self.transport.close()
+
+    # -- its calls ---------------------------------------------------------------------------------
+
+    def prove(self, tenant: TenantId) -> None:
+        if self.tenant is None:
+            self._relay.prove(self)
+        self.tenant = tenant
+
+    @contextmanager
+    def waits(self, call: Waiting) -> Iterator[None]:
+        """Tell a call that waits for its message what becomes of it."""
+        self._waiting.add(call)
+        if self._held is not None:
+            call.large()
+        try:
+            yield
+        finally:
+            self._waiting.discard(call)
+
+    def writes(self, call: object) -> None:
+        """Note that a call waits for its client to read; ``wrote`` ends that."""
+        self._writing[call] = self._relay.now()
+
+    def wrote(self, call: object) -> None:
+        self._writing.pop(call, None)
+
+    def sweep(self, now: float) -> None:
+        limits = self._relay.limits
+        is_stranger = self.tenant is None and now - self.since > limits.header_timeout_s
+        unread_since = next(iter(self._writing.values()), now)
+        is_stuck = now - min(self.stuck_since or now, unread_since) > limits.unread_s
+        if is_stuck or (is_stranger and self.transport.is_closing()):
+            self.transport.abort()
+        elif is_stranger:
+            self.transport.close()
+        elif self._frames.late(now - limits.body_timeout_s - limits.unread_s):
+            self._count()
+
+    def _is_abusive(self, now: float) -> bool:
+        frames = self._frames
+        if self.tenant is None and (frames.calls > MOST_STRANGE_CALLS or frames.held > STRANGER_BYTES):
+            return True
+        return frames.resets > MOST_RESETS + RESETS_PER_S * (now - self._resets_from)
+
+    def _count(self) -> None:
+        """Hold the bytes of unfinished messages, or refuse the calls that wait for them."""
+        size = self._frames.held
+        if size <= LARGE_BYTES or self.tenant is None:
+            self._release()
+            return
+        try:
+            if self._held is None:
+                self._held = self._relay.intake.begin(self.tenant)
+                self._held.arrives()
+                for call in list(self._waiting):
+                    call.large()
+            self._held.hold(size)
+        except PenstockError as error:
+            self._frames.drop()
+            self._release()
+            for call in list(self._waiting):
+                call.refuse(error)
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+
+
+class _Server(asyncio.Protocol):
+    """The same client's connection to the server."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.transport = transport
+        self._client.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._client.transport.write(data)
+
+    def pause_writing(self) -> None:
+        self._client.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._client.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._client.ended()
+
+
+class Relay:
+    def __init__(self, limits: Limits, intake: Intake) -> None:
+        self.limits, self.intake = limits, intake
+        self.server_name = f"penstock-{secrets.token_hex(16)}"
+        self._clients: dict[Client, None] = {}
+        self._by_name: dict[str, Client] = {}
+        self._names: dict[Client, str] = {}
+        self._joining: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Server | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.now = awake_time().seconds
+
+    @property
+    def server_address(self) -> str:
+        """The address of the socket that the server listens at, in gRPC's terms."""
+        return f"{_PREFIX}{self.server_name}"
+
+    async def start(self, host: str, port: int) -> int:
+        """Accept at this address, which other processes may share, and return the port; raises ``OSError``."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, self.limits.write_buffer_bytes)
+            listener.bind((host, port))
+            self._listening = await self._loop.create_server(lambda: Client(self), sock=listener, backlog=BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+        self._sweeping = self._loop.create_task(self._sweep())
+        return int(listener.getsockname()[1])
+
+    def client(self, peer: str) -> Client | None:
+        """Return the client with this name at the server; None once it has gone."""
+        return self._by_name.get(peer.removeprefix(_PREFIX))
+
+    def stop_accepting(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+
+    def close(self) -> None:
+        self.stop_accepting()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for task in self._joining:
+            task.cancel()
+        for client in list(self._clients):
+            client.transport.close()
+
+    # -- for its clients -----------------------------------------------------------------------
+
+    def enter(self, client: Client) -> None:
+        self._clients[client] = None
+        stays, gives_way = self.intake.addresses.enter(client.address, client, client.since)
+        if gives_way is not None:
+            gives_way.transport.abort()
+        if not stays:
+            client.transport.abort()
+
+    def prove(self, client: Client) -> None:
+        self.intake.addresses.spoke(client.address, client)
+        self.intake.addresses.prove(client.address)
+
+    def leave(self, client: Client) -> None:
+        del self._clients[client]
+        self._by_name.pop(self._names.pop(client, ""), None)
+        self.intake.addresses.leave(client.address, client)
+
+    def join(self, client: Client) -> None:
+        task = self._loop.create_task(self._join(client))
+        self._joining.add(task)
+        task.add_done_callback(self._joining.discard)
+
+    async def _join(self, client: Client) -> None:
+        joint = socket.socket(socket.AF_UNIX)
+        joint.settimeout(0.0)
+        joint.bind("")  # the kernel finds a name that nobody has
+        for _ in range(JOIN_TRIES):
+            with suppress(BlockingIOError):
+                joint.connect(f"\0{self.server_name}")
+                break
+            await asyncio.sleep(JOIN_AGAIN_S)
+        name = joint.getsockname()[1:].decode()
+        if client in self._clients:
+            self._by_name[name], self._names[client] = client, name
+        try:
+            await self._loop.create_unix_connection(lambda: _Server(client), sock=joint)
+        except OSError:
+            joint.close()
+            client.transport.abort()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            now = self.now()
+            for client in list(self._clients):
+                client.sweep(now)
