@@ -10,11 +10,10 @@ from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.fleet.table import Route
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models.model import Manifest, ModelVersion, Task
-from penstock.domain.serving.auto import MOST_AUTOS, Auto, PastAuto, Rule, fault
+from penstock.domain.serving.auto import MOST_AUTOS, Auto, Rule, fault
 from penstock.domain.serving.request import Api
 from penstock.formats.abilities import shows_tools
 
-Past = tuple[PastAuto, ...]
 Changes = tuple[tuple[Alias, Auto | None], ...]
 
 

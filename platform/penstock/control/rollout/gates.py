@@ -8,8 +8,6 @@ from penstock.domain.rollout.judgement import Metric
 from penstock.domain.serving.spec import SpecReader
 
 RANKED = (Metric.TTFT, Metric.ITL, Metric.PRICE)
-EQUAL = 0.5
-"""The mean rank among equals."""
 LEAST_RANK = 0.55
 """A narrower tolerance is below the noise between equals: at 0.52 five of six equal candidates were aborted."""
 SCORED = (Metric.ANSWERS,)

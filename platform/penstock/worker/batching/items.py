@@ -1,6 +1,5 @@
 """Nouns of batching: an item, the key that items of a batch share, a batch's report."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
@@ -23,11 +22,6 @@ class Key:
     shape: tuple[int, ...] = ()
     arguments: tuple[str, ...] = ()
     """Arguments of the task that change the graph."""
-
-
-def bucket_of(length: int, bounds: Sequence[int]) -> int:
-    """Return the smallest of the ascending bounds that holds this length, else the length."""
-    return next((bound for bound in bounds if length <= bound), length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
