@@ -68,7 +68,7 @@ def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
 
 
 def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN401
-    """Tell whether the text holds a call's opening mark, or its beginning where a call was forced."""
+    """Tell whether the text holds a call's opening mark, or the beginning of one if a call was forced."""
     mark = getattr(parser, "tool_call_start_token", None)
     if not isinstance(mark, str) or not mark:
         return False
@@ -141,7 +141,7 @@ async def _told(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def cached_in(chunk: str) -> str:
-    """Return a chat chunk whose usage tells the tokens that its request's meter has found and left in the cache."""
+    """Add to a chat chunk's usage the tokens that its request's meter has found and left in the cache."""
     meter = current.get()
     if meter is None or not chunk.startswith(_DATA) or chunk.startswith(_DONE):
         return chunk

@@ -242,7 +242,7 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Enable tools, whose arguments always follow their schema: by default vLLM binds those of ``strict`` tools alone.
+    """Enable tools, with arguments that follow their schema: by default vLLM binds those of ``strict`` tools alone.
 
     Without a parser it refuses even a named tool with a schema.
     """
