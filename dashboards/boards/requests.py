@@ -59,6 +59,9 @@ FAULTS: Mapping[Stage, Faults] = {
         codes=("overloaded", "evicted", "deadline_in_queue", "deadline_unreachable"),
         others=(query(rate(names.DOOR_SHED, "reason"), "at the door: {{reason}}"),),
     ),
+    Stage.BATCH_WAIT: Faults(
+        others=(query(rate(names.BATCH_LEFT, "reason", reason="cancelled|expired|late"), "items: {{reason}}"),)
+    ),
     Stage.PREPARE: Faults(codes=("engine_refused",)),
     Stage.COMPUTE: Faults(others=(query(rate(names.BATCH_LEFT, "reason"), "items: {{reason}}"),)),
     Stage.PREFILL: Faults(codes=("engine_error", "worker_lost", "loses_workers"), outcomes=("engine_error",)),
@@ -83,6 +86,7 @@ TITLES: Mapping[Stage, str] = {
     Stage.ROUTE: "Route: a worker is chosen and reached",
     Stage.ADAPTER: "Adapter: the wait at the worker's door for its load, or for a slot",
     Stage.QUEUE: "Queue: the wait at the worker's door and in its engine",
+    Stage.BATCH_WAIT: "Batch wait: a prepared item waits for its batch to start",
     Stage.PREPARE: "Prepare: a handler's input becomes tensors, an image is decoded",
     Stage.COMPUTE: "Compute: the batch of a model with a handler",
     Stage.PREFILL: "Prefill: until the first token",

@@ -86,7 +86,7 @@ class _Reader:
         if not types or "string" in types:
             to.values = None
         if types & {"integer", "number"}:
-            _bound(to, {name: float(str(schema[name])) for name in _BOUNDS if name in schema})
+            _bound(to, {name: one for name in _BOUNDS if isinstance(one := schema.get(name), int | float)})
         if "array" in types:
             most = schema.get("maxItems")
             to.most = most if isinstance(most, int) and most < (to.most or most + 1) else to.most

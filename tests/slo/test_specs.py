@@ -118,7 +118,7 @@ def test_each_tier_is_described_once() -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("tier: [", "is not YAML"), ("tier: gold", r"SLO specification chat\.yaml: tier: 'gold'")],
+    [("tier: [", "is no valid YAML"), ("tier: gold", r"SLO specification chat\.yaml: tier: 'gold'")],
     ids=["no YAML", "wrong"],
 )
 def test_the_platform_says_what_is_wrong_in_words(tmp_path: Path, text: str, says: str) -> None:

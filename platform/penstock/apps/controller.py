@@ -282,7 +282,7 @@ def _probes(runtime: Runtime) -> Mapping[str, Page]:
 
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
-    """Put other keys into force; the database knows the platform by the newest."""
+    """Apply changed keys to the running controller; the database knows the platform by the newest."""
     before = Keys(platform=secrets.platform_keys, peppers=secrets.peppers)
     secrets.peppers, secrets.platform_keys = found.peppers, found.platform
     try:
@@ -292,7 +292,9 @@ async def _exchange(settings: ControllerSettings, database: Database, secrets: S
 
 
 class _Server(EdgeServer):
-    """Leaves signals to us: its own way would end the process before the lock is given back."""
+    """An HTTP server that leaves signals to the process: uvicorn's handling would end it before the lock is
+    released.
+    """
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -324,7 +326,7 @@ async def _serve(
 async def _control(
     runtime: Runtime, beside: Sequence[Run], database: Database, claim: Callable[[], Awaitable[None]]
 ) -> None:
-    """Migrate as soon as the database is there, then run the corridor."""
+    """Migrate as soon as the database is available, then run the loop."""
     while True:
         try:
             await migrate(database)

@@ -57,7 +57,7 @@ def platform_file(settings: KeySettings) -> Path:
 
 
 async def follow(settings: KeySettings, on_change: Callable[[Keys], Awaitable[None]]) -> None:
-    """Pass on the keys when their files change; unusable ones leave the old keys in force."""
+    """Deliver the keys when their files change; unusable files leave the old keys in force."""
     files = [platform_file(settings), *([Path(settings.pepper_file)] if settings.pepper_file else [])]
     seen = _stamps(files)
     while True:

@@ -22,7 +22,8 @@ def fingerprint(secret: bytes) -> str:
 
 
 async def check(settings: KeySettings, database: Database, found: Keys) -> None:
-    """Raise ``CommandError`` for another platform's database, or another pepper; ``StoreUnavailable`` if unknown.
+    """Raise ``CommandError`` for another platform's database, or another pepper; ``StoreUnavailable`` if the
+    database is away.
 
     The database knows the platform by its newest key from then on.
     """

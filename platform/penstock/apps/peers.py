@@ -1,4 +1,4 @@
-"""This process's certificate by the settings, and whether its stores are verified."""
+"""This process's certificate by the settings, and the rule that remote stores are verified."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def check_stores(settings: Told) -> None:
 
 
 def _is_strict(settings: Told) -> bool:
-    """Tell whether keys are mounted, as in a deployment."""
+    """Tell whether the keys are mounted files, as in a deployment."""
     return settings.tls is not Tls.OFF and any(getattr(settings, field, "") for field in MOUNTED)
 
 

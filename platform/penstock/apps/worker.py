@@ -206,7 +206,7 @@ class Workplace:
         return node.obtain(digest, watch)
 
     def _controller(self) -> str:
-        """Return the present address: a restarted controller may have another."""
+        """Return the controller's current address: a restarted one may have another."""
         if self._settings.controller_url:
             return self._settings.controller_url
         try:
@@ -233,7 +233,7 @@ def _arguments(version: VersionId, copy: Copy, place: Place) -> tuple[str, ...]:
 
 
 def _digest(store: ArtifactStore, version: VersionId) -> str:
-    """Raise ``ArtifactRefused`` unless the name fits exactly one version."""
+    """Return the digest of the named version; raise ``ArtifactRefused`` unless the name fits exactly one."""
     _, _, digits = version.partition("@")
     found = (digits,) if is_sha256(digits) else store.signed(digits) if digits else ()
     if len(found) != 1:

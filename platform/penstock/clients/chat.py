@@ -26,7 +26,7 @@ class Question:
 
 @dataclass(slots=True, kw_only=True)
 class Stats:
-    """The parts of an answer beside its text."""
+    """The figures of an answer: version, stages, tokens, times."""
 
     version: str = ""
     request_id: str = ""

@@ -140,7 +140,7 @@ def line_of(worker: Worker) -> str:
 
 
 def summary_of(worker: Worker) -> str:
-    """Return the seconds of a worker's start, or that it sleeps again."""
+    """Return the seconds of a worker's start, or the note that it sleeps again."""
     if worker["state"] == WorkerState.SLEEPING:
         return f"{worker['id']} sleeps"
     return f"{worker['id']} {sum(timing['seconds'] for timing in worker['phases']):.1f} s"

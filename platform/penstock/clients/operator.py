@@ -17,7 +17,9 @@ class Operator:
     """Calls the controller at ``url`` with this key."""
 
     def __init__(self, url: str, key: str, tls: ssl.SSLContext | None = None) -> None:
-        """Connect to nothing yet; without ``tls`` connections are verified by the machine's authorities."""
+        """Prepare the client without connecting; without ``tls``, certificates are verified by the machine's
+        authorities.
+        """
         self._url = url
         # Made once: to read all authorities of a machine takes longer than what is asked, and who waits asks often.
         self._verify = tls or (httpx.create_ssl_context(trust_env=False) if url.startswith("https:") else False)

@@ -27,7 +27,7 @@ class RolloutStage(Protocol):
     """Rollouts in progress and their shares: ``control/rollout/advance.py``."""
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
-        """Return the decisions, which may have changed the catalogue."""
+        """Return the rollouts' decisions, which may have changed the catalogue."""
         ...
 
     def moving(self) -> frozenset[VersionId]:
@@ -35,7 +35,7 @@ class RolloutStage(Protocol):
         ...
 
     def unknown(self) -> None:
-        """Remove their metrics: another controller leads."""
+        """Remove the rollouts' metrics: another controller leads."""
         ...
 
 
@@ -59,7 +59,7 @@ class TablePublisher(Protocol):
     async def latest(self) -> RoutingTable: ...
 
     async def publish(self, table: RoutingTable) -> None:
-        """Store and push it; refuse a number that is not newer."""
+        """Store the table and push it to gateways; refuse a number that is not newer."""
         ...
 
 

@@ -27,7 +27,7 @@ from penstock.telemetry.metrics import Metrics
 
 class Leadership(Protocol):
     async def is_mine(self) -> bool:
-        """Take or confirm it; ``StoreUnavailable`` if that can't be known."""
+        """Take or confirm the leadership; ``StoreUnavailable`` if the store can't tell."""
         ...
 
     async def resign(self) -> None: ...
@@ -35,7 +35,9 @@ class Leadership(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopIntervals:
-    """Seconds between ticks, attempts to lead and saves of heartbeats, and the least between two ticks."""
+    """Seconds between ticks, between attempts to lead, between saves of heartbeats, and the minimum between two
+    ticks.
+    """
 
     tick_s: float = 0.5
     standby_s: float = 1.0
@@ -71,7 +73,7 @@ class Parts:
 
 
 class Runtime:
-    """``on_lead`` is called each time it begins to lead."""
+    """Runs the loop; ``on_lead`` is called each time that this controller becomes the leader."""
 
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
         self._parts = parts
@@ -90,7 +92,7 @@ class Runtime:
 
     @property
     def is_ready(self) -> bool:
-        """True after a first tick or standby, while its ticks succeed."""
+        """True after a first tick or standby, while ticks succeed."""
         return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
 
     def wake(self) -> None:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two readings of time; the simulator has its own."""
+    """Monotonic and wall-clock time; the simulator implements both in virtual time."""
 
     def monotonic(self) -> float:
         """Seconds that never go backwards; origin arbitrary."""

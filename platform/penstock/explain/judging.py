@@ -1,6 +1,6 @@
-"""The promises that a request was given or not, and its cost. Pure.
+"""The objectives that apply to a request, whether it met them, and its cost. Pure.
 
-Ends that are the caller's own doing (leaving, a limit, a bad request) are judged by no promise.
+Ends caused by the caller (leaving, a limit, a bad request) are judged by no objective.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,8 @@ from penstock.domain.tokens import Usage
 
 
 class Judged(NamedTuple):
-    """One promise of a request: the bound in seconds (None without one), the measured value, and whether that is
+    """One objective applied to a request: the bound in seconds (None without one), the measured value, and whether
+    that is
     good.
 
     Some gaps between tokens may be ``late``: then ``got_s`` is the longest.
@@ -30,7 +31,7 @@ class Judged(NamedTuple):
 
 
 def judged(record: RequestRecord) -> tuple[Judged, ...]:
-    """Return the verdict on each promise that this request is an event of."""
+    """Return the verdict of each objective that counts this request as an event."""
     if record.is_own is None and record.outcome != Outcome.OK:
         return ()
     reason = record.refusal.reason if record.refusal is not None else None

@@ -1,4 +1,4 @@
-"""The way of a request to its worker: compared workers, failed attempts, waits at doors, its batch. Pure."""
+"""The routing of a request in sentences: compared workers, failed attempts, waits in queues, its batch. Pure."""
 
 from collections.abc import Iterator
 
@@ -76,7 +76,7 @@ def _why_lost(other: Considered, chosen: Considered) -> str:
 
 
 def attempts(record: RequestRecord) -> Iterator[str]:
-    """Tell the workers that failed it, and the one that took it then."""
+    """Describe the workers that failed on the request, and the one that took it then."""
     failed = [one for one in record.attempts if one.failed]
     for one in failed:
         why = _FAILED.get(one.failed, one.failed)

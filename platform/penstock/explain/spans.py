@@ -31,7 +31,7 @@ def unaccounted_s(record: RequestRecord) -> float:
 
 
 def when_unaccounted(record: RequestRecord) -> str:
-    """Say what that time was before or after, if the request's end tells it."""
+    """Say which stages the unmeasured time lies between, if the request's end tells it."""
     if record.continued_s or any(one.failed in _LOST for one in record.attempts):
         return ", after the worker was lost"
     if any(one.failed in _FAILED for one in record.attempts):

@@ -123,7 +123,7 @@ def _amount(last: str, amount: int) -> str:
 
 
 def _left(last: str, left: int | None) -> str:
-    """Say what a meter had left: running answers may take more than they reserved, until the next look at them."""
+    """Describe what a meter had left; running answers may use more than they reserved until they are next counted."""
     if left is None:
         return "what was left is unknown"
     return f"{_amount(last, left)} left" if left >= 0 else f"nothing left, and {_amount(last, -left)} beyond it"

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class VirtualTimes(Generic[F]):
-    """Of flows. Costs are in any unit, over the flow's weight."""
+    """The virtual time of each flow. Costs are in any unit, divided by the flow's weight."""
 
     __slots__ = ("_times", "now")
 
@@ -41,25 +41,25 @@ class VirtualTimes(Generic[F]):
         self._times[flow] = self.of(flow) + cost
 
     def serve(self, start: float) -> None:
-        """A request with this start enters service."""
+        """Advance the system's virtual time to that of a request entering service."""
         self.now = max(self.now, start)
 
     def forget(self, flow: F) -> None:
-        """Drop a flow that is not needed any more; if it comes again, it resumes at the present."""
+        """Drop a flow's virtual time; if the flow returns, it resumes at the system's."""
         self._times.pop(flow, None)
 
     def forget_idle(self) -> None:
-        """Drop the flows that owe nothing; for a moment at which no request waits."""
+        """Drop the flows that are not ahead of the system's virtual time; to be called when no request waits."""
         self._times = {flow: at for flow, at in self._times.items() if at > self.now}
 
     def clear(self) -> None:
-        """Begin again at zero; for a moment at which nothing waits or runs."""
+        """Reset all virtual times to zero; to be called when no request waits or runs."""
         self._times.clear()
         self.now = 0.0
 
 
 class FairTurns(Generic[T]):
-    """Waiting items by flow."""
+    """Items waiting by flow, taken in fair order."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, int, T]] = []
@@ -70,12 +70,12 @@ class FairTurns(Generic[T]):
         return len(self._waiting)
 
     def put(self, flow: str, cost: float, item: T) -> None:
-        """Let an item wait for its turn."""
+        """Add an item to its flow's queue."""
         heappush(self._waiting, (self._times.resume(flow), next(self._order), item))
         self._times.charge(flow, cost)
 
     def take(self) -> T:
-        """Return the next item; one at least must wait."""
+        """Return the next item; at least one must be waiting."""
         start, _, item = heappop(self._waiting)
         self._times.serve(start)
         if not self._waiting:

@@ -49,13 +49,13 @@ UNKNOWN = Picture(MAX_PIXELS, 1, _PER_COMPRESSED)
 
 
 def of_bytes(data: bytes | memoryview) -> Picture | None:
-    """Return the picture by its header: ``UNKNOWN`` if unreadable, None if it is no image."""
+    """Return the image's size by its header: ``UNKNOWN`` if unreadable, None if the data is no image."""
     view = memoryview(data)
     return _of(lambda at, size: bytes(view[at : at + size]))
 
 
 def of_url(url: str) -> Picture | None:
-    """Return the picture of a ``data:`` URL."""
+    """Return the size of the image in a ``data:`` URL."""
     begin = url.find(_BASE64, 0, _MAX_PREFIX) + len(_BASE64)
 
     def read(at: int, size: int) -> bytes:

@@ -53,7 +53,7 @@ def encode(report: Report) -> bytes:
 
 
 def decode(value: bytes) -> Report:
-    """Return what a gate reports: parts that can't be are left out, as is all of a value that is none."""
+    """Return a gate's report without the parts that can't be decoded; an empty report for a value that is none."""
     if not value or len(value) > MOST_BYTES:
         return SILENT
     try:

@@ -27,7 +27,7 @@ NOBODY = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """``server`` is None for an external one."""
+    """The database as the supervisor holds it; ``server`` is None for an external one."""
 
     settings: Settings
     server: EmbeddedPostgres | None

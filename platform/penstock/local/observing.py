@@ -77,7 +77,9 @@ def _free(asked: int, usual: int) -> str:
 
 
 def prepare(settings: Settings, sites: Sites) -> None:
-    """Alertmanager notifies no one: alerts stay on its page."""
+    """Write the configurations of Prometheus and Alertmanager; Alertmanager notifies no one: alerts stay on its
+    page.
+    """
     folder = settings.paths.observe
     folder.mkdir(mode=0o700, exist_ok=True)
     scraping = Scraping(
@@ -106,7 +108,7 @@ def prometheus(settings: Settings, sites: Sites) -> Command:
 
 
 def alertmanager(settings: Settings, sites: Sites) -> Command:
-    """Return its command: alone, without a cluster of its kind."""
+    """Return the command that starts Alertmanager, without clustering."""
     folder = settings.paths.observe
     return _command(
         settings,
@@ -141,7 +143,7 @@ def forget(paths: Home) -> None:
 
 
 def addresses(paths: Home) -> dict[str, str]:
-    """Return both addresses; empty if they don't run."""
+    """Return the addresses of Prometheus and Alertmanager; empty if they don't run."""
     shown = {"metrics": paths.prometheus_address, "alerts": paths.alertmanager_address}
     return {what: file.read_text().strip() for what, file in shown.items() if file.exists()}
 

@@ -1,4 +1,4 @@
-"""The parts of a running platform, as its supervisor holds them; a part that was not started yet is missing."""
+"""The parts of a running platform, held by its supervisor; a part that is not started is None."""
 
 import socket
 from dataclasses import dataclass, field

@@ -64,7 +64,7 @@ class LocalPlatform:
             raise _first(errors) from errors
 
     async def _watch_spare(self, supervisor: Supervisor) -> None:
-        """Watch a dispensable process: its crash loop is reported, and ends nothing else."""
+        """Watch a process that the platform can do without: its crash loop is reported and ends no other process."""
         try:
             await supervisor.watch()
         except CommandError as error:

@@ -1,4 +1,4 @@
-"""The end of a start: how to use the platform, and a first answer."""
+"""The last phase of a start: prints how to use the platform, and a first answer."""
 
 import json
 import shlex

@@ -32,7 +32,7 @@ DEMO = Tenant(id=TenantId("demo"), name="Demo")
 
 @asynccontextmanager
 async def opened(address: str) -> AsyncIterator[Database]:
-    """Raise ``CommandError`` in place of the database's errors."""
+    """Yield a connected database; its errors become ``CommandError``."""
     try:
         async with Database(address, max_connections=2) as database:
             yield database
@@ -49,13 +49,13 @@ async def migrate(address: str) -> int:
 
 
 async def let_in(address: str) -> None:
-    """Give the processes roles on a server that trusts every connection."""
+    """Create the processes' database roles on a server that trusts local connections."""
     async with opened(address) as database:
         await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
 
 
 async def claim(settings: Settings) -> None:
-    """Raise ``CommandError`` if the database is another platform's."""
+    """Claim the database for this platform; raise ``CommandError`` if it is another platform's."""
     async with opened(settings.database_url) as database:
         await ownership.check(settings, database, keys.read(settings))
 

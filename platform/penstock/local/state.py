@@ -1,4 +1,4 @@
-"""The supervisor's state in ``run/up.json``, and the resources of its processes. Nothing steers by it."""
+"""The supervisor's state in ``run/up.json``, and the resources of its processes. For display only."""
 
 import json
 import os

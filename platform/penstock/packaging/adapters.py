@@ -99,7 +99,7 @@ def _described(folder: Path, choices: Choices, base: ModelVersion, settings: Ada
 
 
 def _tell_left_out(source: Path, name: str, publishing: Publishing) -> None:
-    """Print the files that do not become part of the version; the tokenizer is always the base's."""
+    """Print the files that are not part of the version; the tokenizer is always the base's."""
     left = sorted(path.name for path in source.iterdir() if path.name not in {adapter.WEIGHTS, adapter.CONFIG})
     if shown := [one for one in left if not one.startswith(".")][:8]:
         publishing.report(f"{name}: left out {', '.join(shown)}: an adapter is its weights and its settings")

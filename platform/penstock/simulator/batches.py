@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedBatch:
-    """One batch as it was: when it was decided and ended, and the p99 of compute that was believed then."""
+    """One simulated batch: when it was decided and ended, and the p99 of compute that the policy predicted then."""
 
     key: Key
     trigger: Trigger
@@ -53,7 +53,7 @@ class ServedBatch:
 
 @dataclass(slots=True)
 class Played:
-    """Result of a traffic; ``busy`` are the spans without a free slot."""
+    """The result of a simulated traffic; ``busy`` are the spans without a free slot."""
 
     batches: list[ServedBatch] = field(default_factory=list)
     expired: list[Waiting] = field(default_factory=list)

@@ -94,7 +94,7 @@ second. It configures a simulation and promises nothing."""
 
 @dataclass(slots=True)
 class Sequence:
-    """A request in the engine; ``width`` sequences decode side by side on the same prompt."""
+    """A request in the engine; ``width`` sequences decode in parallel on the same prompt."""
 
     work: Work
     output_tokens: int

@@ -37,7 +37,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class TenantRecord:
-    """What one tenant experienced: ``service`` is all that was done for it, ``good`` what was complete in time."""
+    """The results of one tenant: ``service`` is all work done for it, ``good`` the part completed in time."""
 
     ttft_s: list[float] = field(default_factory=list)
     service: float = 0.0
@@ -63,7 +63,7 @@ class RejectedRequest:
 
 @dataclass(slots=True)
 class _Here:
-    """A waiting or running request, and the tokens that the queue knows of."""
+    """A waiting or running request, and the tokens that were reported to the queue."""
 
     arrival: Arrival
     told: int = 0
@@ -118,7 +118,7 @@ class Worker:
         self._queue.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
-        """Run an engine step; meanwhile the queue hears of the last one, and requests arrive."""
+        """Run an engine step; during it the queue receives the last step's reports, and requests arrive."""
         step = self._engine.step()
         self._hear()
         end = self.now + step.seconds
@@ -140,7 +140,7 @@ class Worker:
         heapq.heappush(self._timers, (max(at, self.now + LEAST_STEP_S), next(self._numbers), what))
 
     def _ring(self, until: float) -> None:
-        """Run all events due by then, each at its own second."""
+        """Run all events due until this second, each at its own time."""
         while self._timers and self._timers[0][0] <= until:
             at, _, what = heapq.heappop(self._timers)
             self.now = max(self.now, at)

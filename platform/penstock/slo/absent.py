@@ -1,7 +1,7 @@
-"""Alerts of promises without data: an unmeasured promise is not kept silently.
+"""Alerts for objectives without data, so that an unmeasured promise is noticed.
 
-A gateway shows a tier's series from its first routing table on, with or without traffic. So silence is never idleness:
-the last version of a tier was withdrawn, or the series are lost on their way.
+A gateway exports a tier's series from its first routing table on, with or without traffic. So absent series never mean
+idleness: the last version of a tier was withdrawn, or the series are lost on their way.
 """
 
 from penstock.slo import recorded

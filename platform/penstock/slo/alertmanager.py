@@ -38,7 +38,7 @@ def plain(receivers: Receivers) -> dict[str, object]:
 
 
 def _route() -> dict[str, object]:
-    """Notify the rollback first and at once: to it seconds matter more."""
+    """Return the routing tree: the rollback is notified first and at once, since seconds matter most to it."""
     return {
         "receiver": Severity.TICKET.value,
         "group_by": ["alertname", TIER, OBJECTIVE],

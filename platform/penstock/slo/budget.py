@@ -1,4 +1,4 @@
-"""An error budget's rest, burn rate and forecast. Unknown is None, never 0."""
+"""An error budget's remaining share, burn rate and forecast. Unknown is None, never 0."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

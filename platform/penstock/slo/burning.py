@@ -52,7 +52,7 @@ def _spent_within_s(promise: Promise, pair: WindowPair) -> str:
 
 
 def _expr(promise: Promise, pair: WindowPair, least_bad_events: int, interval_s: int) -> str:
-    """Both windows burn, and the long one has enough bad events."""
+    """Return the alert's PromQL: both windows burn, and the long one has enough bad events."""
     bound = f"({pair.factor(promise.period_days):.6g} * {promise.budget_ratio:.6g})"
     long, short = (promise.series(recorded.error_ratio(window)) for window in (pair.long, pair.short))
     bad = recorded.count(promise.series(recorded.BAD_EVENTS), pair.long, interval_s)

@@ -15,7 +15,7 @@ _HEAD = "# Made from the promises in slo/specs and slo/windows.yaml; a change be
 
 
 def promises(tiers: Mapping[Tier, SloTier], windows: Windows) -> dict[str, str]:
-    """Raise ``Unmeasurable`` if a promise can't be measured."""
+    """Return the rule files of the objectives; raise ``Unmeasurable`` if one can't be measured."""
     return {file.name: _HEAD + _text(file.plain()) for file in rules.files(tiers, windows)}
 
 
@@ -28,7 +28,7 @@ def _text(plain: dict[str, object]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as they read."""
+    """A YAML dumper that writes multi-line texts as blocks."""
 
 
 def _as_it_reads(dumper: _Dumper, text: str) -> yaml.ScalarNode:

@@ -29,7 +29,7 @@ class Alert:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, object]:
-        """Return it under Prometheus' own keys; its runbook has its name."""
+        """Return the alert under Prometheus' own keys; its runbook has the alert's name."""
         return {
             "alert": self.name,
             "expr": self.expr,

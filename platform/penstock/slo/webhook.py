@@ -16,7 +16,7 @@ VERSION = "4"
 
 
 class NotUnderstood(Exception):
-    """A message is not one of Alertmanager's; it says what is missing."""
+    """The message is not one of Alertmanager's; the text names the missing part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Notice:
 
 
 def notices(message: object) -> tuple[Notice, ...]:
-    """Leave alerts of no promise out; raise ``NotUnderstood``."""
+    """Return the notices of a message, without alerts of no objective; raise ``NotUnderstood``."""
     if not isinstance(message, Mapping) or message.get("version") != VERSION:
         raise NotUnderstood(f"a message of Alertmanager's format {VERSION} is expected")
     alerts = message.get("alerts")

@@ -43,7 +43,7 @@ def addresses(run: Path) -> list[str]:
 
 
 def show(run: Path, url: str) -> None:
-    """Write this process's metrics address to its file."""
+    """Write this process's metrics address to its file in the home."""
     file = address_file(run, os.getpid())
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, f"{url}{pages.METRICS}")

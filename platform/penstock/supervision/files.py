@@ -31,5 +31,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def ready_file(run: Path, pid: int) -> Path:
-    """Return the file that marks a gateway as ready: on a shared socket a probe could meet another one."""
+    """Return the path of the file that marks a gateway as ready: on a shared socket, a probe could reach another
+    gateway.
+    """
     return run / "gateway" / f"{pid}.ready"

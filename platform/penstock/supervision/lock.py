@@ -74,7 +74,7 @@ def holder(run: Path) -> int:
 
 @contextmanager
 def held(file: Path, *, shared: bool) -> Iterator[None]:
-    """Hold a lock of this file, alone or with others that share it; raise ``BlockingIOError`` if it can't be had."""
+    """Hold a lock on this file, exclusively or shared; raise ``BlockingIOError`` if another process holds it."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -61,7 +61,7 @@ class Metrics:
         return cast("Histogram", self._objects[metric.name])
 
     def drop(self, label: Label, value: str) -> None:
-        """Remove each series with this label value; children that were kept count in vain."""
+        """Remove each series with this label value; children that callers kept no longer count."""
         for metric in self._catalogue:
             if label in metric.labels:
                 self._objects[metric.name].remove_by_labels({str(label): value})

@@ -32,7 +32,7 @@ def _nobody(_: str) -> None: ...
 
 
 class TenantLabels:
-    """``name`` may pseudonymise names."""
+    """Assigns tenants their label values; ``name`` may pseudonymise them."""
 
     def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
         self._limit, self._name = limit, name

@@ -1,4 +1,4 @@
-"""What this thread did with its time, by the kernel's account: computed, or was ready to and had no core."""
+"""CPU accounting of this thread by the kernel: seconds computed, and seconds runnable without a core."""
 
 import time
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _NS = 1e-9
 
 
 def of_this_thread() -> Mapping[str, float]:
-    """Return seconds since the thread began, by state; what the kernel does not tell is left out."""
+    """Return the seconds since the thread began, by state; states that the kernel does not report are left out."""
     computing = {"computing": time.thread_time()}
     try:
         return {**computing, "starved": int(_SCHEDSTAT.read_text().split()[1]) * _NS}

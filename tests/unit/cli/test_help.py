@@ -100,7 +100,10 @@ def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> 
         for name, value in others.items():
             with pytest.raises(InvalidField, match=f"{who} has bounds only"):
                 checked(convert({name: value}, Plan), kind)
-    assert {*FIELDS} - {*arguments.CAPS} == {*others, "degrade_output_tokens", "degrade_model", "reserved"}
+    assert {*FIELDS} - {*arguments.CAPS} == {
+        *others,
+        *("degrade_output_tokens", "degrade_model", "reserved", "auto_tier", "service_tiers"),
+    }
 
 
 def test_the_version_is_the_packages() -> None:

@@ -128,7 +128,7 @@ def _freeze_heap() -> None:
 
 
 async def _end_revoked(gateway: Gateway) -> None:
-    """End the answers of invalid keys, once a second."""
+    """End the running answers of keys that are no longer valid, once a second."""
     while True:
         await asyncio.sleep(REVOKED_WITHIN_S)
         for lease, call in list(gateway.health_watch.running.items()):
@@ -143,7 +143,7 @@ async def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
 
 
 async def _take(gateway: Gateway, table: RoutingTable) -> None:
-    """Put a table into force, a step at a time; an older one is refused (I3)."""
+    """Put a routing table into force in steps that yield to the event loop; an older table is refused (I3)."""
     try:
         for _ in gateway.table.steps(table, gateway.clock.monotonic()):
             await asyncio.sleep(0)

@@ -30,7 +30,7 @@ def program(settings: GatewaySettings) -> Program:
 
 
 def main() -> None:
-    """Answer until the input ends. Signals are the parent's: a drain must not end a serving child."""
+    """Answer frames until the input ends. Signals are the parent's: a drain must not end a serving child."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)

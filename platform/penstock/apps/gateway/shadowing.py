@@ -44,7 +44,7 @@ class Copying:
         self.rules.ended(call, answer, ask)
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether this answer needs the engine's token ids."""
+        """Tell whether a shadow copy of this answer needs the engine's token ids."""
         return self.candidates.wants_ids(call) or self.rules.wants_ids(call)
 
 

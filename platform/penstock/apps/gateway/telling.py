@@ -14,7 +14,7 @@ from penstock.telemetry.thread_times import of_this_thread
 
 
 def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:
-    """None if there is no collector of traces."""
+    """Return the traces' exporter; None if there is no collector."""
     return RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
 
 
@@ -32,7 +32,7 @@ def _after(fresh: Callable[[], None], say: Exposition) -> Exposition:
 
 
 def _refreshing(metrics: Metrics, source: TableSource) -> Callable[[], None]:
-    """Return the refresh; it runs in the event loop's thread, whose CPU time it reads."""
+    """Return the function that refreshes gauges; it runs in the event loop's thread and reads its CPU time."""
     age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
     loop, spent = metrics.counter(names.LOOP_SECONDS), dict[str, float]()
     counted = 0

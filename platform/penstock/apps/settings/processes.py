@@ -25,14 +25,14 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class ListeningSettings(Told):
-    """The address to listen at."""
+    """The address on which a process listens."""
 
     host: str = "127.0.0.1"
     """The address that the process listens at."""
 
 
 class ReachedSettings(ListeningSettings):
-    """The address that others reach the process by."""
+    """The address by which others reach a process."""
 
     advertise: str = ""
     """The host name or IP address that other processes reach this one by, such as the pod's IP; empty means ``host``.
@@ -40,7 +40,7 @@ class ReachedSettings(ListeningSettings):
 
 
 class DrainSettings(Told):
-    """The end of a process."""
+    """The grace of a process's drain."""
 
     drain_grace_s: float = Field(default=30.0, ge=0)
     """Seconds that running answers may take to finish after SIGTERM."""
@@ -212,7 +212,7 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
 
     @property
     def grace_s(self) -> float:
-        """The longest drain: the grace, or what the notice leaves after the engine's own end."""
+        """The longest drain: the grace, or the rest of the notice period after the engine's own end."""
         return min(self.drain_grace_s, max(0.0, self.notice_s - ENDING_S)) if self.notice_s else self.drain_grace_s
 
     @property

@@ -34,7 +34,9 @@ class FolderStore:
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob, or replace a damaged one; False if it was there. Refuses content of another digest."""
+        """Store a blob, or replace a damaged one; False if it was stored already. Content of another digest is
+        refused.
+        """
         place = self._blob(sha256)
         with _explained(self._root, sha256):
             if place.is_file() and _digest(place) == sha256:
@@ -78,7 +80,7 @@ class FolderStore:
 
     @contextmanager
     def _appearing(self, place: Path) -> Iterator[IO[bytes]]:
-        """Yield a file that takes its place only if the block ends well."""
+        """Yield a temporary file that is renamed to its path if the block succeeds."""
         place.parent.mkdir(parents=True, exist_ok=True)
         path = place.parent / f".{place.name[:12]}.{uuid4().hex}"
         try:

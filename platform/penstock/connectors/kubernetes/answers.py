@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 class ApiRefused(Exception):
-    """The API server did not do it: status 0 without an answer, or with an unreadable one."""
+    """The API server refused the call; status 0 if its answer is missing or unreadable."""
 
     def __init__(self, status: int, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -85,7 +85,7 @@ _Shape = TypeVar("_Shape")
 
 
 def page(raw: bytes) -> tuple[list[Json], str, str]:
-    """Return the objects, version, and continue token, empty at the end."""
+    """Return a list page's objects, its version, and its continue token, which is empty at the end."""
     found = _decoded(raw)
     meta = _shaped(found, _Page).metadata
     return found["items"], meta.resource_version, meta.following
@@ -113,7 +113,7 @@ def event(line: bytes) -> tuple[str, Json]:
 
 
 def refusal(status: int, body: bytes, retry_after: str) -> ApiRefused:
-    """Return an error answer's reason and retry time, within our own bound."""
+    """Return the error with the server's reason, and its retry time within our own bound."""
     try:
         message = _shaped(_decoded(body), _Failure).message
     except ApiRefused:

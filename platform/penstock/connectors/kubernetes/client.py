@@ -33,7 +33,7 @@ _APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTimeouts:
-    """Seconds: connect, whole answer, duration of a watch and its tolerated delay."""
+    """Timeouts in seconds: connecting, a whole answer, a watch, and the tolerated delay of a watch's end."""
 
     connect_s: float = 3.0
     answer_s: float = 10.0
@@ -76,7 +76,7 @@ class NamespaceApi:
                 yield answers.event(line)
 
     async def apply(self, written: Written) -> Json:
-        """Apply an object's fields on the server; other owners' are never taken."""
+        """Apply an object's fields by server-side apply; fields of other owners are never taken over."""
         query = [("fieldManager", names.OWNER), ("force", "false")]
         path = written.kind.path(self._namespace, written.name)
         return answers.written(await self._call("PATCH", path, query, written.body, _APPLY))
@@ -86,7 +86,7 @@ class NamespaceApi:
         answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
     async def delete(self, kind: ObjectKind, name: str, uid: str = "") -> None:
-        """Delete an object, with ``uid`` only that very one; absence is no error."""
+        """Delete an object, with ``uid`` only if it has that uid; a missing object is no error."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -154,7 +154,9 @@ async def _refuse_redirects(
 async def connected(
     kubeconfig: str, namespace: str, patience: ClientTimeouts = ClientTimeouts()
 ) -> AsyncIterator[NamespaceApi]:
-    """Yield calls to this file's cluster, or the pod's own, with a fresh token; ``CommandError`` without one."""
+    """Yield the API of this file's cluster, or of the pod's own, with a fresh token; ``CommandError`` without a
+    cluster.
+    """
     async with await _client(kubeconfig) as client:
         yield NamespaceApi(client, namespace, patience)
 

@@ -1,4 +1,4 @@
-"""Mirror of one kind's objects: listed once, then watched, listed again when the watch is lost.
+"""Mirror of the objects of one kind: listed once, then watched, listed again when the watch is lost.
 
 Mirrored objects may be stale; ``is_known`` says whether the server was heard. Only a deletion event or a complete list
 removes an object; a failed list removes none.

@@ -44,6 +44,6 @@ def filled(version: VersionId, pool: str) -> dict[str, str]:
 
 
 def _label(text: str, longest: int) -> str:
-    """Return the name's model part: it begins with a letter or digit, like a host name."""
+    """Return the model's part of a name: it begins with a letter or digit, like a host name."""
     kept = re.sub(r"[^a-z0-9]+", "-", text.lower())[:longest].strip("-")
     return kept if kept[:1].isalpha() else f"m{kept}"[:longest].strip("-")

@@ -24,7 +24,7 @@ class Placed:
 
 
 def place(served: Served, pools: tuple[Pool, ...]) -> tuple[Placed, ...]:
-    """Return the pools in filling order; empty if none holds it."""
+    """Return the pools for a version in filling order; empty if no device holds a worker of it."""
     fitting = [(pool, size) for pool in pools for size in pool.sizes if _fits(served, pool, size)]
     smallest = min((pool.device_bytes for pool, _ in fitting), default=0)
     return tuple(_filled(served, [one for one in fitting if one[0].device_bytes == smallest]))
@@ -46,7 +46,7 @@ def _fits(served: Served, pool: Pool, size: Size) -> bool:
 
 
 def _filled(served: Served, fitting: list[tuple[Pool, Size]]) -> Iterator[Placed]:
-    """Spread the minimum over uninterruptible pools, or over spot pools without others."""
+    """Distribute the minimum over uninterruptible pools; without any, over spot pools."""
     steady = any(not pool.is_spot for pool, _ in fitting)
     missing, carried = served.least, 0
     for pool, size in fitting:

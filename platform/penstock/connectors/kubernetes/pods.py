@@ -25,7 +25,7 @@ def is_told_to_go(pod: Json) -> bool:
 
 
 def running(pod: Json) -> Running | None:
-    """Return a pod's worker, None if it has ended. An unreachable node's may still run."""
+    """Return a pod's worker, None if it has ended. A pod on an unreachable node may still run."""
     meta, status = pod["metadata"], pod.get("status", {})
     if not version_of(pod) or status.get("phase") in _OVER:
         return None
@@ -39,14 +39,14 @@ def running(pod: Json) -> Running | None:
 
 
 class Deaths:
-    """Records unasked ends: failed pods and restarted containers."""
+    """Records unordered ends of workers: failed pods and restarted containers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: list[Death] = []
 
     def note(self, before: Json | None, after: Json | None) -> None:
-        """The first look at a pod counts nothing."""
+        """Compare two states of a pod and record a death; the first state seen records nothing."""
         if before is None or is_told_to_go(before) or not version_of(before):
             return
         if after is None or is_told_to_go(after):

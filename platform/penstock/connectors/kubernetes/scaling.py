@@ -38,7 +38,7 @@ def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, objec
 
 
 def triggers(placed: Placed, server: str) -> list[dict[str, object]]:
-    """Scale on queued tokens first, KV use bounds concurrency; TTFT guards the first pool alone.
+    """Return the triggers: queued tokens first, KV use as bound on concurrency, and TTFT for the first pool alone.
 
     Only demand beyond the pools before this one counts, so that pools fill in order and demand counts once.
     """
@@ -77,7 +77,9 @@ def _beyond(query: str, carried: float) -> str:
 
 
 def _quantile(part: float, histogram: str, selector: str) -> str:
-    """Return a quantile query: 0 without observations (a scaler must not get NaN), no answer without targets."""
+    """Return a quantile query: its value is 0 without observations (a scaler must not get NaN), absent without
+    targets.
+    """
     rate = f"rate({histogram}_bucket{selector}[2m])"
     count = f"rate({histogram}_count{selector}[2m])"
     return f"histogram_quantile({part:g}, sum by (le) ({rate})) >= 0 or 0 * sum({count})"

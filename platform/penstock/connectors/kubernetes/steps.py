@@ -62,7 +62,7 @@ def steps(
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
-    """Yield Deployments whose rolling update waits: one version in one pool updates at a time.
+    """Yield the Deployments that have to wait with their rolling update: one version in one pool updates at a time.
 
     Each update takes one more machine, and a bad template would spread before its first pod has served.
     """
@@ -87,7 +87,7 @@ def is_exchanging(workload: Mapping[str, Any]) -> bool:
 
 
 def stuck(workloads: Objects) -> dict[str, str]:
-    """Describe the update that exceeded its progress deadline; all others wait for it."""
+    """Describe a rolling update that exceeded its progress deadline; all others wait for it."""
     found = {}
     for name, workload in workloads.items():
         for one in workload.get("status", {}).get("conditions", []):
@@ -114,7 +114,7 @@ def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) ->
 
 
 def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
-    """Describe unplaced versions, and workloads of pools no longer shipped."""
+    """Describe versions without a pool, and workloads of pools that are no longer shipped."""
     found: dict[str, str] = {}
     placed: set[str] = set()
     for one in served:

@@ -1,7 +1,7 @@
-"""Applies a plan's steps in the background; the control loop never waits for a call.
+"""Applies a plan's steps in the background, so that the control loop never waits for a call.
 
-A failed call holds its object only, which is reported and retried later; a failing server is left alone for a while. A
-plan is applied while it is fresh: a controller that lost the lead makes no new one.
+A failed call holds only its object, which is reported and retried later; after a failure of the whole server all calls
+pause. A plan is applied while it is fresh: a controller that lost the lead makes no new one.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,9 @@ _REMEDY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIntervals:
-    """Seconds: a plan's validity, the rewrite interval of applied objects, the retry of refused ones."""
+    """Seconds: a plan's validity, the interval at which applied objects are written again, the retry of refused
+    ones.
+    """
 
     fresh_s: float = 3.0
     resync_s: float = 60.0
@@ -47,7 +49,7 @@ class _Stand:
 
 @dataclass(slots=True, kw_only=True)
 class Writer:
-    """Executes steps; ``held`` describes those that failed."""
+    """Executes steps; ``held`` describes the objects with a failed call."""
 
     api: NamespaceApi
     clock: Clock
@@ -61,7 +63,7 @@ class Writer:
     _not_before: float = 0.0
 
     async def bring_about(self, steps: list[Step], is_fresh: Callable[[], bool]) -> None:
-        """Execute due steps until done, refused by the server as a whole, or stale."""
+        """Execute the due steps until all are done, the server fails as a whole, or the plan is stale."""
         self._forget({_key(step) for step in steps})
         for step in steps:
             if not is_fresh() or self.clock.monotonic() < self._not_before:

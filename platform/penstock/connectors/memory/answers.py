@@ -40,8 +40,8 @@ class _Room:
 
 
 class MemoryAnswers:
-    """Answers of one process. A tenant over its bound loses its own oldest ones, beyond ``max_bytes`` the largest
-    tenant does.
+    """Recorded answers of one process. A tenant above its quota loses its own oldest ones; above ``max_bytes`` in
+    all, the largest tenant does.
     """
 
     def __init__(self, clock: Clock, quota: AnswerQuota = USUAL_QUOTA, *, max_bytes: int = 256 << 20) -> None:
@@ -110,7 +110,7 @@ class MemoryAnswers:
         return room, room.records.get(key.name)
 
     def _has_room(self, room: _Room, *, more_bytes: int = 0, records: int = 0) -> bool:
-        """Drop old records until these fit; False if the growing ones take it all."""
+        """Drop old records until the addition fits; False if growing records take all the memory."""
         quota = self._quota
         while room.size_bytes + more_bytes > quota.max_bytes or len(room.records) + records > quota.max_records:
             oldest = room.oldest()
@@ -120,7 +120,7 @@ class MemoryAnswers:
         return True
 
     def _shrink(self) -> None:
-        """Keep the sum within its bound, at the largest tenant's expense."""
+        """Keep the sum of all records within its bound, at the largest tenant's expense."""
         while self._size_bytes > self._max_bytes:
             giving = ((room, name) for room in self._rooms.values() if (name := room.oldest()) is not None)
             given = max(giving, key=lambda found: found[0].size_bytes, default=None)
@@ -129,7 +129,7 @@ class MemoryAnswers:
             self._drop(*given)
 
     def _sweep(self, now: float) -> None:
-        """Drop expired records periodically, and tenants without any."""
+        """Drop expired records, and tenants without any, at intervals."""
         if now < self._sweep_at:
             return
         self._sweep_at = now + SWEEP_EVERY_S

@@ -43,7 +43,7 @@ class MemoryLimits:
         return self.reserve_now(lease, draws, hold_s)
 
     def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Reserve without an event loop: the hot path with one gateway."""
+        """Reserve synchronously: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
@@ -153,7 +153,7 @@ class MemoryLimits:
 
 
 def _wait_s(draw: Draw, has: float) -> float:
-    """Return the seconds until the draw may fit; 0 if it never will."""
+    """Return the seconds until the meter may hold the draw; 0 if it never will."""
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

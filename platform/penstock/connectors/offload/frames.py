@@ -1,4 +1,4 @@
-"""What goes between a process and its children: frames of bytes, each behind its length."""
+"""Messages between a process and its children: frames of bytes, each preceded by its length."""
 
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ LENGTH_BYTES = 8
 
 
 async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[bytes]) -> bytes:
-    """Send these pieces as one frame and return the answer; ``EOFError`` without one."""
+    """Send the pieces as one frame and return the answer; ``EOFError`` if none comes."""
     writer.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
     for piece in pieces:
         writer.write(piece)

@@ -1,4 +1,5 @@
-"""Account of the embedded server: ours, or one of its own under root, which Postgres refuses.
+"""The account under which the embedded server runs: this process's, or a dedicated one under root, which Postgres
+refuses.
 
 For root the path to data and programs gets the traverse bit (``o+x``), never list or read.
 """
@@ -25,7 +26,7 @@ class AsUser(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """``is_other`` if it is not this process's account."""
+    """A system account; ``is_other`` if it is not this process's."""
 
     uid: int
     gid: int

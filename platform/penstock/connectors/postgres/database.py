@@ -44,7 +44,7 @@ _NOUNS = {"org": "organisation", "api_key": "API key"}
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Address, and the password if it is in a file."""
+    """A database's address, and the file of its password if there is one."""
 
     dsn: str
     password: Callable[[], str] | None
@@ -109,7 +109,9 @@ _ACTING: ContextVar[tuple["Database", Session] | None] = ContextVar("act", defau
 
 
 class Database:
-    """A pool that opens without the database; ``slower`` multiplies the timeouts on a slow machine."""
+    """A connection pool that opens even if the database is away; ``slower`` multiplies the timeouts on a slow
+    machine.
+    """
 
     def __init__(self, dsn: str, *, max_connections: int = 8, slower: float = 1.0) -> None:
         self._way = way(dsn)

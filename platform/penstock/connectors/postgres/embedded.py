@@ -18,8 +18,10 @@ import asyncpg
 
 from penstock.connectors.postgres import account, leftovers
 from penstock.connectors.postgres.database import translated
+from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import StoreUnavailable
 
+_SQL = load("embedded")
 ROLE = "penstock"
 _SOCKET = ".s.PGSQL.5432"
 _MAX_SOCKET_CHARS = 100
@@ -79,7 +81,7 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Stop the server cleanly, if it runs."""
+        """Stop a running server cleanly."""
         if self.is_running():
             self._run(account.of_server(), "pg_ctl", "stop", "-w", "-s", "-m", "fast", "-D", str(self.data))
 
@@ -112,7 +114,7 @@ class EmbeddedPostgres:
         with translated():
             connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)
             try:
-                await connection.fetchval("select 1")
+                await connection.fetchval(_SQL["lives"])
             finally:
                 connection.terminate()
 
@@ -121,7 +123,7 @@ class EmbeddedPostgres:
         leftovers.kill(self.data)
 
     def _becomes_healthy(self) -> bool:
-        """Wait for its recovery; tell whether it accepts connections."""
+        """Wait until the server has recovered; tell whether it accepts connections."""
         for _ in range(int(_START_WITHIN_S / _POLL_S)):
             if not self.is_running():
                 return False
@@ -141,7 +143,9 @@ class EmbeddedPostgres:
         account.make_reachable(binaries() / "postgres", owner)
 
     def _initialise(self, owner: account.Account) -> None:
-        """Initialise the cluster in a draft folder and move it into place, so that a killed attempt leaves no half."""
+        """Initialise the cluster in a draft folder and move it into place, so that an interrupted attempt leaves
+        nothing half-made.
+        """
         draft = self.data / "draft"
         shutil.rmtree(draft, ignore_errors=True)
         self._run(owner, "initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", ROLE, "-D", str(draft))
@@ -153,7 +157,7 @@ class EmbeddedPostgres:
         draft.rmdir()
 
     def _write_config(self, owner: account.Account) -> None:
-        """Write our settings, which protect the socket, with precedence over manual ones."""
+        """Write the settings that protect the socket; they take precedence over manual ones."""
         path = self.data / "postgresql.auto.conf"
         path.write_text(_CONFIG.format(socket=str(self._socket).replace("'", "''")))
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)

@@ -1,6 +1,6 @@
-"""Leader election by an advisory lock, which Postgres releases at the end of its holder's connection.
+"""Leader election by an advisory lock, which Postgres releases when its holder's connection ends.
 
-Confirming it takes one round trip on the locking connection: a leader that was cut off learns it before it acts.
+A confirmation is one round trip on the locking connection: a leader that was cut off learns it before it decides.
 """
 
 from contextlib import suppress
@@ -22,7 +22,7 @@ class PostgresLeadership:
         self._holds = False
 
     async def is_mine(self) -> bool:
-        """Raise ``StoreUnavailable`` if the database is away: then there is no leader."""
+        """Take or confirm the lock; ``StoreUnavailable`` if the database is away: then there is no leader."""
         try:
             with translated():
                 async with timeout(CONNECT_WITHIN_S):

@@ -35,7 +35,7 @@ async def is_owner(database: Database, fingerprints: tuple[str, ...]) -> bool:
 
 
 async def is_pepper(database: Database, fingerprints: tuple[str, ...]) -> bool:
-    """Tell the same of the API keys' pepper; the database must be this platform's."""
+    """Tell whether the API keys' pepper is this database's; the database must be this platform's."""
     return await _is_known(database, _OF_PEPPER, fingerprints)
 
 

@@ -37,7 +37,7 @@ class PostgresRegistry:
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """Of a known digest return the stored version without an audit row."""
+        """Store a version; for a known digest, return the stored version and write no audit row."""
         text = canonical(version.manifest).decode()
         name = version.manifest.name
         async with self._database.transaction() as session:
@@ -108,7 +108,7 @@ class PostgresRegistry:
             await note(session, act)
 
     async def catalogue(self) -> Catalogue:
-        """Immutable versions are read again only if one is new."""
+        """Return the catalogue; versions, being immutable, are read again only if one is new."""
         row = await self._database.row(_SQL["catalogue"])
         if row is None:
             return Catalogue()

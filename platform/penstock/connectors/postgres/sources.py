@@ -1,4 +1,4 @@
-"""The gateways' sources: routing table and keys, each a loop that never gives up.
+"""The gateways' sources of routing table and keys, each a loop that survives outages of the database.
 
 ``LISTEN`` on a connection of its own brings changes at once; polling covers lost notifications. A value is validated
 before use. The last good one stays on disk and serves while the database is away.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class _Source(Generic[T]):
-    """One value of the database, with the last good one in ``snapshot_path``. ``name`` names its queries and
+    """One value of the database, with its last good copy in ``snapshot_path``. ``name`` selects its queries and
     channel.
     """
 
@@ -63,9 +63,9 @@ class _Source(Generic[T]):
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Pass on the copy on disk, then each new value; a dead database raises nothing.
+        """Deliver the copy on disk, then each new value; an unavailable database raises nothing.
 
-        Any other error ends the run. A second run passes on no copy.
+        Any other error ends the run. A second run delivers no copy.
         """
         self._stamp = -1
         if not self._is_restored:

@@ -13,7 +13,7 @@ _PRUNE_EVERY = 20
 
 
 class PostgresTables:
-    """Keeps the newest ``keep``, and the last before each change of routes; a trigger notifies gateways
+    """Keeps the newest ``keep`` tables, and the last one before each change of routes; a trigger notifies gateways
     (``penstock_table``).
     """
 
@@ -23,7 +23,7 @@ class PostgresTables:
         self._latest = EMPTY
 
     async def latest(self) -> RoutingTable:
-        """Return the newest table, or the empty one; decoded only if newer than the last seen."""
+        """Return the newest table, or the empty one; decoded only if newer than the last one decoded."""
         row = await self._database.row(_SQL["latest"], self._latest.number)
         if row is not None:
             self._latest = _TABLE.decode(row["body"])

@@ -20,7 +20,9 @@ from penstock.telemetry.logs import logger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """``environment`` None inherits ours; after ``grace_s`` to drain a worker's process group is killed."""
+    """Settings of a host of workers: ``environment`` None inherits the controller's; ``grace_s`` after a drain
+    order the worker's process group is killed.
+    """
 
     run: Path
     logs: Path
@@ -31,7 +33,9 @@ class HostConfig:
 
 
 class LocalFleet:
-    """Starts, adopts, drains and reaps; an earlier controller's workers are found by their records."""
+    """Starts, adopts, drains and reaps worker processes; workers of an earlier controller are found by their
+    records.
+    """
 
     def __init__(self, config: HostConfig, clock: Clock) -> None:
         self._config = config
@@ -107,7 +111,7 @@ class LocalFleet:
             identity.kill_group(record.pid, record.start)
 
     def _reap(self) -> None:
-        """Collect our own children's exit codes; init collects adopted workers'."""
+        """Collect exit codes of this controller's child processes; init collects those of adopted workers."""
         for worker, child in list(self._children.items()):
             if child.poll() is not None:
                 logger().info("worker_ended", worker=worker, pid=child.pid, exit_code=child.returncode)

@@ -20,7 +20,7 @@ def started(pid: int) -> str:
 
 
 def send(pid: int, start: str, number: signal.Signals) -> None:
-    """Signal a process, and never another one with its id."""
+    """Signal the process with this id and start time, never another one with the same id."""
     with suppress(ProcessLookupError):
         fd = os.pidfd_open(pid)
         try:

@@ -19,7 +19,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Begin and end in Unix seconds, and the points' distance."""
+    """Begin and end in Unix seconds, and the interval between points."""
 
     begin: float
     end: float
@@ -44,7 +44,7 @@ class Prometheus:
         return tuple(Sample(labels=_labels(one), value=_number(one["value"][1])) for one in data["result"])
 
     def range(self, query: str, span: Span) -> tuple[Series, ...]:
-        """Return the values over a time; a series has no point without a measurement."""
+        """Return a query's values over a span; a series has no point at a time without a measurement."""
         times = {"start": f"{span.begin:.3f}", "end": f"{span.end:.3f}", "step": f"{span.step_s:.3f}"}
         data = self._ask("query_range", {"query": query} | times)
         return tuple(

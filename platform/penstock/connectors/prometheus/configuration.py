@@ -19,7 +19,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scraping:
-    """One Prometheus: the rules, and the targets in a file, which may change at any time."""
+    """What one Prometheus reads: the rules, and the targets in a file, which may change at any time."""
 
     targets: Path
     rules: Sequence[Path]
@@ -28,7 +28,9 @@ class Scraping:
 
 
 def prometheus(scraping: Scraping) -> str:
-    """Return the configuration. A series' own labels win: a gateway reports other versions too."""
+    """Return the configuration. A series' own labels take precedence: a gateway reports other processes' versions
+    too.
+    """
     every = f"{int(scraping.every_s * 1000)}ms"
     return json.dumps(
         {

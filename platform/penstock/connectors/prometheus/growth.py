@@ -23,7 +23,7 @@ class Page:
 
 
 def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
-    """Return the increase since ``begin``, None if a part is unknown. Points are in order of time."""
+    """Return the counter's increase since ``begin``; None if a part is unknown. Points are in order of time."""
     grown: float | None = 0.0
     before: Point | None = None
     for now in points:
@@ -33,7 +33,7 @@ def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
 
 
 def step(before: float | None, after: float | None) -> float | None:
-    """Return a counter's growth: one that fell began again at 0."""
+    """Return a counter's growth between two values: a counter that fell was restarted at 0."""
     if before is None or after is None:
         return None
     return after - before if after >= before else after
@@ -44,7 +44,7 @@ def sum_of(one: float | None, other: float | None) -> float | None:
 
 
 def _first(point: Point, page: Page, begin: float) -> float | None:
-    """Return the first value's share; unknown for a counter created before ``begin``."""
+    """Return the part of the first value that counts as increase; None for a counter created before ``begin``."""
     if point.at <= begin:
         return 0.0
     if point.created is not None:
@@ -55,6 +55,6 @@ def _first(point: Point, page: Page, begin: float) -> float | None:
 
 
 def _next(before: Point, now: Point) -> float | None:
-    """Return the increase; a new creation time means a new counter."""
+    """Return the increase between two points; a new creation time means a restarted counter."""
     is_another = before.created is not None and now.created is not None and before.created != now.created
     return now.value if is_another else step(before.value, now.value)

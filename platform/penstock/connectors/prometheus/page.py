@@ -1,4 +1,4 @@
-"""Pages of metrics as processes show them, read without a Prometheus in between."""
+"""Metrics pages read from the processes themselves, without a Prometheus."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ Page = Mapping[str, tuple[Sample, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """All pages at one moment (monotonic seconds) by address; ``silent`` ones did not answer."""
+    """All metrics pages at one moment (monotonic seconds) by address; ``silent`` addresses did not answer."""
 
     at: float
     pages: Mapping[str, Page]

@@ -49,7 +49,7 @@ class PrometheusWindow:
         return self._until - first
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """None if a part of the increase may be older than the window."""
+        """Return each counter's increase; None if a part of it may be older than the window."""
         span = self._span
         found = []
         for series in self._prometheus.range(name, span):
@@ -127,7 +127,9 @@ class PagesWindow:
 def watch(
     addresses: Callable[[], Sequence[str]], clock: Clock, seconds: float, sleep: Callable[[float], None] = time.sleep
 ) -> PagesWindow:
-    """Read the pages now, each second and at the end, for gauges' means; raise ``CommandError`` for none."""
+    """Read the metrics pages now, each second and at the end, for gauges' means; raise ``CommandError`` if no
+    process answers.
+    """
     end = clock.monotonic() + seconds
     readings = [reading(addresses, clock)]
     while (left := end - clock.monotonic()) > 0:
@@ -137,7 +139,7 @@ def watch(
 
 
 def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
-    """Raise ``CommandError`` if no process shows any page."""
+    """Read all metrics pages once; raise ``CommandError`` if no process answers."""
     found = read(addresses(), clock.monotonic())
     if not found.pages:
         raise CommandError(
@@ -157,7 +159,7 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
 
 
 def _even(end: float, seconds: float) -> Span:
-    """Return the window, lengthened to even steps of whole milliseconds."""
+    """Return the span, lengthened to even steps of whole milliseconds."""
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
     return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 

@@ -15,7 +15,7 @@ _decoder = msgspec.json.Decoder(Decided)
 
 
 class DecisionFile:
-    """Keeps the last ``MOST_KEPT``; a full disk costs their survival, never a decision."""
+    """Keeps the last ``MOST_KEPT`` decisions; with a full disk they are lost at a restart, and deciding goes on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

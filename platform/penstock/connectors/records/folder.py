@@ -43,7 +43,7 @@ def _nobody(_: int) -> None: ...
 
 
 class RecordFolder:
-    """A folder closed to others; ``on_lost`` gets the number of records that the disk did not take."""
+    """A folder readable by its owner alone; ``on_lost`` gets the number of records that the disk refused."""
 
     def __init__(self, folder: Path, bounds: Bounds, clock: Clock, on_lost: Callable[[int], None] = _nobody) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -68,7 +68,7 @@ class RecordFolder:
             self._write(self._new)
 
     async def flush(self) -> None:
-        """Write the waiting records, and delete those beyond the bounds."""
+        """Write the waiting records, and delete files beyond the bounds."""
         async with self._writing:
             batch, self._new = self._new, []
             await asyncio.to_thread(self._write, batch)
@@ -122,7 +122,7 @@ class RecordFolder:
         self._fd, self._size, self._began_at = fd, 0, now
 
     def _sweep(self, now: float) -> None:
-        """Delete the oldest files: those beyond the time or the bytes, with room for one more."""
+        """Delete the oldest files beyond the bounds of age or bytes, leaving space for one more file."""
         left = self._bounds.most_bytes - self._most_of_one
         for file in self._newest_first():
             with suppress(FileNotFoundError):  # another gateway was quicker

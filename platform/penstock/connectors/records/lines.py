@@ -1,4 +1,4 @@
-"""Finds a line by its beginning, in a thread beside a busy event loop.
+"""Search of a file for a line by its first bytes, in a thread beside a busy event loop.
 
 A slice holds the interpreter lock for a tenth of a millisecond, then pauses ten times that: repeated look-ups take a
 tenth of a core and delay no token.
@@ -14,7 +14,7 @@ MOST_LINE_BYTES = 64 << 10
 
 
 def beginning(path: Path, start: bytes) -> bytes:
-    """Return the first line with this beginning, without its end; empty without one."""
+    """Return the first line that begins with ``start``, without its newline; empty if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

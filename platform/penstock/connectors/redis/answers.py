@@ -57,9 +57,10 @@ class _Writing:
 
 
 class RedisAnswers:
-    """Answers in Redis, sealed under ``key``. ``prefix`` keeps platforms apart.
+    """Recorded answers in Redis, sealed under ``key``. ``prefix`` keeps platforms apart.
 
-    A record is its claimant's alone: a gateway frozen until its claim lapsed can't write into another's.
+    Only the gateway that claimed a record writes it: one that was frozen until its claim expired can't write into
+    another's.
     """
 
     def __init__(self, wire: Wire, key: bytes, quota: AnswerQuota = USUAL_QUOTA, *, prefix: str = "penstock") -> None:
@@ -90,12 +91,12 @@ class RedisAnswers:
         return claim
 
     async def has(self, key: RecordKey) -> bool:
-        """Tell whether there is a record: its claim lives as long."""
+        """Tell whether there is a record; its claim expires with it."""
         with _store():
             return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Add to the record and keep it: shortly while it grows, long once it is complete."""
+        """Append a piece and extend the record's expiry: briefly while it grows, long once it is complete."""
         writing = self._writing.get(key)
         if writing is None:
             raise Conflict(_OURS)
@@ -116,7 +117,7 @@ class RedisAnswers:
             await self._drop(key, writing.owner)
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the pieces as they come; a vanished record broke off, an unreadable one goes."""
+        """Yield the pieces as they come; a record that vanishes broke off, an unreadable one is deleted."""
         last, wait_s, seal = b"0-0", SHORTEST_WAIT_S, None
         while True:
             with _store():
@@ -169,7 +170,7 @@ def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 
 def _sealed(writing: _Writing, piece: Piece) -> list[bytes]:
-    """Return a piece's entry; the first carries the salt, the last is marked."""
+    """Return a piece's stream entry; the first entry carries the salt, the last is marked."""
     fields = [b"e" if piece.is_end else b"p", writing.seal.close(msgspec.msgpack.encode(piece), is_last=piece.is_end)]
     if not writing.is_begun:
         writing.is_begun = True

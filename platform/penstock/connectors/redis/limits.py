@@ -64,7 +64,7 @@ class RedisLimits:
         await self._wire.call("PING")
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """Register this gateway and return the others."""
+        """Register this gateway as alive and return the gateways alive."""
         keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
         # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
         mark = secrets.token_hex(8)
@@ -114,7 +114,9 @@ def _ints(values: Value) -> list[int]:
 
 
 def _retry_after_s(draw: Draw, wait_ms: int) -> float:
-    """Return the seconds to a bucket's refill, a window's end, a slot's likely end, or never."""
+    """Return the seconds until a bucket is refilled, a window ends, or a slot is likely free; 0 if waiting will not
+    help.
+    """
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

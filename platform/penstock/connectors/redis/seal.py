@@ -19,7 +19,7 @@ _NUMBER_BYTES = 11
 
 
 class Unreadable(Exception):
-    """Sealed under another key, or altered."""
+    """The answer is sealed under another key, or was altered."""
 
 
 class Seal:
@@ -38,7 +38,7 @@ class Seal:
         return self._cipher.encrypt(self._next(is_last=is_last), data, None)
 
     def open(self, data: bytes, *, is_last: bool) -> bytes:
-        """Raise ``Unreadable`` if it is not the next piece."""
+        """Decrypt the next piece; raise ``Unreadable`` if the data is not the next piece."""
         try:
             return self._cipher.decrypt(self._next(is_last=is_last), data, None)
         except InvalidTag as error:

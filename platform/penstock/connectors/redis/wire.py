@@ -51,12 +51,12 @@ def _away(why: str) -> StoreUnavailable:
 
 
 def _code(error: ReplyError) -> str:
-    """Return a refusal's first word, such as WRONGPASS: the rest may repeat the command."""
+    """Return the first word of a server's error, such as WRONGPASS: the rest may repeat the command."""
     return str(error).partition(" ")[0]
 
 
 class _Incomplete(Exception):
-    """The rest of an answer has yet to come."""
+    """The rest of the answer has not arrived."""
 
 
 class Wire:
@@ -68,7 +68,9 @@ class Wire:
         self._rest_until = 0.0
 
     async def call(self, *parts: Argument) -> Value:
-        """Return the answer; raises ``ReplyError``, or ``StoreUnavailable`` at once or when late."""
+        """Send a command and return its answer; raises ``ReplyError``, or ``StoreUnavailable`` if the store is away
+        or late.
+        """
         link = self._link
         if link is None or link.is_lost:
             link = await self._connected()
@@ -92,7 +94,7 @@ class Wire:
             link.lose()
 
     async def _connected(self) -> "_Link":
-        """Connect, once for all concurrent callers."""
+        """Connect once for all concurrent callers."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._rest_until:
             raise _away("was away a moment ago")
@@ -218,7 +220,7 @@ class _Link(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
     def _look(self) -> None:
-        """Look for data, and at the oldest call."""
+        """Check for arrived data, and for the age of the oldest call."""
         self._timer = None
         if not self._waiting:
             return
@@ -247,7 +249,7 @@ class Script:
 
 
 def _password(where: dict[str, object]) -> str:
-    """Return the present password: ``password_file`` is read each time."""
+    """Return the password; ``password_file`` is read at each call."""
     file = where.get("password_file")
     return Path(str(file)).read_text().strip() if file else str(where.get("password") or "")
 

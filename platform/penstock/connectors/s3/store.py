@@ -64,7 +64,9 @@ class S3Store:
             return self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256))["ContentLength"]
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob, or replace a damaged one; False if it was there. Refuses content of another digest."""
+        """Store a blob, or replace a damaged one; False if it was stored already. Content of another digest is
+        refused.
+        """
         key = self._blob(sha256)
         size = _checked_size(sha256, content)
         with self._explained(sha256):
@@ -136,7 +138,9 @@ class S3Store:
         return True
 
     def _sound(self, sha256: str, size: int | None = None) -> bool:
-        """Tell whether the blob is there and, by S3, right; one sent in parts has no digest there."""
+        """Tell whether the blob is stored and, by S3's checksum, undamaged; one sent in parts has no checksum
+        there.
+        """
         try:
             head = self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256), ChecksumMode="ENABLED")
         except ClientError as error:

@@ -27,7 +27,7 @@ def put_whole(
 
 
 def put_large(client: "S3Client", bucket: str, key: str, path: Path, *, replace: bool) -> None:
-    """Put a file in parts; a failure leaves none behind."""
+    """Put a file in parts; after a failure no part remains."""
     upload = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
     try:
         parts = _send_parts(client, bucket, key, upload, path)

@@ -41,7 +41,9 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _link_new(path: Path, content: bytes) -> None:
-    """Create the file with mode 0600, whole at once; leave one that appeared meanwhile."""
+    """Create a file with mode 0600 and its whole content in one step; keep a file that another process created
+    meanwhile.
+    """
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -33,7 +33,7 @@ class KeyPairSigner:
 
 
 class PublicKeyVerifier:
-    """Verifies with a public key, or its predecessor while that is still there."""
+    """Verifies with a public key, or with its predecessor while that file exists."""
 
     def __init__(self, public_key: Path, before: Path | None = None) -> None:
         self._public_key = public_key
@@ -53,7 +53,7 @@ class PublicKeyVerifier:
                 raise ArtifactRefused(f"{error}; push the model again") from error
 
     def _key_of(self, signature: bytes) -> Path:
-        """Return the named key, or raise ``ArtifactRefused``."""
+        """Return the public key that the signature names, or raise ``ArtifactRefused``."""
         if not self._public_key.is_file():
             raise ArtifactRefused(f"there is no public key at {self._public_key} to verify versions with")
         named, ours = _named_key(signature), fingerprint(self._public_key)

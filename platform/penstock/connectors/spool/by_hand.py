@@ -1,6 +1,6 @@
-"""A spool whose gateway does not come back, delivered by hand.
+"""Delivery by hand of a spool left by a gateway that will not start again.
 
-A gateway that starts in the folder does the same by itself; this is for a folder that none will ever start in again.
+A gateway that starts in the folder delivers it by itself; this is for a folder in which none will start.
 """
 
 import asyncio

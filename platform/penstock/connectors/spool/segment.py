@@ -16,7 +16,7 @@ from penstock.domain.tokens import Usage
 
 
 class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
-    """Tokens delivered so far, by request; changed ones only."""
+    """Tokens delivered so far, by request; only requests with a changed count."""
 
     at: float
     tokens: dict[RequestId, int]
@@ -59,7 +59,9 @@ class History:
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
-        """Bill the known usage, or else the prompt and the noted tokens."""
+        """Return the row of a request left by a dead process: the known usage, or else the prompt and the noted
+        tokens.
+        """
         if usage is None:
             tokens = self.tokens.get(opening.request, 0)
             prompt = opening.prompt_tokens if tokens else 0
@@ -68,7 +70,9 @@ class History:
         return close(opening, Outcome.INTERNAL, usage, gpu_s=gpu_s, now=self.last_seen)
 
     def _gpu_s(self, opening: Opening) -> float:
-        """Return its time until the process's last sign, shared with other open requests of its version."""
+        """Return the request's time until the process's last sign of life, divided among the open requests of its
+        version.
+        """
         beside = sum(other.version == opening.version for other in self.open.values())
         return max(0.0, self.last_seen - opening.opened_at) / max(1, beside)
 

@@ -63,7 +63,7 @@ class Spool:
         return bool(self._backlog)
 
     def opened(self, opening: Opening) -> None:
-        """Record a start; raises ``StoreUnavailable`` if the disk is full."""
+        """Record a request's opening; raises ``StoreUnavailable`` if the disk is full."""
         if (self.is_full and not self._retry()) or not self._write(Opened(opening)):
             message = "the ledger spool is full; free disk space in the data folder"
             raise StoreUnavailable(message, retry_after_s=self._wait_s())
@@ -76,7 +76,7 @@ class Spool:
             self._is_behind = True
 
     def closed(self, row: LedgerRow) -> None:
-        """Note an end. With a full disk the row waits in memory, and ``is_full`` is True."""
+        """Record a request's row. With a full disk the row waits in memory, and ``is_full`` is True."""
         self._open.pop(row.request, None)
         self._tokens.pop(row.request, None)
         line = Closed(row)
@@ -105,7 +105,7 @@ class Spool:
         return rows
 
     def leave(self) -> None:
-        """Remove the empty files, and release the others."""
+        """Remove this process's empty files and release its lock, so that the next process delivers the others."""
         for fd in (*self._sealed, self._fd):
             os.close(fd)
         aside = self._folder / f"{self._name}{REFUSED}"
@@ -116,12 +116,12 @@ class Spool:
         os.close(self._lock)
 
     async def _sync(self) -> None:
-        """Sync everything, the new segment too: only it holds the open requests."""
+        """Sync all segments to disk, the current one too: only it holds the open requests."""
         sealed, self._sealed = self._sealed, []
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
     async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
-        """Deliver a dead process's segments; nothing if it lives or another process finishes it."""
+        """Deliver a dead process's segments; nothing if the process lives or another one delivers them."""
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)
@@ -147,7 +147,7 @@ class Spool:
         return len(rows)
 
     async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
-        """Append all rows; of refused ones find the faulty row by halving and set it aside."""
+        """Append all rows; if the ledger refuses them, find the faulty row by halving and set it aside."""
         try:
             await sink.append(rows)
         except BadRequest as refused:
@@ -191,7 +191,7 @@ class Spool:
             self._is_behind = not self._write(DeliveredTokens(self._clock.now(), self._tokens))
 
     def _wait_s(self) -> float:
-        """Return the wait before the next try, in proportion to the outage's length so far."""
+        """Return the wait before the next delivery, in proportion to the outage so far."""
         full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
         return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
 
@@ -201,7 +201,7 @@ class Spool:
         return not self._backlog
 
     def _rotate(self) -> None:
-        """Seal the segment; open requests go into the next, so that each is complete by itself."""
+        """Seal the segment and carry open requests into the next, so that each segment is complete by itself."""
         fd = self._new_segment()
         self._sealed.append(self._fd)
         self._fd, self._size = fd, 0
@@ -235,7 +235,7 @@ async def _read(segments: list[Path]) -> History:
 
 
 def _lock(path: Path) -> int:
-    """Take the lock file; ``OSError`` if a living process holds it. It is released with the process."""
+    """Take the lock file, held until this process ends; ``OSError`` if another living process holds it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -41,7 +41,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """Return the budgets last read; none after an hour without an answer."""
+        """Return a tier's budgets as last read; none after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now
@@ -64,7 +64,7 @@ async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class LedgerBudgets:
-    """An unavailable ledger is no data, for which the policy decides."""
+    """Error budgets by the ledger; while it is unavailable there is no data, and the policy decides."""
 
     ledger: LedgerReader
     clock: Clock

@@ -20,19 +20,19 @@ class BudgetComparison:
 
     @property
     def difference(self) -> int:
-        """Micro-dollars that the meter is above the ledger."""
+        """The meter minus the ledger, in micro-dollars."""
         return self.counted - self.line.spent
 
 
 async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> tuple[BudgetComparison, ...]:
-    """Return every budget in force with its meter; raises ``StoreUnavailable``."""
+    """Compare each budget's meter with the ledger; raises ``StoreUnavailable``."""
     lines = await budget.read(reader, ring, now)
     counted = await store.spent([line.budget.meter for line in lines])
     return tuple(BudgetComparison(line=line, counted=MicroUsd(counted[line.budget.meter])) for line in lines)
 
 
 async def correct(compared: tuple[BudgetComparison, ...], store: SpentStore) -> int:
-    """Set the meters to the ledger, for a platform at rest; return how many differed."""
+    """Set the meters to the ledger's sums, for a platform at rest; return the number of differing meters."""
     wrong = {one.line.budget.meter: int(one.line.spent) for one in compared if one.difference}
     await store.put_spent(wrong)
     return len(wrong)

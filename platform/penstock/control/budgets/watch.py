@@ -35,7 +35,7 @@ class Crossing:
 
     @property
     def name(self) -> str:
-        """The alarm's identity, by which repeated notes of it are one."""
+        """The alarm's identity: alarms of one name are the same alarm."""
         return f"{self.line.budget.meter}/{self.line.budget.cap}@{self.percent}"
 
 
@@ -53,14 +53,14 @@ OTHER = "other"
 
 
 class ThresholdLog(Protocol):
-    """The log of alarms, each name once and for ever."""
+    """The log of alarms, which takes each alarm's name once."""
 
     async def note_threshold(self, act: Act) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWatch:
-    """``shared`` is the limits store of all gateways, if there is one."""
+    """Compares budgets with their thresholds; ``shared`` is the limits store of all gateways, if there is one."""
 
     clock: Clock
     ledger: LedgerReader

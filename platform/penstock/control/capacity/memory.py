@@ -19,7 +19,7 @@ matrices, and they are as large as the roots of the faces. An upper end: SmolLM2
 
 
 def worker_bytes(manifest: Manifest) -> int:
-    """Return an awake worker's bytes; 0 for an adapter, which has no worker."""
+    """Return the memory of an awake worker of this version; 0 for an adapter, which has no worker."""
     if manifest.adapter is not None:
         return 0
     engine = manifest.engine
@@ -33,7 +33,7 @@ def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
 
 
 def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
-    """Return the versions that do not fit beside the pinned ones, with their bytes.
+    """Return the versions that do not fit beside the pinned ones, with the bytes that each needs.
 
     ``limit_bytes`` 0: no pool. Pinned versions and those larger than the pool are left out.
     """

@@ -1,4 +1,4 @@
-"""A worker's use by its heartbeats, and since when it is in its state. Pure.
+"""A worker's use according to its heartbeats, and the time since its last change of state. Pure.
 
 Each time that a worker is given work counts 1, and half as much after ``HALF_S`` (LRFU, ``fairness/fading.py``). A
 recently used worker is in a conversation and is worth more.
@@ -38,7 +38,7 @@ def is_busy(report: WorkerReport) -> bool:
 
 
 def uses_per_s(seen: Seen, now: float) -> float:
-    """Return the expected uses a second from now on; 0 if it was never used."""
+    """Return the worker's expected uses per second from now on; 0 if it was never used."""
     if not seen.uses:
         return 0.0
     age_s = max(0.0, now - seen.used_at)

@@ -40,7 +40,7 @@ class WorkerAddresses:
         return cls(networks=networks, domains=domains, secure=secure)
 
     def reached_at(self, url: str, peer: str) -> str:
-        """Return the URL for gateways of a worker at ``peer``, or raise ``Forbidden``."""
+        """Return the URL by which gateways reach a worker at ``peer``, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
             raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")

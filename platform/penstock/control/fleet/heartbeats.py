@@ -20,7 +20,7 @@ class LeaseStore(Protocol):
     """The store of heartbeats; every method may raise ``StoreUnavailable``."""
 
     async def save(self, seen: Sequence[Seen]) -> None:
-        """An older heartbeat never replaces a newer one."""
+        """Save heartbeats; an older one never replaces a newer one."""
         ...
 
     async def load(self, after: float) -> tuple[Seen, ...]:
@@ -32,7 +32,7 @@ class LeaseStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A silent worker is visible for ``keep_s``, to show why it failed."""
+    """The retention of heartbeats: a silent worker stays visible for ``keep_s``, to show why it failed."""
 
     keep_s: float = 600.0
 
@@ -120,5 +120,5 @@ class Heartbeats:
 
 
 def _news(report: WorkerReport) -> tuple[WorkerState, str, bool]:
-    """Return the fields whose change calls for a tick."""
+    """Return the fields of a report that trigger a tick when they change."""
     return report.state, report.url, report.holds_memory

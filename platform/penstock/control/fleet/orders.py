@@ -1,8 +1,10 @@
-"""Orders to workers, in the answers to their heartbeats; drains also by the host's signals.
+"""Orders to workers, sent in the answers to their heartbeats; drains are also sent by the host's signals.
 
-A heartbeat's answer is the only way to a worker that another host started, and a second way to one that missed a
-signal. A drain holds for ever. Sleep and wake orders hold while the controller that decided them leads; any other
-controller lets each worker keep its state.
+The answer to a heartbeat is the only way to order a worker that another host started, and a second way to order one
+that
+missed a signal. A drain is never withdrawn. Sleep and wake orders hold while the controller that decided them leads;
+any
+other controller lets each worker keep its state.
 """
 
 from collections.abc import Mapping
@@ -24,7 +26,7 @@ class Warmth(Protocol):
     def promote(self, worker: WorkerId) -> None: ...
 
     def park(self, worker: WorkerId) -> None:
-        """Free its engine's memory once its streams have ended."""
+        """Order a worker to free its engine's memory once its streams have ended."""
         ...
 
 
@@ -42,7 +44,7 @@ class Orders:
         """What the host could not bring about when it was last asked, in words."""
 
     def listen_from(self, now: float) -> None:
-        """Ignore silence before Unix second ``now``: this controller was not listening."""
+        """Ignore workers' silence before Unix second ``now``: this controller was not listening."""
         self._since = now
 
     def forget(self) -> None:
@@ -53,11 +55,11 @@ class Orders:
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
-        """None if this controller does not know them."""
+        """Return the pinned adapters of a version; None if this controller does not know them."""
         return None if self._pinned is None else self._pinned.get(version, ())
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Without an order it keeps the state it reports."""
+        """Return the order to a worker in this state; without an order, to keep the state."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE
@@ -67,7 +69,7 @@ class Orders:
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Count an earlier controller's drains as its own."""
+        """Return the host's workers; drains that an earlier controller ordered count too."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:

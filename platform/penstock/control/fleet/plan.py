@@ -1,4 +1,4 @@
-"""Which workers to start and drain, so that what runs matches the deployments. Pure.
+"""The workers to start and to drain, so that running workers match the deployments. Pure.
 
 Trade-off: replacing a lost worker at once is right after one accident and wrong for a version that can't start. So the
 first death is answered at once and each further one within the window waits twice as long. A replacement needs room for
@@ -78,7 +78,7 @@ class _Deaths(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return the step at ``now`` (Unix seconds), an empty one if the host can't say what runs."""
+    """Return the starts and drains due at ``now`` (Unix seconds); none if the host can't say what runs."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
@@ -121,14 +121,16 @@ def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica
 
 
 def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
-    """Count the starts: up to the deployed number, and one for a replacement if none is draining."""
+    """Count the workers to start: up to the deployed number, and one for a replacement if none is draining."""
     is_renewing = not is_draining and any(_is_outdated(wanted, replica) for replica in counted)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
 
 
 def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
-    """Return the surplus: outdated workers once others are proven, else unproven, sleeping and idlest first."""
+    """Return the workers to drain: outdated ones once their successors are proven, else surplus ones, unproven and
+    sleeping first, then the idlest.
+    """
     if len(counted) <= wanted.replicas:
         return []
     counted = sorted(
@@ -165,7 +167,7 @@ def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
 
 
 def _bursts(deaths: list[float]) -> int:
-    """Count deaths within ``BURST_S`` once: one accident is no crash loop."""
+    """Count deaths, those within ``BURST_S`` as one: one accident is no crash loop."""
     count, began = 0, -math.inf
     for at in sorted(deaths):
         if at - began >= BURST_S:
@@ -220,7 +222,9 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
 
 
 def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
-    """Return a worker without a process here, of unknown age: only its name can call for a replacement."""
+    """Return a worker without a process on this host. Its age is unknown, so only its name can ask for a
+    replacement.
+    """
     return _Replica(
         worker=worker,
         started_at=now,

@@ -24,7 +24,7 @@ class FleetMetrics:
         self._alive: dict[WorkerId, str] = {}
 
     def show(self, deployments: Iterable[Deployment], known: Iterable[Seen], after: float) -> None:
-        """Set the gauges, without versions that are gone.
+        """Set the gauges of existing versions and remove those of others.
 
         A worker not heard of since ``after`` (Unix seconds) counts only if it failed.
         """

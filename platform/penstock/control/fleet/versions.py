@@ -70,7 +70,7 @@ def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
 
 
 def _is_free(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> bool:
-    """Silence counts as no stream only after ``silence_s``."""
+    """Tell whether a drained worker has no streams; silence counts as none only after ``silence_s``."""
     if not running.draining:
         return False
     heard_at = max(running.started_at, since, last.at if last else 0.0)

@@ -1,4 +1,5 @@
-"""Versions that requests are held for, as gateways report them; in memory, expiring soon after the last report.
+"""Versions with requests that gateways hold until a worker is awake; in memory, expiring soon after the last
+report.
 
 Trade-off: nothing is stored. A new leader learns it within a second from gateways that still hold requests, and never
 wakes a version for requests that are gone.

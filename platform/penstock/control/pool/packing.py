@@ -26,7 +26,7 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 class Stay(StrEnum):
-    """A worker's use of the pool's memory."""
+    """The state of a worker that occupies memory of the pool."""
 
     AWAY = "away"
     """It sleeps and holds nothing."""
@@ -166,7 +166,7 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: PlaceClaim, now: float) -> None:
-        """Put residents to sleep unless those leaving are enough; reserve the free bytes."""
+        """Put residents to sleep unless those already leaving free enough; reserve the free bytes for the claim."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
         if chosen is None:
@@ -234,7 +234,7 @@ def pack(
 
 
 def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
-    """Tell whether it is idle and past its residency; a proven worker never used has none."""
+    """Tell whether a resident is idle and past its residency; a proven worker that was never used has no residency."""
     return not resident.is_busy and (not resident.uses_per_s or _was_here(resident, now, policy))
 
 

@@ -143,7 +143,7 @@ def _bases(catalogue: Catalogue) -> Mapping[VersionId, VersionId]:
 
 
 def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) -> Mapping[VersionId, Wanted]:
-    """Return held requests by serving version, the longest wait of a base and its adapters."""
+    """Return held requests by serving version: the longest wait among a base and its adapters."""
     found: dict[VersionId, Wanted] = {}
     for one in wanted:
         version = bases.get(one.version, one.version)

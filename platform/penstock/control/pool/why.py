@@ -10,7 +10,9 @@ def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Deci
 
 
 def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str, *, is_turn: bool) -> Decision:
-    """Explain a sleep for another version; a busy worker gives way to its turn."""
+    """Explain a worker's sleep in favour of another version; ``is_turn``: it was busy, and the other version had
+    waited its bound.
+    """
     return Decision(
         what="sleep",
         target=worker,

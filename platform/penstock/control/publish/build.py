@@ -116,7 +116,7 @@ def kin_starts_s(
 
 
 def _is_wake(report: WorkerReport) -> bool:
-    """Tell whether its last phases are a wake's, which is shorter than a start."""
+    """Tell whether a report's last phases are those of a wake, which is shorter than a start."""
     return any(phase.phase is WorkerState.WAKING for phase in report.phases)
 
 
@@ -129,14 +129,14 @@ def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
-    """Identical objects are compared by identity, which is quick."""
+    """Tell whether the tables differ; identical objects are compared by identity, which is quick."""
     return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 
 def _fresh(
     seen: Iterable[Seen], before: Mapping[WorkerId, WorkerEntry], after: float, since: float
 ) -> Iterator[WorkerReport]:
-    """Yield the reports newer than ``after``, or older ones from before ``since``."""
+    """Yield reports newer than ``after``; from before ``since``, older ones too."""
     for one in seen:
         if one.at > after or (since > after and one.report.worker in before):
             yield one.report
@@ -174,13 +174,13 @@ def _workers(
 
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
-    """Tell whether only load changed, which does with every heartbeat."""
+    """Tell whether only the load changed, as it does with every heartbeat."""
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
     return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
 
 
 def _held(report: WorkerReport) -> tuple[VersionId, ...]:
-    """Return the engine's adapters sorted, since a worker may report them by last use."""
+    """Return the engine's adapters sorted, since a worker may report them in order of last use."""
     return tuple(sorted(report.adapters)) if report.adapters else ()
 
 

@@ -13,7 +13,7 @@ HEARD_S = 5.0
 
 
 def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:
-    """Raise ``ArtifactRefused`` if this may not be registered beside what exists."""
+    """Raise ``ArtifactRefused`` if the manifest contradicts the registered versions."""
     settings = manifest.adapter
     if settings is None:
         return
@@ -26,7 +26,7 @@ def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> Non
 
 
 def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId, ...]]:
-    """Return each adapter's workers, of those heard of recently (Unix seconds)."""
+    """Return the workers that hold each adapter, among those heard of recently; ``now`` is Unix seconds."""
     found: dict[VersionId, tuple[WorkerId, ...]] = {}
     for one in sorted(seen, key=lambda one: one.report.worker):
         for version in one.report.adapters if now - one.at <= HEARD_S else ():
@@ -49,7 +49,7 @@ def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
 
 
 def check_scale(wanted: Deployment, known: Catalogue) -> None:
-    """Raise ``Conflict`` or ``InvalidField`` if an adapter would have no base."""
+    """Raise ``Conflict`` or ``InvalidField`` if the deployment would leave an adapter without its base."""
     base = base_of(wanted.version, known.versions)
     if base == wanted.version:
         if not wanted.replicas and (left := _used_on(base, known)):
@@ -71,7 +71,7 @@ def check_renewal(version: VersionId, known: Iterable[ModelVersion]) -> None:
 
 
 def check_pin(version: VersionId, known: Catalogue) -> None:
-    """Raise ``Conflict`` if it can't be pinned beside those that are."""
+    """Raise ``Conflict`` if the version can't be pinned beside the pinned ones."""
     base = next((one for one in known.versions if one.id == base_of(version, known.versions)), None)
     if base is None or base.id == version:
         return

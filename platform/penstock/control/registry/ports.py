@@ -12,14 +12,18 @@ from penstock.domain.tenancy.owners import EVERYBODY, Owned, Owners
 
 
 class RegistryStore(Protocol):
-    """A change and its act are written in one transaction; every method may raise ``StoreUnavailable``."""
+    """The registry's store. A change and its audit entry are written in one transaction; every method may raise
+    ``StoreUnavailable``.
+    """
 
     async def versions(self) -> tuple[ModelVersion, ...]: ...
 
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """Store and return it; of a stored digest return that version and note no act."""
+        """Store and return a version; for a digest that is stored already, return that version and write no audit
+        entry.
+        """
         ...
 
     async def routes(self) -> tuple[Route, ...]: ...
@@ -41,13 +45,13 @@ class RegistryStore(Protocol):
     async def owned(self) -> tuple[Owned, ...]: ...
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
-        """Raise ``Conflict`` if there is no such version."""
+        """Set a version's tenants; raises ``Conflict`` if there is no such version."""
         ...
 
     async def deployments(self) -> tuple[Deployment, ...]: ...
 
     async def put_deployment(self, deployment: Deployment, act: Act) -> None:
-        """Raise ``Conflict`` if there is no such version."""
+        """Set a deployment; raises ``Conflict`` if there is no such version."""
         ...
 
     async def catalogue(self) -> Catalogue:

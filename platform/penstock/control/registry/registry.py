@@ -23,7 +23,8 @@ class Registry:
         self._pool_bytes = pool_bytes
 
     async def register(self, manifest: Manifest, signature: str, act: Act, tenants: Owners = EVERYBODY) -> ModelVersion:
-        """Return a stored version of this digest; ``ArtifactRefused`` if it may not be registered.
+        """Register a version, or return the stored one of this digest; ``ArtifactRefused`` if it may not be
+        registered.
 
         ``Conflict`` if it is stored for other tenants.
         """
@@ -39,14 +40,14 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """None is every tenant; raises ``UnknownModel`` or ``InvalidField``."""
+        """Set a version's tenants, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = owners.checked(tenants)
         await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
         return asked
 
     async def owners(self) -> dict[VersionId, Owners]:
-        """Return the versions with tenants of their own; an adapter is also for its base's."""
+        """Return the restricted versions and their tenants; an adapter inherits its base's restriction."""
         return (await self._store.catalogue()).owners
 
     async def of_base(self, version: VersionId) -> tuple[VersionId, ...]:
@@ -63,7 +64,7 @@ class Registry:
         raise UnknownModel(f"there is no version {version_id}")
 
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
-        """Tell whether a worker may read this version: its own, or its adapter."""
+        """Tell whether a worker may read a version: the one that it serves, or an adapter of it."""
         return version == worker_of or adapters.base_of(version, await self._store.versions()) == worker_of
 
     async def routes(self) -> tuple[Route, ...]:
@@ -131,8 +132,8 @@ class Registry:
         return deployment
 
     async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
-        """A pinned version's workers never sleep, its adapter is never unloaded; ``Conflict`` if pins would not
-        fit.
+        """Pin or unpin a version: a pinned version's workers never sleep, a pinned adapter is never unloaded;
+        ``Conflict`` if the pins would not fit.
         """
         known = await self._store.catalogue()
         deployment = replace(await self._deployed(version, known), pinned=pinned)

@@ -1,7 +1,7 @@
 """A/A check: the candidate's comparison, run all the time between the incumbent's own workers.
 
-These are equal. So the variance of their mean ranks tells how many of a second's requests are independent, and a
-rejection tells that the judge is unfit. With one worker nothing is measured, and the cap assumes moderate noise.
+These workers are equal. So the variance of their mean ranks tells how many of a second's requests are independent, and
+a rejection tells that the judge is unfit. With one worker nothing is measured, and the cap assumes moderate noise.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ _VARIANCE = 1.0 / 12.0
 
 
 class AACheck:
-    """Each of the incumbent's workers against the others of the last minute."""
+    """Compares each of the incumbent's workers with its other workers of the last minute."""
 
     def __init__(self) -> None:
         self._others: dict[WorkerId, Ranks] = {}
@@ -41,7 +41,7 @@ class AACheck:
         """How many requests of a second count at most."""
 
     def observe(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
-        """``mean`` is the mean rank that the judge tolerates."""
+        """Add a second of the incumbent's times by worker; ``mean`` is the mean rank that the judge tolerates."""
         given = {worker: tuple(times) for worker, times in workers.items()}
         if at // BIN_S != self._bin:
             self._close(at // BIN_S)
@@ -66,7 +66,7 @@ class AACheck:
         return any(one.reaches(log_odds) for one in self._alarms.values())
 
     def _measured(self) -> float:
-        """Return the most requests that a second may count as."""
+        """Return the measured number of independent requests in a second."""
         if len(self._bins) < LEAST_BINS:
             return CAP
         many, spread = self._count / len(self._bins), self._spread / len(self._bins)

@@ -36,7 +36,7 @@ class Judges(Protocol):
     def roll(self, rollouts: Sequence[Rollout], tiers: Mapping[VersionId, Tier]) -> None: ...
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
-        """None for a rollout that has no judge."""
+        """Return the judgement on a rollout's candidate; None if the rollout has no judge."""
         ...
 
     def next_stage(self, rollout: Rollout) -> None: ...
@@ -53,7 +53,7 @@ class _Now:
     """Of adapters."""
 
     def serving(self, version: VersionId) -> int:
-        """Count a version's serving workers; an adapter's are its base's."""
+        """Count the workers that serve a version; an adapter is served by its base's workers."""
         return self.workers[self.bases.get(version, version)]
 
 
@@ -118,7 +118,9 @@ class Advance:
         return _decision(word, rollout, f"{verdict}{change.says}")
 
     async def _grow(self, rollout: Rollout, what: steps.StepInputs, known: _Now) -> Decision | None:
-        """Deploy workers for a proven candidate's next share; an adapter needs none, its base's serve already."""
+        """Deploy workers for a proven candidate's next share; an adapter needs none, since its base's workers serve
+        it.
+        """
         if rollout.candidate in known.bases:
             return None
         has = known.deployed.get(rollout.candidate, 0)
@@ -135,7 +137,7 @@ class Advance:
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
-    """Return the candidate's workers, in proportion to the incumbent's."""
+    """Return the number of workers that the candidate needs, in proportion to the incumbent's."""
     following = rollout.stages[min(rollout.stage + 1, len(rollout.stages) - 1)]
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 

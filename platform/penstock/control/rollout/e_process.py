@@ -23,7 +23,7 @@ _NEAR = 0.001
 
 
 class EProcess:
-    """The wealth of bets that the mean score is above a tolerated one."""
+    """The wealth of several bets that the mean score is above a tolerated one."""
 
     __slots__ = ("_evidence", "_forgets", "_fractions", "_logs")
 
@@ -33,7 +33,7 @@ class EProcess:
         self._evidence: float | None = None
 
     def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
-        """Add a slot's counts; ``mean`` is the tolerated score, in (0, 1)."""
+        """Add the counts by score of one time slot; ``mean`` is the tolerated score, in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions
@@ -58,7 +58,7 @@ class EProcess:
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:
-        """The best bet bounds the mean, so it is checked first."""
+        """Tell whether the mean wealth reaches these log odds; the best bet, an upper bound, is checked first."""
         return max(self._logs) >= log_odds and self.log_wealth >= log_odds
 
     @property
@@ -79,7 +79,7 @@ class GainTable:
         self._rows: dict[float, Sequence[float]] = {}
 
     def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
-        """Return each e-process's log gains; ``counts`` is not empty."""
+        """Return each e-process's log gains from a slot with these counts, which are not empty."""
         row, width = total_gains(counts, self._row), len(FRACTIONS)
         return [row[at : at + width] for at in range(0, len(row), width)]
 
@@ -114,9 +114,10 @@ def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
 def expected_s(
     per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
 ) -> float:
-    """Return the expected seconds until these odds, infinite if never; chance may double or halve them.
+    """Return the expected seconds until these odds are reached, infinite if never; single runs may take half or
+    twice as long.
 
-    ``per_s`` are requests a second by score.
+    ``per_s`` are requests per second by score.
     """
     many = sum(per_s.values())
     if many <= 0.0:

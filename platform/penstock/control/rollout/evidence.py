@@ -27,7 +27,7 @@ class EvidenceStore(Protocol):
     """The store of the gateways' seconds; every method may raise ``StoreUnavailable``."""
 
     async def since(self, after: int, within_s: float) -> Sequence[Told]:
-        """Return seconds at most ``within_s`` old, oldest first."""
+        """Return the seconds stored after id ``after`` and at most ``within_s`` old, oldest first."""
         ...
 
     async def forget(self, older_s: float) -> None: ...

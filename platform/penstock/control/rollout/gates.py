@@ -1,4 +1,6 @@
-"""Tolerances as data: the differences that hold or abort a candidate, and those to rule out before a promotion."""
+"""Tolerances of rollout judges as data: differences that hold or abort a candidate, and differences to rule out
+before a promotion.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ class RankGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreGate:
-    """Tolerated mean scores in [0, 1], 0 among equals: ``hold <= abort``; ``promote`` is to be ruled out."""
+    """Tolerated mean scores in [0, 1], 0 among equals: ``hold <= abort``; a promotion rules out ``promote``."""
 
     promote: float
     hold: float
@@ -45,7 +47,7 @@ class ShareGate:
     """The floor is a promise, and judges if the incumbent's own share is unknown."""
 
     def mean(self, known: float | None, over: float) -> float | None:
-        """None if there is nothing to compare with."""
+        """Return the tolerated share, ``over`` above the incumbent's; None without an incumbent to compare with."""
         if known is None:
             return self.floor if self.stands_alone else None
         return min(_MOST, max(self.floor, self.times * known, known + over))
@@ -63,7 +65,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerSecond:
-    """The most requests that a second counts as, by decision."""
+    """The maximum of independent requests that one second counts as, by decision."""
 
     abort: float
     brake: float
@@ -86,7 +88,7 @@ _SIDES = tuple(PerSecond.__dataclass_fields__)
 
 
 def parse(raw: object, source: str, *, error_budget_ratio: float) -> Gates:
-    """Return the gates, or raise ``SpecRefused``; ``error_budget_ratio`` is the tier's."""
+    """Return the gates, or raise ``SpecRefused``; ``error_budget_ratio`` is the error budget of the tier."""
     spec = SpecReader(source, "", raw)
     spec.only(("ranked", "scored", "shares", "evidence", "per_second", "min_sample"))
     ranked, scored, shares = spec.inner("ranked"), spec.inner("scored"), spec.inner("shares")

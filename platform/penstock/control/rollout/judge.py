@@ -59,7 +59,7 @@ class Judge:
         self._said_of = (False, False)
 
     def next_stage(self) -> None:
-        """Require new proofs, as another share is another load; evidence of harm is kept."""
+        """Require new proofs, since another share is another load; evidence of harm is kept."""
         self._said = None
         for ranked in self._ranked.values():
             ranked.next_stage()
@@ -67,7 +67,7 @@ class Judge:
             share.next_stage()
 
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
-        """Add a gateway's second; False if it was counted before, is too late, or lies ahead.
+        """Add a gateway's second; False if it was counted before, is too late, or lies in the future.
 
         ``arms`` are those of this alias, if known.
         """
@@ -82,12 +82,12 @@ class Judge:
         return True
 
     def follow_clock(self, now: float) -> None:
-        """Start no later than ``now`` by the store's clock: the rollout's own clock may be ahead."""
+        """Begin to count no later than ``now`` by the store's clock: the rollout's own clock may be ahead."""
         if self._judged_to > now + AHEAD_S:
             self._judged_to = math.floor(now)
 
     def judgement(self, now: float) -> Judgement:
-        """``now`` is Unix seconds by the store's clock."""
+        """Return the judgement at ``now``, Unix seconds by the store's clock."""
         due = [at for at in self._waiting if at <= now - LATE_S]
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))
@@ -158,7 +158,9 @@ class Judge:
 
 
 def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
-    """Return the worst finding's verdict; promotion needs a proof in each, one compared with the incumbent."""
+    """Return the worst finding's verdict; ``promote`` needs a proof in each metric, at least one by comparison with
+    the incumbent.
+    """
     worst = next((one.verdict for one in found if one.verdict in _HARM), None)
     if worst is not None:
         return worst
@@ -178,7 +180,7 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """Return events and totals in the order of ``SHARES``."""
+    """Return the number of events and the total, in the order of ``SHARES``."""
     good = bad = refused = empty = cut = answers = broken = asked = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
@@ -195,7 +197,7 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Events of unnamed tenants count as one tenant's."""
+    """Return a metric's events by tenant; those of unnamed tenants count as one tenant's."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

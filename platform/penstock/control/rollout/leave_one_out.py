@@ -29,13 +29,16 @@ _CLEARLY = 2.0
 
 
 class EventLeaveOneOut:
-    """E-processes without each tenant with bad events, since that of all was last at its start."""
+    """One e-process for each tenant with bad events, without that tenant's events.
+
+    Each starts as a copy of the e-process of all tenants.
+    """
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}
 
     def observe(self, before: EProcess, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:
-        """Add a slot's bad events; ``before`` is the e-process of all without this slot."""
+        """Add a slot's bad events; ``before`` is the e-process of all tenants before this slot."""
         if not before.has_gained:
             self._without.clear()
         for tenant in so:
@@ -69,7 +72,7 @@ class _Parts:
         self._faded_at = 0
 
     def add(self, at: int, answers: tuple[Counter[TenantId], ...]) -> None:
-        """Add a second's answers; earlier ones fade."""
+        """Add a second's answers by tenant; earlier ones fade."""
         if at - self._faded_at >= _FADES_S:
             self._faded_at = at
             self._answers = tuple(Counter({who: n // 2 for who, n in one.items() if n > 1}) for one in self._answers)
@@ -83,7 +86,7 @@ class _Parts:
 
 
 class PriceLeaveOneOut:
-    """E-processes of prices without each tenant with many answers."""
+    """One e-process of prices for each tenant with many answers, without that tenant's answers."""
 
     def __init__(self, abort: float, brake: float) -> None:
         self._gains = GainTable(((abort, False), (brake, False)))
@@ -93,7 +96,9 @@ class PriceLeaveOneOut:
     def observe(
         self, at: int, before: tuple[Ranks, EProcess, EProcess], given: Prices, caps: tuple[float, float]
     ) -> None:
-        """Add a second's prices; ``before`` are the ranks and e-processes without it, ``caps`` by e-process."""
+        """Add a second's prices; ``before`` are the ranks and e-processes of all tenants before it, ``caps`` the
+        caps by e-process.
+        """
         ranks, abort, brake = before
         if not abort.has_gained and not brake.has_gained:
             for one in self._without.values():
@@ -115,7 +120,7 @@ class PriceLeaveOneOut:
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Return the tenants to add, each in place of a far smaller one.
+        """Return the tenants that get an e-process now, each in place of a tenant with far fewer answers.
 
         The largest contributor is never replaced: its evidence stays in the others' e-processes.
         """

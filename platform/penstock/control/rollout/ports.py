@@ -17,10 +17,12 @@ class Replicas(Protocol):
 
 
 class RolloutStore(Protocol):
-    """A change, the alias's route and the act are written in one transaction; may raise ``StoreUnavailable``."""
+    """The store of rollouts. A change, the alias's route and the audit entry are written in one transaction; may
+    raise ``StoreUnavailable``.
+    """
 
     async def live(self) -> tuple[Stored, ...]:
-        """Return those that are not over, by alias."""
+        """Return the rollouts that are not over, by alias."""
         ...
 
     async def newest(self, limit: int) -> tuple[Stored, ...]: ...
@@ -30,9 +32,9 @@ class RolloutStore(Protocol):
     async def history(self, rollout: str) -> tuple[Change, ...]: ...
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a new one with its first change; ``Conflict`` if its alias has a live one."""
+        """Store a new rollout with its first change; ``Conflict`` if its alias has a live one."""
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:
-        """Store the next state; ``Conflict`` if the change's number is taken."""
+        """Store a rollout's next state; ``Conflict`` if the change's number is taken."""
         ...

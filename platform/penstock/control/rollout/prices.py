@@ -26,7 +26,7 @@ class Prices:
         return found
 
     def answers(self) -> tuple[Counter[TenantId], Counter[TenantId]]:
-        """The candidate's answers include those of copies."""
+        """Return the answers by tenant, of candidate and incumbent; the candidate's include shadow copies."""
         mine = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
         mine.update(_many(self.candidate))
         return mine, _many(self.incumbent)

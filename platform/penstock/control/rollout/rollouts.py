@@ -45,7 +45,7 @@ _MOVES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """``reason`` is kept in the history and the audit log."""
+    """A person's reason and overrides; ``reason`` is kept in the history and the audit log."""
 
     reason: str = ""
     dearer: bool = False
@@ -67,7 +67,8 @@ class Rollouts:
     """How many requests an alias had before a moment (Unix seconds), in so many seconds."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
-        """Begin beside the version with all of the alias, or raise ``InvalidField``, ``UnknownModel`` or
+        """Begin a rollout beside the version that has all of the alias, or raise ``InvalidField``, ``UnknownModel``
+        or
         ``Conflict``.
         """
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
@@ -108,9 +109,9 @@ class Rollouts:
         return plan(rollout, had.requests, had.over_s, self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
-        """Raise ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
+        """Hold, resume, promote or abort; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
 
-        Tried again if automation was first; two concurrent promotions go one stage.
+        Repeated if automation changed the rollout first; two concurrent promotions advance one stage.
         """
         reason = _reason(consent.reason)
         if not reason:
@@ -187,7 +188,7 @@ def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 
 
 def _reason(text: str) -> str:
-    """Return it in one line, or raise ``InvalidField`` if it is too long."""
+    """Return the reason as one line, or raise ``InvalidField`` if it is too long."""
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
         raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")

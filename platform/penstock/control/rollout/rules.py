@@ -1,4 +1,4 @@
-"""Rules for a rollout's start: which candidate, beside which incumbent. Pure."""
+"""Rules for a rollout's start: candidate and incumbent must be able to share the alias. Pure."""
 
 from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
 
 
 def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
-    """Raise ``InvalidField`` or ``Conflict`` if it may not begin."""
+    """Raise ``InvalidField`` or ``Conflict`` if the rollout may not begin."""
     check_pair(rollout, known)
     if not any(one.version == rollout.candidate and one.replicas for one in known.deployments):
         do = f"penstock models scale {rollout.candidate} 1"
@@ -59,7 +59,9 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
 
 
 def _check_owners(rollout: Rollout, known: Catalogue) -> None:
-    """Raise unless both have the same tenants: some would lose the alias, or see another's version."""
+    """Raise unless both versions have the same tenants: otherwise some would lose the alias, or see another
+    tenant's version.
+    """
     owners = known.owners
     mine, theirs = owners.get(rollout.candidate), owners.get(rollout.incumbent)
     if mine != theirs:

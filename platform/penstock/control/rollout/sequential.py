@@ -39,7 +39,7 @@ class RankTest:
         self._unmatched = self._all = 0
 
     def next_stage(self) -> None:
-        """Require a new proof, as another share is another load."""
+        """Require a new proof, since another share is another load."""
         self._proof, self._sample, self._sum = EProcess(forgets=False), 0, 0.0
         self._is_told = False
 
@@ -51,7 +51,7 @@ class RankTest:
         cap: float,
         prices: Prices = NO_PRICES,
     ) -> None:
-        """Add a second; ``cap`` is the A/A check's, ``prices`` are for the price metric."""
+        """Add a second's times; ``cap`` is the A/A check's, ``prices`` are for the price metric."""
         theirs = tuple(incumbent)
         caps = min(cap, self._caps.abort), self._caps.brake * min(1.0, cap)
         if self._leave_one_out is not None:
@@ -111,7 +111,7 @@ class RankTest:
         )
 
     def _harm(self, verdict: Verdict, bets: EProcess, odds: float, said: str) -> MetricFinding:
-        """Return harm; a price aborts only if no one tenant makes the evidence."""
+        """Return a finding of harm; a price aborts only if the evidence holds without any one tenant."""
         enough = math.log(self._odds.abort), math.log(self._odds.brake)
         if (
             verdict is Verdict.ABORT
@@ -127,7 +127,7 @@ class RankTest:
 
 
 class ScoreTest:
-    """Tests on scores in percent, 0 among equals."""
+    """Sequential tests on scores in percent; equal versions score 0."""
 
     def __init__(self, metric: Metric, gate: ScoreGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._least = metric, gate, gates.odds, gates.min_sample
@@ -148,7 +148,7 @@ class ScoreTest:
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
     def finding(self, *, is_needed: bool) -> MetricFinding | None:
-        """None without evidence if no proof is needed. A proof holds at every share."""
+        """Return the finding; None if there is no evidence and no proof is needed. A proof holds at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         tests = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
@@ -204,7 +204,7 @@ class ShareTest:
 
     @property
     def finding(self) -> MetricFinding | None:
-        """None if neither version has such events.
+        """Return the finding; None if neither version has such events.
 
         Events that few callers ask for need no proof, but harm counts at once.
         """
@@ -228,7 +228,9 @@ class ShareTest:
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
 
     def _harm(self, verdict: Verdict, bets: EProcess, said: str) -> MetricFinding:
-        """Return harm; events that callers can cause abort only if no one tenant makes the evidence."""
+        """Return a finding of harm; events that callers can cause abort only if the evidence holds without any one
+        tenant.
+        """
         is_enough = self._metric is Metric.BAD or self._leave_one_out.holds_without_any(math.log(self._odds.share))
         if verdict is Verdict.ABORT and not is_enough:
             verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
@@ -239,7 +241,7 @@ class ShareTest:
         return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
 
     def _remember(self, at: int, so: int, all_: int) -> bool:
-        """Drop expired seconds; True if anything changed."""
+        """Add a second's events and drop expired seconds; True if the totals changed."""
         before = len(self._known)
         while self._known and self._known[0][0] <= at - KNOWN_S:
             _, gone, of = self._known.popleft()
@@ -257,7 +259,7 @@ class ShareTest:
 def _finding(
     metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str
 ) -> MetricFinding:
-    """``sample`` is the sample and the least one."""
+    """Return a metric's finding; ``sample`` is the sample's size and its required minimum."""
     many, least = sample
     lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
     return MetricFinding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)

@@ -28,7 +28,8 @@ CONTROLLER = "controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInputs:
-    """``ready`` are the candidate's serving workers, ``needed`` those of its next share.
+    """The inputs of a step: ``ready`` are the candidate's serving workers, ``needed`` the workers for its next
+    share.
 
     ``budget_spent`` is the error budget's verdict; without data its policy decides.
     """
@@ -79,7 +80,7 @@ def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
 
 
 def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Keep its share; raises ``Conflict`` if it is held already, or is over."""
+    """Keep the candidate's share; raises ``Conflict`` if the rollout is held already, or is over."""
     act = _Act(rollout, now, number, who)
     act.refuse(State.HELD, "it is held already")
     return act.to(State.HELD, why)
@@ -92,7 +93,7 @@ def resume(rollout: Rollout, now: float, number: int, who: str, why: str) -> Ste
 
 
 def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Go to the next stage whatever the evidence says; raises ``Conflict`` if it is over."""
+    """Go to the next stage regardless of the evidence; raises ``Conflict`` if the rollout is over."""
     act = _Act(rollout, now, number, who)
     act.refuse()
     if _is_last(rollout):
@@ -107,7 +108,7 @@ def abort(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step
 
 
 def _weights(rollout: Rollout) -> list[int]:
-    """Return the stages' shares if each is valid by itself and copies are enabled for a shadow stage."""
+    """Return the stages' shares, or the first fault: an invalid share, or a shadow stage without copies."""
     if fault := rollout.shadow.fault:
         raise InvalidField(f"copies: {fault}", param="shadow")
     first, *others = [stage.weight for stage in rollout.stages]
@@ -132,7 +133,7 @@ class _Act:
             raise Conflict(f"{says}: nothing was changed")
 
     def to(self, state: State, says: str, judgement: Judgement | None = None) -> Step:
-        """Start its time at the stage anew."""
+        """Enter a state and start the stage's time anew."""
         after = replace(self.rollout, state=state, since=self.now)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -149,7 +150,7 @@ class _Act:
         return Step(rollout=after, change=self._change(after, says, judgement))
 
     def propose(self, verdict: Verdict, says: str, judgement: Judgement | None) -> Step:
-        """Record what automation would do, and change nothing else."""
+        """Record the change that automation would make, and change nothing else."""
         after = replace(self.rollout, proposed=True, proposes=verdict)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -167,7 +168,9 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold; after a person's promotion propose it, and again only if it gets worse."""
+    """Abort or hold the rollout; after a person's promotion propose it instead, and again only if the verdict
+    worsens.
+    """
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
@@ -196,7 +199,7 @@ def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
 
 
 def _fresh(judgement: Judgement | None, now: float) -> Verdict:
-    """An old proof is none, evidence of harm does not age."""
+    """Return the judgement's verdict; an old proof does not count, evidence of harm does not age."""
     if judgement is None:
         return Verdict.WAIT
     is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S
@@ -204,7 +207,7 @@ def _fresh(judgement: Judgement | None, now: float) -> Verdict:
 
 
 def _over_blast(rollout: Rollout, judgement: Judgement | None) -> str:
-    """Describe the excess token share; empty if there is none."""
+    """Describe the candidate's token share above its bound; empty if it is within it."""
     ratio = judgement.tokens_ratio if judgement is not None else None
     most = rollout.blast.tokens_ratio
     if ratio is None or ratio <= most or rollout.stages[rollout.stage].weight == WEIGHT_TOTAL:

@@ -49,7 +49,9 @@ class _StratumSample:
         return _StratumSample(list(self.buckets), self.many, deque(self.slots))
 
     def forget(self, now: int) -> None:
-        """Drop requests older than a minute while enough stay, and those too old in any case."""
+        """Drop requests older than a minute while enough newer ones remain, and those past the age limit in any
+        case.
+        """
         while self.slots:
             at, counts, many = self.slots[0]
             if at > now - SPAN_S or (at > now - MOST_S and self.many - many < LEAST):
@@ -60,7 +62,9 @@ class _StratumSample:
             self.many -= many
 
     def rank(self, bucket: int) -> float:
-        """Return the part below this bucket, with half of it; two pseudo-counts temper the first few."""
+        """Return the part of the sample below this bucket plus half of the part in it; two pseudo-counts temper
+        small samples.
+        """
         return (sum(self.buckets[:bucket]) + 0.5 * self.buckets[bucket] + 1.0) / (self.many + 2.0)
 
 
@@ -69,7 +73,7 @@ _Comparators = list[tuple[_StratumSample, float]]
 
 
 class Ranks:
-    """The incumbent's recent times, bounded by strata, buckets and seconds."""
+    """The incumbent's recent times, bounded in strata, buckets and seconds."""
 
     def __init__(self, buckets: int = BUCKETS) -> None:
         self._buckets = buckets
@@ -83,7 +87,7 @@ class Ranks:
         return found
 
     def add(self, at: int, times: Iterable[Times]) -> None:
-        """Seconds of the incumbent come in order."""
+        """Add the incumbent's times of a second; seconds come in order."""
         self._now = at
         for stratum, counts in times:
             known = self._strata.get(stratum)

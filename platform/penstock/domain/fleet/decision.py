@@ -1,4 +1,4 @@
-"""The controller's own decisions: the change, its signal, its objective."""
+"""The controller's decisions: the change, the signal that caused it, and the objective."""
 
 from dataclasses import dataclass
 

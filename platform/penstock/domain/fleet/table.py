@@ -24,7 +24,9 @@ MOST_OVERRIDES = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEntry:
-    """A worker for gateways; without an address while it starts, when ``ready_in_s`` matters."""
+    """A worker in the routing table; it has no address while it starts, and ``ready_in_s`` estimates the rest of
+    its start.
+    """
 
     id: WorkerId
     url: str
@@ -94,7 +96,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """A tenant that has one version of an alias, whatever the weights are."""
+    """A tenant that always gets one version of an alias, regardless of the weights."""
 
     tenant: TenantId
     version: VersionId
@@ -128,7 +130,9 @@ EMPTY = RoutingTable(number=0, made_at=0.0)
 
 
 def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
-    """Return the version that ``name@digest`` names by more than the short digest; None if none or several match."""
+    """Return the version that ``name@digest`` names by a longer digest than ids have; None if none or several
+    match.
+    """
     model, _, digits = name.partition("@")
     if len(digits) <= SHORT_DIGEST:
         return None

@@ -1,4 +1,4 @@
-"""Nouns of the decision corridor: deployments, heartbeats seen, plans."""
+"""Nouns of the controller's tick: deployments, heartbeats, plans."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,13 +41,15 @@ class Catalogue:
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:
-        """Deployments of versions with workers of their own; adapters are served by their base's."""
+        """Return the deployments of versions with workers of their own; adapters are served by their base's
+        workers.
+        """
         adapters = {version.id for version in self.versions if version.manifest.adapter is not None}
         return tuple(one for one in self.deployments if one.version not in adapters) if adapters else self.deployments
 
     @property
     def kept(self) -> frozenset[VersionId]:
-        """Versions whose workers never sleep: pinned ones, and bases of pinned adapters."""
+        """Return the versions with workers that never sleep: pinned ones, and bases of pinned adapters."""
         pinned = [one.version for one in self.deployments if one.pinned and one.replicas]
         bases = bases_of(self.versions) if pinned else {}
         return frozenset(bases.get(one, one) for one in pinned)
@@ -65,13 +67,13 @@ class Catalogue:
 
     @property
     def owners(self) -> dict[VersionId, Owners]:
-        """Return the tenants of each version that has tenants of its own; an adapter is also for its base's."""
+        """Return the allowed tenants of each restricted version; an adapter inherits its base's restriction."""
         return effective(self.owned, bases_of(self.versions)) if self.owned else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A worker's last heartbeat, its time (Unix seconds), and what earlier ones said."""
+    """A worker's last heartbeat, its time (Unix seconds), and facts from earlier heartbeats."""
 
     report: WorkerReport
     at: float
@@ -85,7 +87,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A version with held requests, because none of its workers serves.
+    """A version with requests that gateways hold because none of its workers serves.
 
     ``since`` is the begin of the uninterrupted wait (Unix seconds, the controller's clock).
     """
@@ -98,7 +100,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A worker with a process; ``draining`` once it was told to go. ``started_at`` is Unix seconds."""
+    """A worker with a process; ``draining`` once it has the order to drain. ``started_at`` is Unix seconds."""
 
     worker: WorkerId
     version: VersionId
@@ -108,7 +110,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
-    """A worker whose process ended unordered, and when that was noticed (Unix seconds)."""
+    """A worker that ended without an order, and the time at which the host noticed (Unix seconds)."""
 
     worker: WorkerId
     version: VersionId
@@ -117,7 +119,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """The workers' host, as it sees them.
+    """The workers as their host sees them.
 
     ``since`` is when this controller began to listen (Unix seconds): earlier silence does not count.
     """
@@ -141,9 +143,9 @@ class FleetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A version for a host that sets worker counts itself: the least number, and one worker's needs.
+    """A version for a host that sets worker counts itself: the minimum count, and one worker's resources.
 
-    A worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers from before
+    A worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers started before
     ``renew_before`` (Unix seconds) are replaced.
     """
 
@@ -180,7 +182,7 @@ class FleetPlan:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is nothing to do."""
+        """Tell whether the plan changes nothing."""
         return not (self.start or self.drain or self.sleep or self.wake) and self.served is None
 
 

@@ -13,7 +13,7 @@ VERSION_HEADER = "x-penstock-version"
 
 
 class WorkerState(StrEnum):
-    """A worker's life (G1), in order."""
+    """The states of a worker's life, in order (G1)."""
 
     FETCHING = "fetching"
     VERIFYING = "verifying"
@@ -31,12 +31,12 @@ class WorkerState(StrEnum):
 
     @property
     def serves(self) -> bool:
-        """True if new work may be sent."""
+        """Tell whether the worker accepts new requests."""
         return self is WorkerState.READY
 
     @property
     def is_starting(self) -> bool:
-        """True on the way to ready."""
+        """Tell whether the worker is on its way to ready."""
         return self in _STARTING
 
 
@@ -90,7 +90,7 @@ class PhaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAdapter:
-    """An adapter that a worker refused when last asked, the reason, and the seconds until it may be asked again."""
+    """An adapter that a worker refused at the last try, the reason, and the seconds until the next try."""
 
     version: VersionId
     reason: str

@@ -54,9 +54,9 @@ def check_base(base: ModelVersion, rank: int) -> None:
 
 
 def check_beside(manifest: Manifest, settings: AdapterSettings, base: ModelVersion) -> None:
-    """Raise ``ArtifactRefused`` if an adapter's manifest contradicts its base's.
+    """Raise ``ArtifactRefused`` if an adapter's manifest contradicts the manifest of its base.
 
-    Gateways treat it like any version, and its base's workers run it: both must agree.
+    Gateways treat an adapter like any version, and its base's workers run it: both manifests must agree.
     """
     check_base(base, settings.rank)
     theirs = base.manifest
@@ -83,5 +83,5 @@ def bases_of(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
 
 
 def tokenizer_of(manifest: Manifest) -> str:
-    """Return the digest of its tokenizer; empty without one."""
+    """Return the digest of the manifest's tokenizer; empty if it has none."""
     return next((file.sha256 for file in manifest.files if file.path == TOKENIZER), "")

@@ -173,7 +173,7 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        """All files together."""
+        """Return the size of all files together."""
         return sum(f.size_bytes for f in self.files)
 
 

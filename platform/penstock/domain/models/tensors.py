@@ -88,7 +88,7 @@ class TensorSpec:
     shape: tuple[int, ...]
 
     def takes(self, other: "TensorSpec") -> bool:
-        """Tell whether such a tensor fits this description."""
+        """Tell whether a tensor with this spec fits the model's description."""
         return (
             self.name == other.name
             and self.datatype is other.datatype
@@ -106,7 +106,7 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """The number of elements in its shape."""
+        """Return the number of elements in the tensor's shape."""
         return prod(self.spec.shape)
 
 

@@ -1,8 +1,8 @@
-"""Evidence of one gateway per arm and second, from which rollouts and experiments are judged.
+"""Evidence for rollouts and experiments: one gateway's counts per arm and second.
 
 An arm is a version behind an alias, at one worker. Counts and histograms only, no request and no text; requests that
 name a version are no evidence. Times go into buckets of 10 % growth, in strata of similar requests: prompt tokens to
-compute, and requests running beside.
+compute, and requests running at the same worker.
 """
 
 import math
@@ -60,7 +60,7 @@ class Exposed(NamedTuple):
 
 
 class Worse(NamedTuple):
-    """A tenant's part of a count that prompts can influence: refused, empty, cut or json_broken."""
+    """A tenant's part of a count that its prompts can influence: answers refused, empty, cut, or with broken JSON."""
 
     tenant: TenantId
     what: str
@@ -134,13 +134,15 @@ class ArmSecond:
 
     @property
     def is_evidence(self) -> bool:
-        """True if judges read it; an empty second counts too, since it shows that the gateway lives."""
+        """Tell whether judges read this second; an empty one counts too, since it shows that the gateway lives."""
         return bool(self.arms) or not (self.asked or self.agreements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentRequests:
-    """An alias's requests in the last seconds; shorter than requested if no gateway counted before."""
+    """An alias's requests in the last ``over_s`` seconds, which is less than was asked for if no gateway counted
+    earlier.
+    """
 
     requests: int
     over_s: float
@@ -148,7 +150,9 @@ class RecentRequests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A stored second: its number, time of arrival (Unix seconds); None if it cannot be decoded."""
+    """A stored second of evidence: its id, its time of arrival (Unix seconds), and its counts; None if they cannot
+    be decoded.
+    """
 
     id: int
     at: float
@@ -188,7 +192,7 @@ def _is_part(worse: Worse, arm: ArmCounts) -> bool:
 
 
 def _are_priced(arm: ArmCounts) -> bool:
-    """Return whether each tenant's prices are contained in the total."""
+    """Return whether the tenants' prices sum to at most the arm's total."""
     if not arm.priced:
         return True
     named, copies = Counter[tuple[Stratum, int]](), Counter[int]()
@@ -203,14 +207,16 @@ def _are_priced(arm: ArmCounts) -> bool:
 
 
 def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
-    """Return whether each stratum and step appears once."""
+    """Return whether each stratum and each price step appears at most once."""
     places = [(times.stratum, place) for times in price for place, _ in times.counts]
     steps = [step for step, _ in paired]
     return len(set(places)) == len(places) and len(set(steps)) == len(steps)
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> RecentRequests:
-    """Return requests since a minute; ``first`` is the first counted minute, None if no gateway counted."""
+    """Return the requests counted since a minute; ``first`` is the first counted minute, None if no gateway
+    counted.
+    """
     begin = MINUTE_S * max(since, since if first is None else first)
     return RecentRequests(requests=requests, over_s=max(MINUTE_S, now - begin))
 

@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 class Metric(StrEnum):
-    """Compared metrics; each is a key of the gates in ``slo/rollout.yaml``."""
+    """Metrics that a rollout compares; each is a key of the gates in ``slo/rollout.yaml``."""
 
     TTFT = "ttft"
     ITL = "itl"

@@ -10,7 +10,7 @@ from penstock.domain.serving.shadow import CAPS, Shadow, ShadowCaps
 
 
 class Kind(StrEnum):
-    """Relation of candidate to incumbent."""
+    """The relation of a rollout's candidate to its incumbent."""
 
     EQUIVALENT = "equivalent"
     """The same model by other means (engine, precision, template): it is to answer as the incumbent does."""
@@ -31,7 +31,7 @@ class State(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """True for final states."""
+        """Tell whether the state is final."""
         return self in _OVER
 
 
@@ -69,7 +69,7 @@ STAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blast:
-    """Bounds on a candidate's traffic before it has everything: share of tokens, tenants."""
+    """Bounds on a candidate's traffic before the last stage: its share of tokens, excluded tenants, first tenants."""
 
     tokens_ratio: float = 1.0
     """Its part of both versions' tokens of late; with more it is held. A share by user or tenant is not that part."""
@@ -165,7 +165,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A rollout's next state, and its history line."""
+    """A rollout's next state, and the line for its history."""
 
     rollout: Rollout
     change: Change

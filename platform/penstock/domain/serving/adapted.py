@@ -1,6 +1,6 @@
-"""How a request met its adapter at a worker, as its gate tells the gateway: there, waited for a slot, or loaded.
+"""A request's LoRA adapter at a worker, as the gate reports it: already in a slot, waited for a slot, or loaded.
 
-A request's stage ``adapter`` is made of it, and ``penstock explain`` tells it.
+The stage ``adapter`` of a request is derived from this report, and ``penstock explain`` shows it.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Met(StrEnum):
-    """The adapter's state at a request's arrival."""
+    """The adapter's state when the request arrived."""
 
     HIT = "hit"
     """In memory, and in a slot of the batch or with a free one: nothing to wait for."""
@@ -20,7 +20,7 @@ class Met(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """The adapter's state at arrival, and the wait for it, a part of the wait at the door."""
+    """The adapter's state when the request arrived, and the wait for the adapter, a part of the wait in the queue."""
 
     met: Met
     waited_s: float = 0.0

@@ -1,7 +1,7 @@
-"""How often one rule's model would have answered as another's did: what is counted of an auto alias's comparisons.
+"""Agreement between the models of an auto alias's rules: counts of comparisons.
 
-Of some requests that a rule has answered, the model of the rule that it is compared with is asked too, unseen. Counts
-only, never a text. They say how often the two agree, and not which one is right.
+For a sample of the requests that one rule has answered, the model of another rule is asked too, and its answer is
+discarded. Counts only, never a text. They say how often two models agree, and not which one is right.
 """
 
 import math
@@ -19,7 +19,9 @@ _NORMAL = 1.96
 
 
 class Pair(NamedTuple):
-    """A request that ``rule`` gave to ``version`` is asked of ``other``'s model as well."""
+    """Requests that ``rule`` sent to ``version`` and that are compared with ``other_version`` of the rule
+    ``other``.
+    """
 
     alias: Alias
     rule: str
@@ -72,12 +74,12 @@ class Reported:
 
     @property
     def forms_ratio(self) -> float | None:
-        """None if no answers have a form."""
+        """Return the part of answers of one form; None if no answers have a form."""
         return _ratio(self.counts.forms_agreed, self.counts.forms)
 
     @property
     def texts_ratio(self) -> float | None:
-        """None if no texts were scored."""
+        """Return the part of equal texts; None if no texts were scored."""
         return _ratio(self.counts.texts_agreed, self.counts.texts)
 
     @property
@@ -87,12 +89,12 @@ class Reported:
 
     @property
     def price_ratio(self) -> float | None:
-        """Return the other model's cost by the callers'; None if unknown."""
+        """Return the other model's cost divided by the callers' cost; None if unknown."""
         return _ratio(self.counts.other_paid, self.counts.paid)
 
 
 def reported(told: Iterable[Agreement]) -> tuple[Reported, ...]:
-    """Sum the comparisons, in order of the pairs."""
+    """Sum the comparisons by pair of rules, in the pairs' order."""
     whole: dict[Pair, Counts] = {}
     pairs: dict[Pair, Counter[TenantId]] = {}
     for one in told:
@@ -111,7 +113,7 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def between(part: int, whole: int) -> tuple[float, float]:
-    """Return the true ratio's 95 % interval (Wilson 1927), for ``part`` of ``whole`` seen."""
+    """Return the 95 % interval of the true ratio (Wilson 1927) after ``part`` successes in ``whole`` trials."""
     if not whole:
         return 0.0, 1.0
     seen, square = part / whole, _NORMAL**2

@@ -1,8 +1,7 @@
-"""Auto aliases: a name that stands for ordered rules, of which the first one that fits says which model answers.
+"""Auto aliases: a model name that stands for ordered rules; the first matching rule chooses the model.
 
-Rules are data, written by operators. A rule has conditions on the request and its caller; whether its model is able to
-answer at all (context, task, tool calls, chat template, price) is checked in any case, so no rule has to repeat it.
-Requests are read in the gateway; nothing here knows bodies.
+Rules are data, written by operators. A rule has conditions on the request and its caller. The gateway always checks
+that the rule's model can answer (context, task, tool calls, chat template, price), so rules need not repeat it.
 """
 
 import re
@@ -49,7 +48,7 @@ def caller_of(standing: Standing) -> Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A condition that is not given holds for everything."""
+    """One rule: a condition that is left out matches every request."""
 
     name: str
     to: Alias
@@ -76,7 +75,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """A callers' name, and its rules: the first one that fits wins."""
+    """An auto alias and its rules in order: the first match decides."""
 
     alias: Alias
     rules: tuple[Rule, ...]
@@ -94,7 +93,7 @@ class Auto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAuto:
-    """Earlier rules (None: removed), with author and time (Unix seconds)."""
+    """A past setting of an auto alias (None: removed), its author and its time (Unix seconds)."""
 
     auto: Auto | None
     who: str
@@ -139,7 +138,7 @@ def _of_compared(rule: Rule, auto: Auto) -> str:
 
 
 def sound(autos: Collection[Auto], targets: Collection[str]) -> tuple[Auto, ...]:
-    """Return the autos of a table by name, without rules that lead nowhere."""
+    """Return the auto aliases by name, without rules that have no existing target."""
     names = {auto.alias for auto in autos} - set(targets)
     kept = []
     for auto in sorted(autos, key=lambda one: one.alias):

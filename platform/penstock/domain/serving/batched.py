@@ -1,6 +1,6 @@
-"""In which batch a request was computed, as its worker tells the gateway: its size, why it started, the wait for it.
+"""The batch in which a request was computed, as its worker reports it: size, trigger, wait.
 
-A request's stages are made of it, and ``penstock explain`` tells it.
+Stages of a request are derived from this report, and ``penstock explain`` shows it.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Trigger(StrEnum):
-    """A batch's reason to start; also a metric's label."""
+    """The reason why a batch started; also a metric's label."""
 
     SIZE = "size"
     """It had as many items as one may have."""
@@ -24,7 +24,7 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batched:
-    """An item's batch; the size is that at its start."""
+    """A request's batch; ``size`` is the number of items at its start."""
 
     size: int
     trigger: Trigger

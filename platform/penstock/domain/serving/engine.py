@@ -1,4 +1,6 @@
-"""What an engine says of a failure that is not the request's: its core is gone (vLLM 0.32), or its handler failed."""
+"""Recognition of engine failures that affect more than one request: the core has died (vLLM 0.32), or the handler
+failed.
+"""
 
 _DEAD = (b'"message":"EngineCore encountered an issue', b'"message": "EngineCore encountered an issue')
 """As its server writes it; what a caller sends stands inside other quotes."""
@@ -8,5 +10,5 @@ HANDLER_FAILED = "handler"
 
 
 def is_dead(answer: bytes) -> bool:
-    """Tell whether this failure, a body or an event's data, is of the whole engine."""
+    """Tell whether this error, a body or an event's data, says that the whole engine has failed."""
     return any(mark in answer for mark in _DEAD)

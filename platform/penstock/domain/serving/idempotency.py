@@ -39,7 +39,7 @@ ALIVE_S = 10.0
 
 
 class Claim(StrEnum):
-    """The state of the key that a request comes with."""
+    """The state of an idempotency key when a request presents it."""
 
     MINE = "mine"
     """Nothing: this request answers, and records."""
@@ -73,24 +73,26 @@ class AnswerStore(Protocol):
     """Recorded answers, shared by gateways; calls may raise ``StoreUnavailable``."""
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
-        """Open a record for this body, or return what is there, in one atomic decision."""
+        """Open a record for the request body with this fingerprint, or return the state of the existing record,
+        atomically.
+        """
         ...
 
     async def has(self, key: RecordKey) -> bool:
-        """Tell whether there is a record, complete or growing, of any body."""
+        """Tell whether the key has a record, complete or growing, for any body."""
         ...
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Add to this request's record; an empty piece is only a sign of life.
+        """Append a piece to the record; an empty piece only shows that the writer is alive.
 
-        Raises ``Conflict`` if the record is no longer this gateway's, or is given up for want of room.
+        Raises ``Conflict`` if the record has another writer by now, or was dropped because the tenant's quota is full.
         """
         ...
 
     async def release(self, key: RecordKey) -> None: ...
 
     def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the record's pieces from first to last, waiting for those to come.
+        """Yield the record's pieces from first to last, waiting for future ones.
 
         Raises ``Conflict`` if the answer broke off: the caller may try again.
         """

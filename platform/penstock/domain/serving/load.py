@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """An engine's work, as its gate counts it.
+    """An engine's present work, as its gate counts it.
 
     ``queued_tokens``: prompt tokens accepted and not yet prefilled, plus expected output of running requests.
     """

@@ -1,4 +1,4 @@
-"""The platform's own question to an engine: the least work that it can do, so that asking costs next to nothing."""
+"""The platform's health probe to an engine: the smallest request that it can compute."""
 
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import Api

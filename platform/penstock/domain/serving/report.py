@@ -1,6 +1,6 @@
-"""What a worker's gate reports with each answer: its load, and how this request waited, met its adapter, was batched.
+"""The report of a worker's gate in each answer: the engine's load, and the request's wait, adapter and batch.
 
-One JSON value on the wire (``formats.report``); a part that is unknown is left out.
+One JSON value on the wire (``formats.report``); unknown parts are left out.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from penstock.domain.serving.waited import Waited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A stream's ``used`` comes with its last event, not with its head."""
+    """A gate's report; a stream's ``used`` comes with its last event, not with its head."""
 
     load: Load | None = None
     waited: Waited | None = None

@@ -52,7 +52,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedTensors:
-    """``head_bytes`` of JSON, and behind it each tensor's bytes."""
+    """Tensors in binary form: ``head_bytes`` of JSON, then each tensor's bytes."""
 
     head_bytes: int
     data: bytes
@@ -104,8 +104,9 @@ class InferenceRequest:
 class Prepared:
     """Prompt tokens, and the prompt's block hashes for prefix routing.
 
-    ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt. Where only the engine can
-    render the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
+    ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt. If only the engine can
+    render
+    the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
     """
 
     prompt_tokens: int

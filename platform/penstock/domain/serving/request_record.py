@@ -1,7 +1,7 @@
-"""What is kept of a request that has ended, so that it can be explained: figures and names, never a word of its text.
+"""The record of an ended request for ``penstock explain``: figures and names, never prompt or answer text.
 
-Tuples, because one is made for each request; what is not known is None, and never 0. Moments are seconds since the
-request came. New fields come last and have a default: older lines on disk are still read.
+Tuples, because one is made for each request; an unknown value is None, never 0. Moments are seconds since the
+request's arrival. New fields come last and have a default: older lines on disk are still read.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A request's draw from one meter, and its rest after it; if refused, its rest before."""
+    """A request's draw from one meter, and what the meter had left after it; for a refused request, before it."""
 
     meter: str
     amount: int
@@ -47,10 +47,10 @@ class Considered(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One pick: the chosen worker, the number that serve, and the best compared ones.
+    """One routing decision: the chosen worker, the number of serving workers, and the best-scored candidates.
 
-    Fewer are compared if some are ejected or full, if the request has met some before, and in a large version, which
-    draws some.
+    Ejected and full workers, and those that this request has failed on, are no candidates; a large version samples
+    some.
     """
 
     worker: str
@@ -61,9 +61,9 @@ class Choice(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """An auto alias's deciding rule, empty if none fits, and its target.
+    """The deciding rule of an auto alias, empty if none matched, and its target.
 
-    ``passed`` names each rule looked at before, and why it did not fit, in our words.
+    ``passed`` names each rule that did not match before it, with the reason, in the platform's words.
     """
 
     alias: str

@@ -1,4 +1,4 @@
-"""Shadow copies: an answered request is sent once more, to a version under test; no caller sees that answer."""
+"""Shadow copies: an answered request is sent again to a version under test; callers never see that answer."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -11,7 +11,7 @@ MOST_PER_S = 1_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowCaps:
-    """Bounds of one gateway's copies to a candidate; they are the first to be shed."""
+    """Bounds on one gateway's shadow copies to a candidate; copies are the first requests to be shed."""
 
     per_s: float = 5.0
     """Copies a second; 0 for none."""
@@ -47,7 +47,7 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """The original of a copy: ``tenant`` and ``sticky`` are its caller's, which knows nothing of it."""
+    """The original of a shadow copy: ``tenant`` and ``sticky`` belong to the original's caller."""
 
     of: RequestId
     alias: Alias

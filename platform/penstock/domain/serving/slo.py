@@ -1,7 +1,7 @@
-"""Promises as data: what each tier of callers may expect, in numbers that everything else reads.
+"""SLOs as data: the objectives of each tier, read by all other rooms.
 
 Admission takes its default deadlines from here, the gateway its histograms' meaning, benches and load tests their
-verdicts; rules and dashboards are made from the same objects. ``parse`` is the one place that judges a specification;
+verdicts; rules and dashboards are made from the same objects. ``parse`` is the one judge of a specification;
 reading files is its callers' business.
 """
 
@@ -14,7 +14,7 @@ from penstock.domain.serving.spec import SpecReader, SpecRefused
 
 
 class Indicator(StrEnum):
-    """A kind of good or bad event; each name is a key in a specification."""
+    """A kind of good or bad event; each name is a key in an SLO specification."""
 
     AVAILABILITY = "availability"
     """A request ends without the platform being at fault. A missed deadline is its fault, but for one of the caller's
@@ -30,7 +30,7 @@ class Indicator(StrEnum):
 
     @property
     def is_timed(self) -> bool:
-        """True if good means within some seconds."""
+        """Tell whether an event is good if it happens within some seconds."""
         return self in _TIMED
 
 

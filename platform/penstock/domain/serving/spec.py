@@ -1,4 +1,4 @@
-"""Reads the data of promises: each value by key and kind, or a refusal that names source, key and remedy.
+"""Reader of SLO specifications: each value by key and kind, or an error that names source, key and remedy.
 
 It takes what a YAML reader made of a file; reading files is its callers' business.
 """
@@ -17,7 +17,7 @@ class SpecRefused(Exception):
 
 
 class SpecReader:
-    """Reads one mapping of a specification and names the place of a fault."""
+    """Reads one mapping of a specification and names the source and key of an error."""
 
     def __init__(self, source: str, path: str, raw: object) -> None:
         self._source, self._path = source, path

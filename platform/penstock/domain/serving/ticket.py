@@ -55,7 +55,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presented:
-    """A ticket with a whole seal; its request and single use are still to be checked."""
+    """A ticket with a valid seal; its binding to the request and its single use are still to be checked."""
 
     ticket: Ticket
     binding: bytes
@@ -66,7 +66,7 @@ class Presented:
 
 
 def of_platform(deadline_at: float) -> Ticket:
-    """Return the ticket of the platform's own small requests."""
+    """Return the ticket of the platform's own small requests, such as probes."""
     return Ticket(
         request=RequestId("platform"),
         tenant=PLATFORM,
@@ -111,7 +111,8 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
 
 
 def unseal(value: str, key: bytes, now: float) -> Presented:
-    """Raise ``Unauthenticated`` if it is forged, damaged, or older than clocks differ.
+    """Return the ticket, or raise ``Unauthenticated`` if it is forged, damaged, or older than the permitted clock
+    skew.
 
     ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
     """

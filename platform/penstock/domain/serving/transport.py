@@ -21,22 +21,22 @@ def is_own_shortage(error: BaseException | None) -> bool:
 
 
 class Receiver(Protocol):
-    """Takes an answer. The callbacks run in the event loop without a task switch and must not block."""
+    """Receives an answer by callbacks, which run in the event loop without a task switch and must not block."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Names are spelt as by the worker."""
+        """Receive status and headers; header names keep the worker's spelling."""
         ...
 
     def on_body(self, data: bytes) -> None: ...
 
     def on_end(self, error: BaseException | None) -> None:
-        """The answer is complete (None) or broke off; called once, and not after ``abort``."""
+        """Receive the end of the answer, with its error if it broke off; called once, and not after ``abort``."""
         ...
 
 
 class Exchange(Protocol):
     def hand_over(self, receiver: Receiver) -> None:
-        """Let another receiver take the rest."""
+        """Pass the rest of the answer to another receiver."""
         ...
 
     def pause(self) -> None: ...

@@ -1,11 +1,12 @@
-"""What a gate counted of one request, beside the engine: that is the bill."""
+"""The token usage that a gate counted for one request, independently of the engine: the basis of the bill."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """Prompt tokens count once for each prompt; output tokens and sequences over all prompts, choices and beams.
+    """Counted usage: prompt tokens once for each prompt; output tokens and sequences over all prompts, choices and
+    beams.
 
     ``is_final`` is False while the request runs.
     """

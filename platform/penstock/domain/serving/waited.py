@@ -1,7 +1,7 @@
-"""A request's wait at a worker's queue, as its gate reports it: predicted and real wait, and the requests before
+"""A request's wait in a worker's queue, as its gate reports it: predicted and real wait, and the requests before
 it.
 
-Other tenants are counts only.
+Other tenants appear as counts only.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """Seconds; ``share`` is the tenant's part of the engine; ``waiting`` and ``tenants`` were there before it."""
+    """The wait in seconds; ``share`` is the tenant's part of the engine; ``waiting`` requests of ``tenants``
+    tenants were queued before it.
+    """
 
     predicted_s: float = 0.0
     waited_s: float = 0.0

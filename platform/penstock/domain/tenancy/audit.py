@@ -1,4 +1,4 @@
-"""Administrative acts for the audit log, written in the act's own transaction."""
+"""Administrative acts for the audit log, written in the transaction of the change that they describe."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,11 @@ NO_TENANT = TenantId("")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One act. ``who`` is a key id or ``platform``; ``what`` a word such as ``key.revoke``; ``at`` Unix seconds.
+    """One administrative act. ``who`` is a key id or ``platform``; ``what`` a word such as ``key.revoke``; ``at``
+    Unix seconds.
 
-    ``tenant`` may read it; empty for the platform's own acts. ``detail`` is for people: no secret, no prompt text.
+    ``tenant`` may read the entry; empty for the platform's own acts. ``detail`` is for people: no secret, no prompt
+    text.
     """
 
     who: str
@@ -32,7 +34,7 @@ class Selection:
     what: str = ""
 
     def holds(self, act: Act) -> bool:
-        """Return whether the filter selects this act."""
+        """Tell whether the filter selects this administrative act."""
         in_time = act.at >= self.since and (not self.until or act.at < self.until)
         is_kind = self.what in {"", act.what} or act.what.startswith(f"{self.what}.")
         return in_time and self.who in {"", act.who} and is_kind

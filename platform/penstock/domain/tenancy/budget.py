@@ -43,7 +43,7 @@ class Budget:
 
     @property
     def meter(self) -> str:
-        """Key of its meter."""
+        """Return the key of the budget's meter in the limits store."""
         return f"{self.scope}:spend:{self.window.name}"
 
 
@@ -56,7 +56,7 @@ class BudgetLine:
 
     @property
     def used_ratio(self) -> float:
-        """Used share; 1.0 means used up."""
+        """Return spend over limit; from 1.0 on the budget is used up."""
         return self.spent / self.budget.cap
 
 
@@ -87,7 +87,7 @@ def _window(period: Period, name: str, begin: datetime, end: datetime) -> Window
 
 
 def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
-    """Return the budgets in force; a limit of zero is none."""
+    """Return the budgets in force; a limit of zero makes no budget."""
     today, this_month = day(now), month(now)
     return tuple(
         Budget(scope=scope.name, window=window, cap=cap)
@@ -98,7 +98,7 @@ def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
 
 
 def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str, MicroUsd]:
-    """Return the keys' spend summed by key, tenant and organisation."""
+    """Sum the keys' spend by key, tenant and organisation."""
     found: Counter[str] = Counter()
     for line in spent:
         found[str(ScopeId(kind=ScopeKind.KEY, id=line.key))] += line.cost

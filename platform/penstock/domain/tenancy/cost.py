@@ -46,17 +46,17 @@ class Cost:
 
     @property
     def names_no_output(self) -> bool:
-        """True if the caller set no bound on the answer's length."""
+        """Tell whether the caller set no bound on the answer's length."""
         return self.output_tokens >= UNBOUNDED
 
     @property
     def output_each(self) -> int:
-        """Maximum output tokens of one sequence."""
+        """Return the maximum output tokens of one sequence."""
         return -(-self.output_tokens // self.sequences)
 
     @property
     def slots(self) -> int:
-        """Number of concurrent requests that it counts as; a pooling request, without decoding, is one."""
+        """Return the concurrent requests that this request counts as; a pooling request counts as one."""
         return self.sequences if self.output_tokens else 1
 
     @property
@@ -71,18 +71,18 @@ class Cost:
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":
-        """Return the cost with this number of prompt tokens in all, exact or a lower bound than before."""
+        """Return the cost with these prompt tokens in all: an exact count, or a tighter upper bound."""
         return self._of(min(tokens, self.prompt_tokens), self.output_tokens, is_counted=is_counted)
 
     def within(self, context: int) -> "Cost":
-        """Return the cost on a model of this context length, which holds prompt and output."""
+        """Return the cost capped by a model's context length, which prompt and output share."""
         prompt = min(self.prompt_tokens, self.prompts * context)
         left = self.prompts * context - (prompt if self.is_counted else 0)
         most = self.sequences // self.prompts * max(self.prompts, left)
         return self._of(prompt, min(self.output_tokens, most), is_counted=self.is_counted)
 
     def _of(self, prompt: int, output: int, *, is_counted: bool) -> "Cost":
-        """Return a copy with other tokens; ``replace`` takes three times as long."""
+        """Return a copy with other token counts; ``dataclasses.replace`` takes three times as long."""
         return Cost(
             prompts=self.prompts,
             sequences=self.sequences,

@@ -37,7 +37,7 @@ def claimed(credential: str) -> KeyId:
 
 
 def named(credential: str) -> KeyId:
-    """Return the id of the key that a credential claims to be, or raise ``Unauthenticated``."""
+    """Return the key id that a credential contains, or raise ``Unauthenticated``."""
     key = key_id_of(credential)
     if key is None:
         raise Unauthenticated(None if credential else "an API key is required")
@@ -45,7 +45,8 @@ def named(credential: str) -> KeyId:
 
 
 def verify(key: ApiKey | None, credential: str, peppers: tuple[bytes, ...], now: float) -> ApiKey:
-    """Return the key if the credential is its secret and it works at Unix time ``now``, or raise ``Unauthenticated``.
+    """Return the key if the credential matches its hash and the key is valid at Unix time ``now``, or raise
+    ``Unauthenticated``.
 
     ``peppers`` are the keys for hashes, the newest first.
     """

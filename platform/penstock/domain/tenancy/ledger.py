@@ -107,7 +107,7 @@ def close(
 
 
 class Cursor(NamedTuple):
-    """End of a page."""
+    """The position after the last row of a ledger page."""
 
     closed_at: float
     request: str
@@ -182,7 +182,7 @@ class LedgerReader(Protocol):
         ...
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
-        """Return the same for a UTC day (``2026-11-21``) or month (``2026-11``), without reading rows."""
+        """Return each key's spend in a UTC day (``2026-11-21``) or month (``2026-11``), from sums instead of rows."""
         ...
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
@@ -198,7 +198,7 @@ class LedgerReader(Protocol):
 
 
 class LedgerSink(Protocol):
-    """Stores rows."""
+    """Stores ledger rows."""
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
         """Store each row once (a request that has a row keeps it); raises ``StoreUnavailable``.

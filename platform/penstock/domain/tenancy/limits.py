@@ -51,9 +51,10 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterDecision:
-    """Granted, or refused by the first meter that could not give. ``retry_after_s`` is 0 if waiting will not help.
+    """The decision on a lease: granted, or refused by the first meter without enough left. ``retry_after_s`` is 0
+    if waiting will not help.
 
-    ``remaining`` is each meter's rest in the order of the draws, after them if granted; below zero it is owed.
+    ``remaining`` is what each meter has left, in the order of the draws, after them if granted; below zero it is owed.
     """
 
     granted: bool
@@ -70,27 +71,31 @@ class LimitStore(Protocol):
     """Meters shared by all gateways. Every call is one atomic decision; raises ``StoreUnavailable``."""
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Take all draws or none. Slots and budget holds free themselves ``hold_s`` after the last renewal."""
+        """Make all draws or none. Slots and budget holds expire ``hold_s`` after the lease's last renewal."""
         ...
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Return the decision that ``reserve`` would give, without drawing; granted if it cannot be known."""
+        """Return the decision that ``reserve`` would give, without drawing; granted if the store can't tell."""
         ...
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws even above capacity, since another store granted them. ``Conflict`` for a known lease."""
+        """Make all draws even above capacity, since another store granted the lease. ``Conflict`` for a known
+        lease.
+        """
         ...
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
-        """Extend the holds of living leases."""
+        """Extend the holds of running leases by ``hold_s``."""
         ...
 
     async def free(self, lease: RequestId) -> None:
-        """Return a lease's slots before it is settled: it runs no more, its usage is still unknown."""
+        """Release the slots of a lease after its request has ended, while its usage is still unknown; ``settle``
+        follows.
+        """
         ...
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace the reservation by the usage; True the first time, False (and no change) after that."""
+        """Replace the lease's reservation by its usage; return False without a change if it was settled before."""
         ...
 
 
@@ -99,17 +104,19 @@ class ImmediateLimits(Protocol):
     """In-process meters: a settlement takes effect at once, so that a freed slot never looks taken."""
 
     def free_now(self, lease: RequestId) -> None:
-        """``free``, without waiting."""
+        """Release a lease's slots synchronously; see ``LimitStore.free``."""
         ...
 
     def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """``settle``, without waiting."""
+        """Settle a lease synchronously; see ``LimitStore.settle``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Gateways alive by the store. ``at_ms`` is the store's clock; a new ``mark`` means that it lost its data."""
+    """Gateways alive according to the store. ``at_ms`` is the store's clock; a new ``mark`` means that the store
+    lost its data.
+    """
 
     at_ms: int
     gateways: int
@@ -119,12 +126,14 @@ class Presence:
 
 
 class SharedLimits(LimitStore, Protocol):
-    """A store shared by gateways, which may be away for a time."""
+    """A limits store shared by gateways, which may be unreachable for a time."""
 
     async def ping(self) -> None: ...
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """Register this gateway for a time, with all its leases known to the store; return the others."""
+        """Register this gateway as alive for ``alive_s``, with all its leases known to the store; return the
+        gateways alive.
+        """
         ...
 
 
@@ -135,13 +144,17 @@ class SpentStore(Protocol):
     """
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        """Return each meter's count, micro-dollars."""
+        """Return each meter's spend, micro-dollars."""
         ...
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
-        """Raise the count to at least this. Safe at any time: settlements with rows still under way are kept."""
+        """Raise each meter's spend to at least this amount. Safe under load: settlements with unwritten ledger rows
+        are kept.
+        """
         ...
 
     async def put_spent(self, exactly: Mapping[str, int]) -> None:
-        """Set the count to exactly this. For a platform at rest: settlements with rows under way would be lost."""
+        """Set each meter's spend to exactly this amount. For a platform at rest: under load, settlements with
+        unwritten ledger rows would be lost.
+        """
         ...

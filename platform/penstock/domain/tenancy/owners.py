@@ -17,21 +17,23 @@ MOST_OWNERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """A restricted version."""
+    """A version that only these tenants may use."""
 
     version: VersionId
     tenants: tuple[TenantId, ...]
 
 
 def both(one: Owners, other: Owners) -> Owners:
-    """Return the tenants that may use two versions together, an adapter and its base."""
+    """Return the tenants that may use both an adapter and its base."""
     if one is None or other is None:
         return other if one is None else one
     return tuple(tenant for tenant in one if tenant in other)
 
 
 def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) -> dict[VersionId, Owners]:
-    """Return the tenants of each restricted version; an adapter is restricted by its base in ``bases`` too."""
+    """Return the allowed tenants of each restricted version; an adapter inherits its base's restriction through
+    ``bases``.
+    """
     own: dict[VersionId, Owners] = {one.version: one.tenants for one in owned}
     if not own:
         return own

@@ -11,7 +11,7 @@ from penstock.domain.tenancy.tenant import Plan, Priority
 
 
 class Standing(IntEnum):
-    """Priorities, first to be shed at the bottom."""
+    """Priority under overload: the lowest value is shed first."""
 
     SHADOW = 0
     """Copies of real requests, sent to compare versions. Nobody waits for them."""
@@ -25,7 +25,7 @@ class Standing(IntEnum):
 
     @property
     def is_spare(self) -> bool:
-        """True if it runs on idle capacity only, without share or starvation bound."""
+        """Tell whether the request runs on idle capacity only, without a share and without a starvation bound."""
         return self in _SPARE
 
 

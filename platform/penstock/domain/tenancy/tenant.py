@@ -122,7 +122,7 @@ class Plan:
 
     @property
     def draws(self) -> bool:
-        """Tell whether any bound counts something, so that requests draw on a meter."""
+        """Tell whether any bound of the plan needs a meter."""
         counted = self.max_concurrent or self.max_streams or self.requests_per_min or self.tokens_per_min
         return bool(counted or self.spend_per_day or self.spend_per_month)
 
@@ -208,7 +208,7 @@ class KeyRing:
     orgs: tuple[Org, ...] = ()
 
     def scopes(self) -> tuple[Scope, ...]:
-        """Return all scopes whose bounds count something."""
+        """Return the keys, tenants and organisations with a bound that needs a meter."""
         keys = (scope(ScopeKind.KEY, key.id, key.plan) for key in self.keys)
         tenants = (scope(ScopeKind.TENANT, one.id, one.plan) for one in self.tenants)
         orgs = (scope(ScopeKind.ORG, org.id, org.plan) for org in self.orgs)
@@ -255,7 +255,9 @@ class Principal:
         return not self.models or model in self.models
 
     def sees(self, owners: Owners) -> bool:
-        """Tell whether this caller sees a version of these tenants; operators and copies see all."""
+        """Tell whether the caller's tenant may use a version with these owners; operators and shadow copies may use
+        all.
+        """
         return owners is None or self.tenant in owners or self._sees_all
 
     @property

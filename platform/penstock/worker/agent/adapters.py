@@ -1,4 +1,4 @@
-"""The agent's part of adapters: those that the engine's queue wants are fetched, verified, loaded, tested, then
+"""Loads LoRA adapters into an engine: those that its queue asks for are fetched, verified, loaded, tested, then
 ready.
 
 A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. Its log
@@ -48,20 +48,20 @@ Obtain = Callable[[VersionId], Awaitable[Copy]]
 
 
 class AdapterRefused(PenstockError):
-    """The adapter may not be served here."""
+    """The adapter may not be served on this worker."""
 
 
 class NoRoom(PenstockError):
-    """No adapter may give way for it just now."""
+    """All adapter slots are in use: none can be freed now."""
 
 
 class BaseSpoiled(PenstockError):
-    """The engine's own version answers wrong after an adapter was there: the engine has to be started again."""
+    """The base model answers wrong after an adapter was loaded: the engine has to be started again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class AdapterLoader:
-    """Adapters of one worker, across its engines."""
+    """Loads and unloads the adapters of one worker, across restarts of its engine."""
 
     client: GateClient
     obtain: Obtain
@@ -79,7 +79,7 @@ class AdapterLoader:
 
     @property
     def refused(self) -> tuple[RefusedAdapter, ...]:
-        """Adapters refused at their last request, latest last."""
+        """Adapters refused at their last load, latest last."""
         now = self.clock.monotonic()
         return tuple(
             RefusedAdapter(version=one, reason=why, left_s=max(0.0, until - now))
@@ -87,7 +87,7 @@ class AdapterLoader:
         )
 
     def pin(self, adapters: tuple[VersionId, ...]) -> None:
-        """Pin these: they are loaded first and never evicted; others are unpinned."""
+        """Pin these adapters: they are loaded first and never evicted; all others are unpinned."""
         if adapters != self._pinned:
             self._pinned = adapters
             self._pinned_anew.set()
@@ -129,7 +129,7 @@ class AdapterLoader:
                 await self._bring(VersionId(str(told["adapter"])), base, digest)
 
     async def _tell_pins(self) -> None:
-        """Send pins to the queue now and on change: it then wants missing ones."""
+        """Send pins to the queue at once and on change: it then asks for missing ones."""
         while True:
             self._pinned_anew.clear()
             try:
@@ -140,7 +140,7 @@ class AdapterLoader:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Load an adapter, or tell the queue the reason; raises ``BaseSpoiled``."""
+        """Load an adapter, or send the queue the reason why not; raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:
@@ -179,7 +179,7 @@ class AdapterLoader:
             self._checked.add(adapter)
 
     async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
-        """Raise ``AdapterRefused`` if its files may not be loaded beside this base."""
+        """Raise ``AdapterRefused`` if the adapter's files may not be loaded beside this base."""
         settings = copy.manifest.adapter
         if settings is None or settings.base != digest:
             theirs = settings.base[:12] if settings else "nobody"
@@ -190,7 +190,9 @@ class AdapterLoader:
             raise AdapterRefused(fault)
 
     async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
-        """Test its golden prompts, its base's beside it, and its log probabilities; raises ``AdapterRefused``."""
+        """Test the adapter's golden prompts, its base's golden prompts beside them, and its log probabilities;
+        raises ``AdapterRefused``.
+        """
         asked = self.client.of(adapter)
         if fault := await _fault(manifest, asked):
             raise AdapterRefused(fault)
@@ -208,13 +210,13 @@ class AdapterLoader:
             raise AdapterRefused(f"beside it its base answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
-        """Return the base's fault in its golden prompts."""
+        """Return the fault in the base's answers to its golden prompts; empty if they are right."""
         with suppress(OSError, EngineError):
             return await _fault(base, self.client) or await log_probabilities.fault(base, self.client.ask)
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
-        """Tell the queue; a request that left meanwhile learns nothing."""
+        """Send the queue the outcome of a load; requests that have left meanwhile are not told."""
         body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
         self._note(adapter, outcome, reason, for_s)
         if outcome != "ready":
@@ -227,7 +229,7 @@ class AdapterLoader:
             self._show(resident)
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
-        """Keep the reason of a refusal for operators, until the adapter is served."""
+        """Keep the reason of a refused load for operators, until the adapter is served."""
         if outcome != "gave_up":
             self._refused.pop(adapter, None)
         if outcome == "refused":
@@ -248,13 +250,13 @@ class AdapterLoader:
 
 
 async def _fault(manifest: Manifest, client: GateClient) -> str:
-    """Ask all golden prompts at once; return the fault of the first wrong answer."""
+    """Ask all golden prompts at once; return the fault of the first wrong answer, empty if all are right."""
     each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
     return next((fault for fault in await asyncio.gather(*each) if fault), "")
 
 
 def _fault_of_weights(folder: Path, dtype: str) -> str:
-    """Return the weights in a folder that this precision cannot hold; blocks."""
+    """Return the weights in a folder that overflow this precision; blocks the thread."""
     try:
         found = json.loads((folder / CONFIG).read_bytes())
         stabilised = found.get("use_rslora") is True

@@ -46,7 +46,7 @@ _QUICK_S = 0.25
 
 
 class GaveUp(PenstockError):
-    """Starting failed too often."""
+    """The engine's start failed too often."""
 
 
 _ENDS: dict[type[PenstockError], WorkerEnd] = {
@@ -92,7 +92,7 @@ class Agent:
         )
 
     async def run(self) -> int:
-        """Run to the end; return the exit code."""
+        """Run until the worker ends; return the exit code."""
         self._listen_to_signals()
         self._metrics.state(self._life.state)
         page = pages(self.report, self._metrics, self._ports.client)
@@ -149,14 +149,14 @@ class Agent:
         return EXIT_FORCED
 
     async def _first(self, work: asyncio.Task[None], event: asyncio.Event) -> bool:
-        """Wait for either; return whether the work ended first."""
+        """Wait for the task or the event; return whether the task ended first."""
         asked = asyncio.create_task(event.wait())
         await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
         return work.done()
 
     async def _fail(self, working: asyncio.Task[None]) -> int:
-        """End on a hopeless error; any but our own errors is a bug and keeps its traceback."""
+        """Return the exit code after a fatal error; an unexpected one is a bug and keeps its traceback."""
         await self._end_engine()
         error = working.exception()
         detail = error.message if isinstance(error, PenstockError) else repr(error)
@@ -168,7 +168,7 @@ class Agent:
         return EXIT_FAILED
 
     async def _work(self) -> None:
-        """Serve until that is hopeless; raises the reason.
+        """Serve until a fatal error, and raise it.
 
         The copy is verified before each start: files on disk may have changed.
         """
@@ -195,7 +195,7 @@ class Agent:
             return lost
 
     async def _sleep(self, copy: Copy) -> Copy:
-        """Free the engine's memory until the worker is wanted; return the copy to serve then."""
+        """Free the engine's memory until the controller orders a wake; return the copy to serve then."""
         if self._life.state is not WorkerState.SLEEPING:
             self._enter(WorkerState.SLEEPING)
         await self._put_away()
@@ -207,7 +207,7 @@ class Agent:
         return copy if self._running else await self._obtained_again(copy)
 
     async def _put_away(self) -> None:
-        """End the engine; one on a GPU keeps its process and frees the device."""
+        """End the engine; an engine on a GPU keeps its process and frees the device's memory."""
         if self._running is None:
             return
         if self._config.device != "cpu":
@@ -319,7 +319,7 @@ class Agent:
         self._adapters.pin(adapters)
 
     def _beat_every_s(self) -> float:
-        """Return the heartbeat interval: short while an order to wake may come."""
+        """Return the heartbeat interval: short while an order to wake may come at any time."""
         is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
         return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 

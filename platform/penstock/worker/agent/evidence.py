@@ -1,4 +1,4 @@
-"""Observes an engine without progress, through its processes and its log.
+"""Reads signs of activity from an engine's processes and log while its counters make no progress.
 
 It reads ``/proc`` while there is no progress; ``watchdog`` draws the conclusions.
 """
@@ -26,7 +26,7 @@ class EngineEvidence:
         self._log.trim()
 
     def look(self, now: float, *, answers: bool) -> Doing:
-        """Return the engine's activity since the last look, or at the first look its present one."""
+        """Return the engine's activity since the last call; at the first call, its present activity."""
         seen = vitals.read(self._pid)
         before, at = self._before or (None, now)
         self._before = (seen, now)

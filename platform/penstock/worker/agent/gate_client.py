@@ -1,6 +1,6 @@
 """The agent's client of its own engine: through the gate, with tickets of the platform's tenant.
 
-A probe takes a request's way and finds what a request would find.
+A probe takes the same path as a request and meets the same conditions.
 """
 
 import json
@@ -26,7 +26,7 @@ _REFUSALS = frozenset({400, 422, 501})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
-    """The gate's report."""
+    """The state that a gate reports."""
 
     load: Load
     in_flight: int
@@ -66,7 +66,7 @@ class GateClient:
         return await self._page("/penstock/metrics", timeout_s)
 
     async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
-        """Send the gate the engine's figures and idleness; return the gate's state.
+        """Send the gate the engine's figures and whether it is idle; return the gate's state.
 
         Raises ``OSError`` or ``EngineError``.
         """
@@ -83,7 +83,9 @@ class GateClient:
         return _state(await self.ask("/penstock/drain", {}, timeout_s))
 
     async def rest(self, timeout_s: float = 5.0, *, on: bool) -> GateState:
-        """Close the gate for new work, running work continues; or open it. Raises as ``drain``."""
+        """Close the gate for new requests while running ones continue (``on``), or open it again. Raises as
+        ``drain``.
+        """
         return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
 
     async def sleep(self, timeout_s: float = 60.0) -> None:
@@ -95,7 +97,7 @@ class GateClient:
         await self.ask("/penstock/wake", {}, timeout_s)
 
     async def probe(self, task: Task, timeout_s: float) -> None:
-        """Ask for the engine's least work. Raises ``OSError`` or ``EngineError``."""
+        """Send the engine its smallest request. Raises ``OSError`` or ``EngineError``."""
         path, body = question(task)
         await self.ask(path, body, timeout_s)
 

@@ -9,7 +9,7 @@ _SIGKILL = -9
 
 
 class Cause(StrEnum):
-    """Cause of a restart: the metric's ``reason``."""
+    """The cause of an engine's restart: the metric's label ``reason``."""
 
     CRASH = "crash"
     HANG = "hang"
@@ -17,7 +17,7 @@ class Cause(StrEnum):
 
 
 def cause_of(exit_code: int | None, *, oom_kills: int | None) -> Cause:
-    """Return the cause of an unwanted end.
+    """Return the cause of an engine's unwanted end.
 
     ``oom_kills`` is the kernel's number of OOM kills meanwhile, None if unknown; a SIGKILL from outside then counts as
     one. The victim may be the engine's core: the exit code is an ordinary one then.
@@ -47,7 +47,7 @@ class Restarts:
     _failed_at: deque[float] = field(default_factory=deque)
 
     def failed(self, now: float, chance: random.Random) -> float | None:
-        """Count a failure; return the wait before the next try, None for a crash loop."""
+        """Count a failure; return the seconds before the next start, None for a crash loop."""
         while self._failed_at and now - self._failed_at[0] > self.policy.window_s:
             self._failed_at.popleft()
         self._failed_at.append(now)

@@ -1,7 +1,8 @@
 """Reports the worker's state to the controller: periodically, and at once on change.
 
-With the controller away nothing stops; the next beat tries its address of that moment. A controller that answers and
-refuses the report is an error, since this worker gets no requests meanwhile. Each condition is logged once.
+With the controller away nothing stops; the next heartbeat uses the controller's address of that moment. A controller
+that answers and refuses the report is an error, since this worker gets no requests meanwhile. Each condition is logged
+once.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ REMEDIES = {
 
 
 class Contact(StrEnum):
-    """State of the contact with the controller."""
+    """The state of the contact with the controller."""
 
     HEARD = "heard"
     AWAY = "away"
@@ -48,7 +49,7 @@ class HeartbeatRefused(ConnectionError):
 
 @dataclass(slots=True, kw_only=True)
 class Heart:
-    """Sends heartbeats until cancelled. ``controller`` returns the present base URL, empty if unknown."""
+    """Sends heartbeats until cancelled. ``controller`` returns the current base URL, empty if unknown."""
 
     report: Callable[[], WorkerReport]
     controller: Callable[[], str]
@@ -63,7 +64,7 @@ class Heart:
     _contact: Contact = Contact.HEARD
 
     def beat_now(self) -> None:
-        """Request a beat at once."""
+        """Send the next heartbeat at once."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -77,7 +78,7 @@ class Heart:
                 continue
 
     async def beat(self) -> bool:
-        """Report once; return whether the controller answered."""
+        """Send one heartbeat; return whether the controller answered."""
         try:
             told = await self._post()
         except HeartbeatRefused as refusal:
@@ -125,6 +126,6 @@ class Heart:
         return raw if isinstance(raw, dict) else {}
 
     def _turned(self, contact: Contact) -> bool:
-        """Return whether this changes the contact's state."""
+        """Return whether the contact's state has changed, and keep the new one."""
         before, self._contact = self._contact, contact
         return contact is not before

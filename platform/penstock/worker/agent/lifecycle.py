@@ -48,7 +48,7 @@ is not about to be ready, and callers that relied on it would all come too early
 
 
 class Life:
-    """One worker's life so far. Times are monotonic seconds."""
+    """One worker's states and phase durations so far. Times are monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING
@@ -68,7 +68,9 @@ class Life:
         """What the last start took of what a next one here would take: it fetches nothing, and its parent is there."""
 
     def enter(self, state: WorkerState, now: float, detail: str = "") -> PhaseTiming | None:
-        """Enter ``state``; return the seconds of the phase that ends, None if it was no phase of a start."""
+        """Enter ``state``; return the duration of the phase that ends, None if the last state was no phase of a
+        start.
+        """
         if state not in _AFTER[self.state]:
             raise ValueError(f"a worker can't go from {self.state} to {state}")
         left, seconds = self.state, now - self._since
@@ -81,7 +83,7 @@ class Life:
         return PhaseTiming(phase=left, seconds=seconds)
 
     def awaited(self, seconds: float) -> None:
-        """Note the start's wait for the parent's imports, which all engines share."""
+        """Record the seconds that the start waited for the parent's imports, which all engines share."""
         self.awaited_s = seconds
 
     def _repeat(self, left: WorkerState, state: WorkerState, seconds: float) -> None:
@@ -95,12 +97,12 @@ class Life:
             self.restart_s = self._repeated_s
 
     def gave_back(self) -> None:
-        """Note that the engine's memory is free; a wake's duration is estimated without an earlier start."""
+        """Record that the engine's memory is free; without an earlier start, a wake's duration is estimated."""
         self.holds_memory = False
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
     def will_end(self, why: WorkerEnd) -> None:
-        """Note the reason of the end; the first one counts."""
+        """Record the reason of the worker's end; the first one counts."""
         self.end = self.end or why
 
     def say(self, detail: str) -> None:
@@ -122,7 +124,7 @@ class Life:
         return now - self._since
 
     def ready_in_s(self, now: float) -> float:
-        """Expected seconds to ready, by the last start; 0 if ready, ending, or unknown."""
+        """Expected seconds until ready, by the last start; 0 if ready, ending, or unknown."""
         expected = {**self._expected_s, **self._again_s}
         expected.setdefault(WorkerState.WAKING, self._expected_wake_s(expected, but=WorkerState.WARMING))
         if not self.state.is_starting or not expected.get(self.state):
@@ -136,7 +138,7 @@ class Life:
 
     @staticmethod
     def _expected_wake_s(expected: Mapping[WorkerState, float], but: WorkerState | None = None) -> float:
-        """Return a wake's expected duration: a start's without the fetch."""
+        """Return the expected duration of a wake: that of a start without its fetch."""
         return sum([s for phase, s in expected.items() if phase in _START[1:] and phase is not but])
 
 

@@ -10,7 +10,7 @@ _DETAIL_CHARS = 300
 
 
 class LogTail:
-    """Reads new log lines, keeps the last ones, bounds the file."""
+    """Reads new lines of an engine's log, keeps the last ones, and limits the file's size."""
 
     def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
         self._path = path
@@ -19,12 +19,12 @@ class LogTail:
         self._end = b""
 
     def has_new(self, words: tuple[bytes, ...]) -> bool:
-        """Return whether one of these lines came since the last look."""
+        """Return whether a line with one of these words was written since the last call."""
         new = self._read()
         return any(word in new for word in words)
 
     def reason(self) -> str:
-        """Return the last line with an error and its successor, else the last line."""
+        """Return the last line with an error and the line after it, else the last line."""
         lines = self._lines()
         for at in reversed(range(len(lines))):
             if "Error: " in lines[at] and "See root cause" not in lines[at]:
@@ -32,11 +32,11 @@ class LogTail:
         return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
 
     def core_code(self) -> int | None:
-        """Return the core's exit code, if logged."""
+        """Return the exit code of the engine's core, if the log has it."""
         return core_end.code_of(self._lines())
 
     def trim(self) -> None:
-        """Read the log, then cut it if it is too large."""
+        """Read the log, then cut the file if it is too large."""
         self._read()
         if rotate(self._path, self._bounds):
             self._at = 0

@@ -30,7 +30,7 @@ async def obtained(
 
 
 def quietly(obtain: Callable[[VersionId, Watch], Copy]) -> Callable[[VersionId], Awaitable[Copy]]:
-    """Return a fetch in a thread without progress reports."""
+    """Return an async fetch that runs in a thread and reports no progress."""
     return lambda version: _in_thread(lambda: obtain(version, Watch()))
 
 

@@ -13,13 +13,13 @@ _AWAITED = "awaited"
 
 
 class PhaseMemory:
-    """One small file per version; a lost one costs a guess."""
+    """Phase durations on disk, one small file per version; a lost file costs one prediction."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def recall(self, version: VersionId, *, is_warm: bool = False) -> dict[WorkerState, float]:
-        """Return seconds by phase, empty if unknown.
+        """Return the last start's seconds by phase, empty if unknown.
 
         ``is_warm``: the imports that the last start may have waited for are done (``Launcher.is_warm``).
         """
@@ -33,7 +33,7 @@ class PhaseMemory:
         return {}
 
     def keep(self, version: VersionId, took_s: Mapping[WorkerState, float], awaited_s: float = 0.0) -> None:
-        """Store the durations, and the part that was a wait for imports; a full disk is no failure."""
+        """Store the durations, and the seconds that were a wait for imports; a full disk is no failure."""
         path = self._path(version)
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A worker's identity and its agent's ports, put together by the composition root."""
+"""A worker's identity and the ports of its agent, put together by the composition root."""
 
 import random
 import ssl
@@ -43,7 +43,7 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The agent's ports. ``obtain`` blocks; ``plan`` gives a copy's launch plan."""
+    """Ports of the agent. ``obtain`` blocks; ``plan`` returns a copy's launch plan."""
 
     obtain: Callable[[VersionId, Watch], Copy]
     plan: Callable[[Copy], LaunchPlan]

@@ -1,6 +1,6 @@
-"""Probes the engine beside the watch: a slow probe delays no look.
+"""Sends probes to the engine in a task of its own: a slow probe delays no reading of the counters.
 
-It must not know the question, nor conclusions from its answer.
+It must not know the probe's content, nor conclusions from the answer.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Probing:
-    """One probe at a time, at most every ``every_s``."""
+    """Sends one probe at a time, at most every ``every_s``."""
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]], every_s: float) -> None:
         self._ask, self._every_s = ask, every_s

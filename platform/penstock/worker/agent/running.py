@@ -1,6 +1,6 @@
-"""One engine from start to end: wait until it is up, warm it up, test it, watch it.
+"""One engine's run from start to end: wait until it is up, warm it up, test it, watch it.
 
-It must not know the worker's life or the controller; it reports progress and faults.
+It must not know the worker's states or the controller; it reports progress and faults.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Running:
         await self._or_its_end(self._warm(manifest, shapes=not is_awaited), hooks)
 
     async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
-        """Return the fault that ends the watch."""
+        """Watch the engine; return the fault that ends the watch."""
         try:
             await self._or_its_end(self._look_after(manifest, hooks), hooks)
         except EngineLost as lost:
@@ -99,7 +99,7 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Do the work unless the process ends first."""
+        """Await the work; raise ``EngineLost`` if the engine's process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -159,7 +159,7 @@ class Running:
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
-        """Read the engine for watchdog and gate; return whether it is idle."""
+        """Read the engine's numbers for watchdog and gate; return whether the engine is idle."""
         numbers = await self._numbers(timeout_s)
         marker, now = numbers.progress if numbers else None, self._clock.monotonic()
         moved = dog.has_moved(marker)
@@ -171,7 +171,7 @@ class Running:
         return is_idle
 
     async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
-        """Return the engine's numbers, None without an answer."""
+        """Return the engine's numbers, None if it does not answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
                 raise EngineLost(Cause.CRASH, self._how_its_core_ended())
@@ -184,7 +184,7 @@ class Running:
         return "the engine says that its core is dead" if code is None else f"the engine's core {how_it_ended(code)}"
 
     async def _tell(self, numbers: EngineNumbers, hooks: Hooks, timeout_s: float, *, still: bool) -> bool:
-        """Send the gate the reading and take its load; return whether nothing is in flight."""
+        """Send the gate the engine's numbers and receive the gate's load; return whether no request is in flight."""
         try:
             state = await self.client.observe(numbers, timeout_s, still=still)
         except (OSError, EngineError):
@@ -193,7 +193,7 @@ class Running:
         return state.in_flight == 0
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
-        """Return whether the probe was answered in time; counters tell the rest."""
+        """Return whether the probe was answered in time; the engine's counters decide everything else."""
         began = self._clock.monotonic()
         try:
             await self.client.probe(manifest.task, timeout_s)

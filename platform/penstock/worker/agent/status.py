@@ -77,7 +77,7 @@ def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: Ga
 
 
 async def _or(reading: Awaitable[T], default: T) -> T:
-    """Return the reading, or the default without an engine."""
+    """Return the reading, or the default if no engine runs."""
     try:
         return await reading
     except OSError:

@@ -30,7 +30,7 @@ _LEARNING = 0.2
 
 
 class Doing(StrEnum):
-    """Activity of an engine without progress."""
+    """The activity of an engine without progress in its counters."""
 
     RESTING = "resting"
     """It has nothing to do, and answered its last probe."""
@@ -41,7 +41,9 @@ class Doing(StrEnum):
 
 
 def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool) -> Doing:
-    """Judge two readings: the core's of an engine that answers, else the server's."""
+    """Return the activity between two readings of the core's processes, or of the server's if the engine does not
+    answer.
+    """
     if now.compiles:
         return Doing.COMPILING
     if (now.core if answers else now.server).wants_core:
@@ -64,7 +66,7 @@ def _is_busy(before: Activity, now: Activity, elapsed_s: float, part: float = BU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallLimits:
-    """Seconds without progress allowed, by activity."""
+    """Seconds without progress after which an engine counts as hung, by its activity."""
 
     still_s: float
     working_s: float
@@ -72,7 +74,7 @@ class StallLimits:
 
     @classmethod
     def of(cls, still_s: float) -> Self:
-        """Return the patience derived from that with an inactive engine."""
+        """Return the limits derived from the limit of an inactive engine."""
         return cls(still_s=still_s, working_s=6.0 * still_s, compiling_s=30.0 * still_s)
 
 
@@ -89,7 +91,7 @@ class Watchdog:
         return marker is not None and marker != self._marker
 
     def look(self, marker: object, did: Doing, now: float) -> None:
-        """Add a reading; ``did`` counts without progress. One look counts at most half of ``still_s``."""
+        """Add a reading; ``did`` counts only without progress. One reading counts at most half of ``still_s``."""
         elapsed_s = min(now - self._looked_at, self._patience.still_s / 2)
         self._looked_at = now
         if self.has_moved(marker):
@@ -105,7 +107,7 @@ class Watchdog:
 
     @property
     def verdict(self) -> str:
-        """Reason why the engine counts as hung; empty if it does not."""
+        """The reason why the engine counts as hung; empty if it does not."""
         for did, most_s in self._most_s().items():
             if self._seconds[did] >= most_s:
                 return f"no progress for {self.silent_s:.1f} s, {did} for {self._seconds[did]:.1f} s of them"

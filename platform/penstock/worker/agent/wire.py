@@ -38,7 +38,7 @@ class Call:
 
 
 async def send(call: Call) -> Answer:
-    """Make the call; raises ``OSError`` (timeouts and malformed answers included)."""
+    """Send the request and return the reply; raises ``OSError`` (timeouts and malformed replies included)."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:

@@ -35,7 +35,7 @@ class Hold:
         os.utime(path)
 
     def release(self) -> None:
-        """Release it; a second call changes nothing."""
+        """End the use of the copy; a second call changes nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -49,7 +49,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCopy:
-    """A copy as the LRU sees it; ``used_at`` is Unix seconds."""
+    """A copy for the choice of the least recently used; ``used_at`` is Unix seconds."""
 
     digest: str
     size_bytes: int
@@ -70,12 +70,12 @@ class NodeCache:
         return self._root / f".{digest}.part"
 
     def signature(self, digest: str) -> Path:
-        """Return the signature's path: beside the folder, all of which it covers."""
+        """Return the path of the signature, which lies beside the folder because it covers every file in it."""
         return self._root / f".{digest}.sig"
 
     @contextmanager
     def fetching(self, digest: str) -> Iterator[None]:
-        """Wait for the exclusive right to fetch this version on this node."""
+        """Hold the exclusive right to fetch this version on this node, waiting for it."""
         path = self._root / f".{digest}.lock"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -23,7 +23,7 @@ STREAMS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A range of one file; the last one completes it."""
+    """A byte range of one file; the file's last segment completes it."""
 
     file: Artifact
     start: int
@@ -35,7 +35,7 @@ class Segment:
 
 
 def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Iterator[Segment]:
-    """Return the missing ranges of each file in order; a complete file still gets its last one."""
+    """Yield the missing ranges of each file in order; a complete file still gets its last one."""
     for file in files:
         start = bytes_there(folder, file)
         while True:
@@ -77,7 +77,7 @@ class Fetcher:
             )
 
     def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
-        """Fetch and write; return the files with a wrong digest."""
+        """Fetch and write the files; return those with a wrong digest."""
         wrong: list[Artifact] = []
         part: Part | None = None
         try:
@@ -95,7 +95,7 @@ class Fetcher:
         return wrong
 
     def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:
-        """Yield segments with their bytes in order, while the next ones are fetched."""
+        """Yield segments with their bytes in order, fetching the next ones meanwhile."""
         on_the_way: deque[tuple[Segment, Future[bytes]]] = deque()
         pool = ThreadPoolExecutor(self._streams, thread_name_prefix="fetch")
         try:

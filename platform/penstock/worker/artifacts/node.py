@@ -68,7 +68,7 @@ def no_phase(_: WorkerState) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Observer of an ``obtain``: phases and bytes."""
+    """Observer of ``Node.obtain``: its phases, and the progress of a fetch."""
 
     phase: Callable[[WorkerState], None] = no_phase
     progress: OnProgress = silent
@@ -76,7 +76,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Cache, source and verifier of one node."""
+    """A node's cache, its source of artifacts, and its verifier."""
 
     source: ArtifactSource
     cache: NodeCache

@@ -22,7 +22,7 @@ def part_of(folder: Path, file: Artifact) -> Path:
 
 
 def bytes_there(folder: Path, file: Artifact) -> int:
-    """Return a file's bytes on disk, finished or not; 0 if they cannot be its beginning."""
+    """Return the bytes of a file on disk, finished or not; 0 if they cannot be its beginning."""
     for path in (folder / file.path, part_of(folder, file)):
         if path.is_file():
             size = path.stat().st_size
@@ -31,7 +31,7 @@ def bytes_there(folder: Path, file: Artifact) -> int:
 
 
 def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
-    """Return the error with folder, needed and free bytes."""
+    """Return the error for a full disk, with folder, needed and free bytes."""
     free = shutil.disk_usage(folder).free
     return StoreUnavailable(
         f"no room in {folder}: {need_bytes:,} bytes needed, {free:,} free; "
@@ -63,7 +63,7 @@ class Part:
         self.offset = self._out.tell()
 
     def close(self) -> None:
-        """Close the file; buffered bytes that no longer fit the disk were not counted."""
+        """Close the file; buffered bytes that the full disk refused are not counted as written."""
         try:
             self._out.close()
         except OSError as error:

@@ -17,7 +17,7 @@ class ArtifactSource(Protocol):
         ...
 
     def read_small(self, sha256: str) -> bytes:
-        """Return a small blob (a manifest), digest checked."""
+        """Return a small blob (a manifest) after checking its digest."""
         ...
 
     def signature(self, digest: str) -> bytes | None:
@@ -26,7 +26,7 @@ class ArtifactSource(Protocol):
 
 
 class SignatureVerifier(Protocol):
-    """Holds the public key that versions must be signed with."""
+    """Verifies signatures with the public key that versions must be signed with."""
 
     def verify(self, folder: Path, signature: bytes) -> None:
         """Raise ``ArtifactRefused`` unless every file is signed and unchanged and none is extra."""

@@ -10,7 +10,7 @@ REPORT_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchProgress:
-    """A fetch at one moment. ``eta_s`` is 0 when done, infinite before the first byte."""
+    """The state of a fetch at one moment. ``eta_s`` is 0 when done, infinite before the first byte."""
 
     bytes_done: int
     bytes_total: int
@@ -31,7 +31,9 @@ def silent(_: FetchProgress) -> None: ...
 
 
 class Meter:
-    """Counts bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count as speed."""
+    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count as
+    speed.
+    """
 
     def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:
         self._total, self._already, self._clock, self._on_progress = total, already, clock, on_progress
@@ -40,7 +42,7 @@ class Meter:
         self._reported_at = float("-inf")
 
     def add(self, count: int) -> None:
-        """Count new bytes; a negative count withdraws damaged ones."""
+        """Count fetched bytes; a negative count withdraws damaged ones."""
         self._fetched += count
         now = self._clock.monotonic()
         if now - self._reported_at >= REPORT_EVERY_S or self._already + self._fetched >= self._total:

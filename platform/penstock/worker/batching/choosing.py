@@ -24,7 +24,7 @@ Seconds = Callable[[int], float]
 
 
 class Room(NamedTuple):
-    """Maximum items of a batch, in all and per class."""
+    """Maximum items of a batch, in all and by class."""
 
     items: int
     interactive: int
@@ -38,9 +38,9 @@ class Chosen(NamedTuple):
 
 
 def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[float]) -> list[Waiting]:
-    """Return items by latest start; ``windows`` are the classes' longest waits.
+    """Return the items by latest start; ``windows`` are the classes' longest waits.
 
-    An urgent item behind one of its own tenant and class pulls that forward, without passing it.
+    An urgent item behind one of its own tenant and class advances that one instead of passing it.
     """
     behind: dict[tuple[TenantId, bool], float] = {}
     due: dict[Waiting, float] = {}
@@ -55,7 +55,7 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 def in_fair_turn(
     turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
 ) -> Sequence[Waiting]:
-    """Alternate between tenants by virtual time, which grows by ``each_s`` per item.
+    """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item.
 
     A tenant's own order is kept. Spare items fill the rest.
     """
@@ -70,9 +70,9 @@ def in_fair_turn(
 
 
 def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> Chosen:
-    """Select items in this order to compute now.
+    """Return the items to compute now, from items in this order.
 
-    If none can be in time a full batch is taken: the estimate may be wrong, and only a batch can tell.
+    If no item can meet its deadline, a full batch is taken: the estimate may be wrong, and only a batch can tell.
     """
     most, _ = _split(turn, room)
     if len(most) == len(turn) and _are_in_time(turn, now + seconds(len(turn))):

@@ -1,4 +1,4 @@
-"""The batcher: items in, results out, one batch after another on a device behind a port.
+"""Collects items into batches on a device behind a port: the policies' event loop.
 
 It joins the policies and owns the event loop's timers and tasks, which policies must not. It knows neither torch nor
 HTTP.
@@ -29,7 +29,7 @@ def _to_nobody(_: object) -> None: ...
 
 
 class Batcher:
-    """Batches for one device; all methods run on one event loop."""
+    """Batches items for one device; all methods run on one event loop."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Batcher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Refuse waiting items; running ones are answered."""
+        """Refuse waiting items and await the results of running ones."""
         self._closing = True
         self._disarm()
         for one in _entries(self.policy.clear()):
@@ -75,7 +75,7 @@ class Batcher:
         return len(self.policy)
 
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
-        """Return an item's result; ``told`` gets its batch at the start.
+        """Return an item's result; ``told`` is called with its batch when the batch starts.
 
         Raises ``DeadlineInQueue`` (it never ran), ``Quarantined``, ``Draining``, ``EngineError`` (it failed alone) or
         ``WorkerLost``.
@@ -122,7 +122,7 @@ class Batcher:
         self._arm(decision.look_at, now)
 
     def _arm(self, at: float, now: float) -> None:
-        """Set the timer, unless it is set to an earlier second."""
+        """Set the timer to this second, unless it fires earlier already."""
         if at >= self._looks_at:
             return
         self._disarm()
@@ -140,7 +140,7 @@ class Batcher:
             self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
-        """Look once at all arrivals of one turn of the loop: a burst is one batch."""
+        """Decide once after all arrivals of one event loop iteration: a burst is one batch."""
         self._looks_soon = False
         self._look(self._clock.monotonic())
 
@@ -187,5 +187,5 @@ class Batcher:
 
 
 def _entries(waiting: Sequence[object]) -> Sequence[WaitingItem]:
-    """Narrow the policy's items to entries, the only kind added."""
+    """Narrow the type of the policy's items: only entries are ever added."""
     return cast("Sequence[WaitingItem]", waiting)

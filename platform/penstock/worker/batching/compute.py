@@ -46,13 +46,13 @@ class Computes:
         return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
 
     def most_within(self, key: Key, seconds: float, most: int) -> int:
-        """Return the largest size, one to ``most``, that probably takes no longer."""
+        """Return the largest batch size, from one to ``most``, with a compute time probably within ``seconds``."""
         if self.p50(key, most) <= seconds:
             return most
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
-        """Add a measured batch; ``now`` is the second of its end."""
+        """Add a measured batch; ``now`` is the time of its end in seconds."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

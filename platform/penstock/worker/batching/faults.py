@@ -41,7 +41,7 @@ class _Suspect:
 
 
 class Quarantine:
-    """Inputs that fail alone repeatedly; of a thousand suspects the longest unseen is dropped."""
+    """Inputs that repeatedly failed alone; of more than a thousand suspects, the one unseen for longest is dropped."""
 
     def __init__(self) -> None:
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
@@ -59,7 +59,7 @@ class Quarantine:
         return 0.0
 
     def succeeded(self) -> None:
-        """Note a computed batch: the device works."""
+        """Record a computed batch, which proves that the device works."""
         self._successes += 1
 
     def failed_alone(self, digest: bytes, now: float) -> None:

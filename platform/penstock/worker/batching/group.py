@@ -12,7 +12,7 @@ ARRIVALS = 16
 
 
 class Group:
-    """One key's items; each operation on an item is O(1)."""
+    """The waiting items of one key; each operation on an item is O(1)."""
 
     __slots__ = ("_came", "earliest", "interactive", "key", "longest", "offline")
 
@@ -46,7 +46,7 @@ class Group:
         self.longest = max(self.longest, waiting.item.cost)
 
     def withdraw(self, gone: Waiting) -> bool:
-        """Remove an item and its arrival from the expected rate; return whether it waited."""
+        """Remove an item, and its arrival from the expected rate; return whether it was waiting."""
         if gone not in (self.offline if gone.is_offline else self.interactive):
             return False
         with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Nouns of batching: an item, the key that items of a batch share, a batch's report."""
+"""Nouns of batching: an item, the key that items of a batch share, the report of a batch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,7 +26,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """``deadline_at`` is in monotonic seconds, 0 without one.
+    """One input to compute; ``deadline_at`` is in monotonic seconds, 0 without one.
 
     The digest identifies a poisonous input; an empty one is never quarantined.
     """
@@ -78,7 +78,7 @@ class Fired:
 
 
 class Left(StrEnum):
-    """Reason of an item without a result; also a metric's label."""
+    """The reason why an item has no result; also a metric's label."""
 
     CANCELLED = "cancelled"
     EXPIRED = "expired"

@@ -1,4 +1,4 @@
-"""Metrics of one version's batches. Labels are bound once."""
+"""Metrics of one version's batches, with labels bound once."""
 
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.batched import Trigger

@@ -40,7 +40,7 @@ SINGLE = 1.5
 
 
 def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
-    """Return a batch's maximum items; one for an unmeasured bucket."""
+    """Return the maximum items of a batch; one for a bucket without measurements."""
     key = group.key
     if not settings.slo_s or most == 1:
         return most
@@ -62,7 +62,7 @@ MOST_GROUPS = 256
 
 
 class Device(NamedTuple):
-    """Running batches, since when, and the expected second of idleness."""
+    """A device's running batches, the start of the oldest one, and the expected time at which it is idle."""
 
     running: int
     since: float
@@ -114,7 +114,7 @@ class Policy:
         self._tenants.came(waiting.item.tenant, waiting.came_at)
 
     def leave(self, waiting: Waiting) -> bool:
-        """Remove an item; return whether it waited, and so whether others may start sooner."""
+        """Remove an item; return whether it was waiting, in which case other items may start sooner."""
         group = self._busy.get(waiting.item.key)
         if group is None or not group.withdraw(waiting):
             return False
@@ -137,7 +137,7 @@ class Policy:
         return gone
 
     def window_s(self, key: Key, size: int, *, offline: bool = False) -> float:
-        """Return the longest wait for this batch: the SLO's rest, or the class's cap."""
+        """Return the longest wait for this batch: the SLO minus compute time, or the class's maximum."""
         settings = self._settings
         cap_s = settings.caps(offline=offline).max_wait_s
         if offline or not settings.slo_s:
@@ -173,7 +173,8 @@ class Policy:
         return _Ready(group, room, first[1] if first[0] <= now else None, due_at, first[0])
 
     def _first(self, ready: Sequence[_Ready], now: float) -> _Ready:
-        """Return the group of the tenant with the least virtual time; within a tenant, the one that saves most
+        """Return the group of the tenant with the least virtual time; within a tenant, the one with the batch that
+        meets most
         deadlines.
         """
         places = [min((self._place(one, now) for one in each.group), default=inf) for each in ready]
@@ -204,7 +205,7 @@ class Policy:
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
     def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
-        """Return the second to start on an idle device, when waiting gains nothing."""
+        """Return the time at which an idle device should start: when waiting gains nothing more."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)

@@ -1,4 +1,4 @@
-"""Service that each tenant has had of the device, and which tenants are active. Pure.
+"""Device time received by each tenant, and the active tenants. Pure.
 
 Start-time fair queueing over predicted seconds of compute by weight: a text of 256 tokens counts by the time that it
 takes, not as one item.
@@ -27,7 +27,7 @@ class Tenants:
         self._seen: OrderedDict[TenantId, float] = OrderedDict()
 
     def came(self, tenant: TenantId, at: float) -> None:
-        """Note an item's arrival; the platform's own compete with none."""
+        """Record an item's arrival; the platform's own items compete with no tenant."""
         if tenant == PLATFORM:
             return
         self._seen[tenant] = at
@@ -41,11 +41,11 @@ class Tenants:
         return second is not None and now - second <= ACTIVE_S
 
     def virtual_time(self, tenant: TenantId) -> float:
-        """An idle tenant resumes at the current virtual time."""
+        """Return the tenant's virtual time; an idle tenant resumes at the current one."""
         return max(self._times.now, self._times.of(tenant))
 
     def charge(self, taken: Sequence[Waiting], each_s: float) -> None:
-        """Charge a started batch, ``each_s`` seconds for each item."""
+        """Charge the tenants of a started batch ``each_s`` seconds for each item."""
         present = min(self.virtual_time(one.item.tenant) for one in taken)
         for one in taken:
             tenant = one.item.tenant

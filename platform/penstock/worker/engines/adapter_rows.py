@@ -30,14 +30,14 @@ _GROUPS, _MATRICES = "penstock_groups", "penstock_matrices"
 
 
 class Product(NamedTuple):
-    """One adapter's addition to a layer: ``x @ down.T @ up``; without ``down``, ``x`` is already projected."""
+    """The addition of one adapter to a layer: ``x @ down.T @ up``; without ``down``, ``x`` is already projected."""
 
     down: Tensor | None
     up: Tensor
 
 
 class Matrices:
-    """Adapters' matrices per layer, rebuilt when a slot is written."""
+    """The adapters' matrices per layer, rebuilt when a slot is written."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], tuple[tuple[object, ...], Product | None]] = {}
@@ -73,7 +73,7 @@ def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int]
 
 
 def grouped(slots: Sequence[int]) -> tuple[Group, ...]:
-    """Return the rows of each slot; -1 means none."""
+    """Return the rows of each adapter slot; rows with -1 belong to none."""
     return _grouped(tuple(slots))
 
 
@@ -87,7 +87,7 @@ def _grouped(slots: tuple[int, ...]) -> tuple[Group, ...]:
 
 
 def _rows(rows: list[int]) -> Any:  # noqa: ANN401
-    """Return adjacent rows as a slice, which copies nothing."""
+    """Return adjacent row numbers as a slice, with which torch copies nothing."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return slice(rows[0], rows[-1] + 1)
     return torch.tensor(rows)
@@ -134,7 +134,7 @@ def _add(self: Wrapper, y: Tensor, x: Tensor, downs: Sequence[Tensor], ups: Sequ
 
 
 def _forgetting(update: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the setter of a batch's rows: it drops the previous groups."""
+    """Wrap the setter of a batch's rows so that it drops the previous batch's groups."""
 
     def updated(self: Wrapper, *given: object, **named: object) -> None:
         self.__dict__[_GROUPS] = {}

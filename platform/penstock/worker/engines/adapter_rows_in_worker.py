@@ -1,7 +1,7 @@
-"""Loaded by vLLM by name (``--worker-extension-cls``) in the process that runs the model; importing it installs the
-patch.
+"""Installs ``adapter_rows`` when imported: vLLM loads this module by name (``--worker-extension-cls``) in the
+process that runs the model.
 
-An engine in which that fails does not start.
+An engine in which the import fails does not start.
 """
 
 from penstock.worker.engines import adapter_rows

@@ -1,4 +1,4 @@
-"""Unix socket addresses are limited to 108 bytes, paths are not: a long one is reached below an open folder."""
+"""Short addresses for Unix sockets, which are limited to 108 bytes: a long path is reached below an open folder."""
 
 import os
 from collections.abc import Iterator

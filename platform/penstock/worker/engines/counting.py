@@ -37,7 +37,7 @@ def install() -> None:
 
 
 def sharing(add: Any) -> Any:  # noqa: ANN401
-    """Wrap ``add_request``: each prompt waits for room in its request's share."""
+    """Wrap ``add_request``: each prompt of a list waits until its request's share has a free slot."""
 
     async def add_request(self: Any, request_id: Any, prompt: Any, params: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         meter = current.get()
@@ -60,7 +60,7 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
 
 
 def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa: ANN401
-    """Wrap a prompt's output queue: its room is returned at any end."""
+    """Wrap a prompt's output queue: its slot is released at any end."""
 
     def close() -> None:
         del queue.close  # its class has the real one
@@ -71,7 +71,7 @@ def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa
 
 
 def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the output processor's entry: each request gets its meter."""
+    """Wrap the output processor's ``add_request``: each request gets its meter."""
 
     def add_request(self: Any, request: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
         known = request.request_id in self.request_states
@@ -96,7 +96,7 @@ def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLL
 
 
 def aborting(abort: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401
-    """Wrap the output processor's abort: a prompt in prefill is charged its part of the step."""
+    """Wrap the output processor's abort: a request in prefill is charged its part of the step."""
 
     def abort_requests(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         gone = abort(self, *args, **named)

@@ -1,5 +1,6 @@
-"""Device of an engine. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it would be a
-hundred times slower without a reason in sight.
+"""Choice of an engine's device. A worker that was given a GPU and cannot see it must not serve on the CPU instead:
+it
+would be a hundred times slower without a visible reason.
 """
 
 import re
@@ -22,7 +23,9 @@ class Device(StrEnum):
 
 
 def names(folder: Path = Path("/dev")) -> list[str]:
-    """Return the visible devices; in a container a GPU keeps its number, a MIG slice its GPU's."""
+    """Return the visible devices; inside a container a GPU keeps its number, and a MIG slice shows its GPU's
+    number.
+    """
     return [path.name for path in folder.glob("nvidia*")]
 
 

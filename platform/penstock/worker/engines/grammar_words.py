@@ -21,7 +21,7 @@ _installed: list[str] = []
 
 
 class Quiet:
-    """Silences a descriptor while a block runs in any thread."""
+    """Silences a file descriptor while any thread runs the block."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._lock, self._inside = descriptor, threading.Lock(), 0

@@ -47,7 +47,9 @@ def _plain(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _places(error: BaseException | None) -> str:
-    """Return an error's class and places, and its causes': its message may quote a request."""
+    """Return the class and traceback places of an error and its causes, without messages, which may quote a
+    request.
+    """
     found: list[str] = []
     while error is not None and len(found) < MOST_CAUSES:
         frames = "".join(traceback.format_tb(error.__traceback__))

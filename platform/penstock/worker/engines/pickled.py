@@ -19,7 +19,7 @@ _OTHER = "it holds something else than tensors: a whole model, TorchScript, or n
 
 
 class NotWeights(Exception):
-    """The file holds something else than a state dict of tensors."""
+    """The file holds other values than a state dict of tensors."""
 
 
 def main(source: Path, folder: Path) -> None:
@@ -36,7 +36,7 @@ def main(source: Path, folder: Path) -> None:
 
 
 def read(source: Path) -> Any:  # noqa: ANN401  whatever was pickled
-    """Raise ``NotWeights`` unless it holds only tensors and plain values."""
+    """Unpickle the file; raise ``NotWeights`` unless it holds only tensors and plain values."""
     import torch
 
     try:

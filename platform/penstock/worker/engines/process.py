@@ -29,7 +29,7 @@ _GONE_WITHIN_S = 1.0
 
 
 class CannotFork(PenstockError):
-    """The pre-imported parent can't be used; engines are started from scratch."""
+    """The pre-imported parent can't be used; engines are started in a new process."""
 
 
 class EngineProcess:
@@ -43,7 +43,7 @@ class EngineProcess:
         self._watch()
 
     async def wait(self) -> int | None:
-        """Return the exit code (negative: the signal), if known."""
+        """Wait for the process's end; return its exit code (negative: the signal), if known."""
         await self._ended.wait()
         await asyncio.sleep(0)
         return self._exit_code()
@@ -77,7 +77,7 @@ class EngineProcess:
         return code
 
     async def _until_gone(self) -> None:
-        """Wait, with a limit, until the port is free: dead processes may stay uncollected."""
+        """Wait, for a limited time, until the port is free: a dead process may stay uncollected."""
         with suppress(TimeoutError, ProcessLookupError):
             async with timeout(_GONE_WITHIN_S):
                 while True:
@@ -115,7 +115,7 @@ class Files:
 class Launcher(Protocol):
     @property
     def is_warm(self) -> bool:
-        """True if a start need not wait for imports."""
+        """True if an engine's start need not wait for imports."""
         ...
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
@@ -163,7 +163,7 @@ class Forking:
 
     @property
     def is_warm(self) -> bool:
-        """True if a parent listens, after its imports."""
+        """True if a pre-imported parent listens."""
         return not self.own and self.address.exists()
 
     def prepare(self) -> None:
@@ -183,7 +183,7 @@ class Forking:
         os.close(end)
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Raise ``CannotFork`` if the parent does not start it."""
+        """Fork an engine; raise ``CannotFork`` if the parent does not start it."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -246,7 +246,9 @@ class _Verdict:
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """Wait briefly, since parent and agent see the end at the same time."""
+        """Return the exit code that the parent sends, after a short wait: parent and agent see the end at the same
+        time.
+        """
         if not self._asked:
             self._asked = True
             with suppress(OSError, ValueError, KeyError):
@@ -258,7 +260,7 @@ class _Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quickest:
-    """Forks if possible, else spawns; ``on_fallback`` gets the reason."""
+    """Forks the engine if possible, else spawns it; ``on_fallback`` gets the reason."""
 
     forking: Forking
     spawning: Spawning

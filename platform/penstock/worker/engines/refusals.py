@@ -1,4 +1,5 @@
-"""Corrects the status of callers' mistakes that vLLM reports as its own, in the process of its HTTP server.
+"""Corrects the HTTP status of caller mistakes that vLLM reports as server errors, in the process of its HTTP
+server.
 
 A grammar that the compiler rejects is found after admission and ends as 500; an error in a stream of the Messages API
 loses its status. Written for vLLM 0.32; an engine without these functions does not start.
@@ -33,7 +34,7 @@ def install() -> None:
 
 
 def _raising(raise_if_error: Any, refused: Callable[[], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the end of a generation: a rejected grammar is the caller's mistake."""
+    """Wrap the end of a generation: a rejected grammar becomes a caller's mistake (400)."""
 
     def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401
         if finish_reason == "error" and (meter := current.get()) is not None and meter.lacks_grammar:

@@ -1,7 +1,8 @@
 """vLLM's scheduler with tenants: ``stepping`` selects the tenants of a step, vLLM plans it.
 
-Paused tenants' requests are hidden from vLLM while it plans the step and put back behind the others; if the engine is
-full they are preempted for a prompt of the favoured tenant. Loaded by vLLM by name (``--scheduler-cls``) in its core's
+Paused tenants' requests are hidden from vLLM while it plans the step and then appended behind the others; if the engine
+is full they are preempted for a prompt of the favoured tenant. Loaded by vLLM by name (``--scheduler-cls``) in its
+core's
 process. The cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries its weight.
 vLLM's first-come order reads neither. Written for vLLM 0.32; an engine without these functions does not start.
 """
@@ -23,7 +24,7 @@ _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
 
 class _BySteps(Scheduler):
-    """Mixin for both of vLLM's schedulers; it installs the patches, as a spawned core has imported none of ours."""
+    """Mixin for both of vLLM's schedulers; it installs the patches, since a spawned core has not imported them."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         log_lines.install()

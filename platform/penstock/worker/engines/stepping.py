@@ -32,7 +32,9 @@ comes waits for the step that runs."""
 
 
 def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
-    """``set_bound`` is the engine's own bound on a step."""
+    """Return the tokens of a step that one prompt may take beside other tenants; ``set_bound`` is the engine's own
+    bound.
+    """
     ours = round(part * step_tokens)
     return min(ours, set_bound) if set_bound else ours
 
@@ -66,7 +68,7 @@ class _Known:
 
 @dataclass(slots=True)
 class Stepping:
-    """One engine's rule; times are monotonic seconds."""
+    """The selection of tenants for one engine; times are monotonic seconds."""
 
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0
@@ -99,12 +101,14 @@ class Stepping:
             self._about = {name: known for name, known in self._about.items() if known.at >= now - ABOUT_S}
 
     def _over(self, here: Sequence[Inside]) -> frozenset[str]:
-        """Return tenants above their weighted share of sequences; one sequence is never too many."""
+        """Return the tenants above their weighted share of sequences; a single sequence is always within the share."""
         share = sum(one.sequences for one in here) / sum(known.weight for known in self._about.values())
         return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
 
     def _still(self, here: Sequence[Inside], over: frozenset[str]) -> frozenset[str]:
-        """Return the tenants to pause: above their share, and served it or nearly, beside a prompt of one below."""
+        """Return the tenants to pause: above their share of sequences and of recent service, while a tenant below
+        its share has a prompt in prefill.
+        """
         tokens = {one.name: self._about[one.name].tokens for one in here}  # as of now: everybody here was just seen
         lately = {one.name: tokens[one.name] / one.weight for one in here}
         mean = sum(tokens.values()) / sum(one.weight for one in here)

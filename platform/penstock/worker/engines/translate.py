@@ -49,7 +49,7 @@ _WANTED = frozenset((*NAMES, *_PROGRESS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineNumbers:
-    """``progress`` changes if the engine did any work in between."""
+    """An engine's metrics; ``progress`` differs between two readings if the engine did any work in between."""
 
     values: dict[str, float]
 
@@ -76,7 +76,7 @@ class EngineNumbers:
 
 
 def parse(text: str) -> EngineNumbers:
-    """Sum the samples of several engines in one process."""
+    """Parse a metrics page; samples of several engines in one process are summed."""
     values: dict[str, float] = {}
     for name, value in _samples(text):
         values[name] = values.get(name, 0.0) + value

@@ -1,7 +1,9 @@
 """Activity of an engine's processes, read from ``/proc``: CPU time, runnable threads, a running compiler. Linux
 only.
 
-Time spent waiting for a core counts like time on it: an engine on a starved machine gets little and wants all.
+Time spent waiting for a core counts like time on it: on a starved machine an engine gets little CPU although it wants
+to
+run.
 """
 
 import os
@@ -23,7 +25,7 @@ _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Seconds on a core or waiting for one since the processes' start; whether any is runnable."""
+    """Seconds that processes ran on a core or waited for one since their start; whether any of them is runnable."""
 
     seconds: float = 0.0
     wants_core: bool = False
@@ -31,9 +33,9 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """One reading. ``core`` is all processes but the first, or the first if it is alone.
+    """One reading of an engine's processes. ``core`` is all processes but the first, or the first if it is alone.
 
-    ``watcher`` is the reading process: if starved itself, it knows little of others.
+    ``watcher`` is the reading process: if it is starved itself, its readings say little about the others.
     """
 
     server: Activity
@@ -84,27 +86,27 @@ def _name(pid: int) -> str:
 
 
 def _ran_s(process: Path) -> float:
-    """Return CPU seconds, those of ended threads included."""
+    """Return a process's CPU seconds, those of ended threads included."""
     fields = _fields(process)
     return (int(fields[11]) + int(fields[12])) * _TICK_S if len(fields) > 12 else 0.0  # noqa: PLR2004 - proc(5)
 
 
 def _waited_s(task: Path) -> float:
-    """Return 0 if the kernel does not count the seconds."""
+    """Return the seconds that a task waited for a core; 0 if the kernel does not count them."""
     with suppress(OSError, ValueError, IndexError):
         return int((task / "schedstat").read_text().split()[1]) / 1e9
     return 0.0
 
 
 def _fields(path: Path) -> list[str]:
-    """Return the fields of ``stat`` from the state on; the name before may hold any character."""
+    """Return the fields of ``stat`` from the state on; the process name before it may hold any character."""
     with suppress(OSError):
         return (path / "stat").read_text().rpartition(")")[2].split() or [""]
     return [""]
 
 
 def oom_kills() -> int | None:
-    """None if the kernel does not count its kills."""
+    """Return the kernel's number of OOM kills; None if it does not count them."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

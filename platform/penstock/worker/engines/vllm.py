@@ -86,12 +86,14 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
 
 
 def shares_steps(manifest: Manifest) -> bool:
-    """Tell whether tenants share the engine's steps: pooling requests take one each."""
+    """Tell whether tenants share the engine's steps; a pooling request takes a single step, so it has nothing to
+    share.
+    """
     return manifest.task is Task.GENERATE
 
 
 def long_prefill(manifest: Manifest) -> int:
-    """Return the bound in tokens; 0 for none."""
+    """Return the maximum prefill tokens of one prompt in a step shared with others; 0 for no bound."""
     bound = manifest.engine.long_prefill_tokens
     if not shares_steps(manifest):
         return bound
@@ -108,7 +110,8 @@ def threads_for(cores: int) -> int:
 
 
 def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an engine or pre-imported parent that only counts from its start.
+    """Return the environment variables that take effect only at the start of an engine or of the pre-imported
+    parent.
 
     Huge pages hold weights and KV cache: with 4 KiB pages a CPU step spends a tenth of its time on page look-ups.
     Addresses that may hold a password are left out.
@@ -164,7 +167,7 @@ def _compiled(place: Place) -> dict[str, str]:
 
 
 def _scheduler(place: Place) -> str:
-    """A CPU engine plans no step while another one runs."""
+    """Return the scheduler class; a CPU engine plans no step while another one runs."""
     return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
@@ -216,12 +219,12 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 
 
 def _sleeps_inside(place: Place) -> bool:
-    """Tell whether the engine sleeps in its process; a CPU engine's process ends instead."""
+    """Tell whether the engine sleeps within its process; on a CPU the process ends instead."""
     return place.sleeps and place.device != "cpu"
 
 
 def _quiet() -> tuple[str, ...]:
-    """Keep prompts and per-request lines out of the logs."""
+    """Return the arguments that keep prompts and per-request lines out of the logs."""
     return ("--no-enable-log-requests", "--disable-uvicorn-access-log", "--disable-fastapi-docs")
 
 

@@ -61,7 +61,7 @@ class Parent:
     """By pidfd: the engine's pid and the connection of the agent that asked for it."""
 
     def serve(self) -> Child:
-        """Fork engines while this process lives; return in forked processes only."""
+        """Fork engines on request while this process lives; return only in the forked child."""
         self.poller.register(self.listener, select.POLLIN)
         while True:
             for fd, _ in self.poller.poll():

@@ -266,7 +266,7 @@ def test_an_image_costs_its_pixels_and_not_its_bytes(api: Api) -> None:
 
     def work(width: int, rest: int) -> int:
         head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, width)
-        return told(api, input=["data:image/png;base64," + b64encode(head + bytes(rest)).decode()]).cost.work_tokens
+        return told(api, input=["data:image/png;base64," + b64encode(head + bytes(rest)).decode()]).cost.decode_tokens
 
     assert work(6000, 1 << 10) >= 6000 * 6000 // 1024 > 10 * work(800, 1 << 20)
     assert told(api, input="x" * (1 << 20)).cost.body_bytes > 1 << 20

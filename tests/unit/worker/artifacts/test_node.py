@@ -153,7 +153,7 @@ def test_a_signature_of_another_version_is_refused(stocked: tuple[Home, Packed],
     home, packed = stocked
     other = home.publish(model_folder(tmp_path / "other", size=900), replace(CHOICES, name=ModelName("other")))
     home.store.put_signature(packed.digest, home.store.signature(other.digest) or b"")
-    with pytest.raises(ArtifactRefused, match=r"Hash mismatch for 'manifest\.json'"):
+    with pytest.raises(ArtifactRefused, match=r"Hash mismatch for .*manifest\.json"):
         home.node().obtain(packed.digest)
 
 

@@ -52,6 +52,7 @@ class State:
     request_index: int = 0
     external_req_id: str = "r"
     num_cached_tokens: int = 0
+    num_cache_creation_tokens: int = 0
     meter: Meter | None = None
     tells_cached: bool = False
 

@@ -29,7 +29,7 @@ class _Row(msgspec.Struct, frozen=True):
     types: tuple[str, ...] = ()
     says: str = ""
     by_value: dict[str, tuple[str, str]] = {}
-    bounds: dict[str, float] = {}
+    bounds: dict[str, int | float] = {}
     is_open: bool = False
     any_text: bool = False
     fields: "dict[str, _Row]" = {}
@@ -71,7 +71,7 @@ class Field:
     plain: frozenset[type]
     by_value: dict[str, tuple[str, str]]
     any_text: bool
-    bounds: dict[str, float]
+    bounds: dict[str, int | float]
     items: "Field | None" = None
     most: int = 0
     key: str = ""

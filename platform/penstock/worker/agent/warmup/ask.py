@@ -7,7 +7,7 @@ from penstock.domain.errors import EngineError
 
 
 class EngineRefused(EngineError):
-    """The engine does not do what was asked for."""
+    """The engine refused the request."""
 
 
 class Ask(Protocol):

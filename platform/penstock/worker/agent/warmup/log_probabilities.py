@@ -21,7 +21,7 @@ _NO_JSON = "JSON compliant"
 
 
 async def fault(manifest: Manifest, ask: Ask) -> str:
-    """Ask for a few tokens; return the fault in their log probabilities, empty if they are finite.
+    """Generate a few tokens; return the fault in their log probabilities, empty if they are finite.
 
     The prompt is the manifest's first golden one. Raises as ``Ask`` does.
     """

@@ -145,7 +145,9 @@ class App:
         return answered
 
     def _given(self, body: bodies.Body, scope: Message) -> Sequence[Given]:
-        """Return the items; the handler's examples for a probe with token ids that the model cannot take."""
+        """Return the request's items; for a probe with token ids that the model cannot take, the handler's
+        examples.
+        """
         if body.is_example:
             return self._service.examples(body.examples)
         given = bodies.items(body)
@@ -184,7 +186,7 @@ def _failed(status: int, error: PenstockError, *headers: tuple[bytes, bytes], re
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body, which the gate bounds; None if the client left."""
+    """Return the request body, which the gate bounds; None if the client left."""
     parts: list[bytes] = []
     while True:
         message = await receive()

@@ -43,12 +43,12 @@ class Body(msgspec.Struct, frozen=True):
 
     @property
     def is_example(self) -> bool:
-        """True for a platform probe with the handler's own inputs."""
+        """True for a platform probe, which is answered with the handler's own inputs."""
         return self.input is None and 0 < self.examples <= MOST_EXAMPLES
 
 
 def read(raw: bytes) -> Body:
-    """Raise ``BadRequest`` for a body of another form."""
+    """Parse a request body; raise ``BadRequest`` for an unknown form."""
     try:
         body = msgspec.json.decode(raw, type=Body)
     except msgspec.ValidationError as error:
@@ -63,7 +63,7 @@ def read(raw: bytes) -> Body:
 
 
 def items(body: Body) -> Sequence[Given]:
-    """Raise ``InvalidField`` for a body without any."""
+    """Return the items of a body; raise ``InvalidField`` if it has none."""
     if not body.input:
         raise InvalidField("input is required and must not be empty", param="input")
     if isinstance(body.input, str):
@@ -104,7 +104,7 @@ def embeddings(version: str, vectors: Sequence[object], tokens: int) -> bytes:
 
 
 def classes(version: str, scores: Sequence[list[float]], labels: Sequence[str], tokens: int) -> bytes:
-    """Return an answer of ``/v1/classify``; a class without label is its number."""
+    """Return the body of a ``/v1/classify`` answer; a class without a label is named by its number."""
     data: list[object] = []
     for i, probs in enumerate(scores):
         best = max(range(len(probs)), key=probs.__getitem__)

@@ -8,11 +8,13 @@ from penstock.worker.engines.torch.handler import Features
 
 
 class Undeclared(EngineError):
-    """A handler gives other outputs than its version declares. Its words are ours and the handler's, no caller's."""
+    """The handler's outputs differ from those that its version declares. The message quotes handler and version,
+    never a caller.
+    """
 
 
 def check_example(row: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` unless the outputs are exactly those declared."""
+    """Raise ``Undeclared`` unless the handler's outputs are exactly those declared."""
     for one in settings.outputs:
         if one.name not in row:
             raise Undeclared(f"the handler declares output {one.name} and gives {_names(row)}")
@@ -20,7 +22,7 @@ def check_example(row: Features, settings: HandlerSettings) -> None:
 
 
 def check(made: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` if outputs differ in kind, or none is declared."""
+    """Raise ``Undeclared`` if an output differs in kind from its declaration, or no output is declared."""
     given = [one for one in settings.outputs if one.name in made]
     if not given:
         raise Undeclared(f"the handler declares output {settings.outputs[0].name} and gives {_names(made)}")

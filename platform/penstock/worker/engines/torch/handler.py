@@ -22,7 +22,7 @@ Given = str | bytes | Sequence[int] | Features
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """``folder`` holds the version's files, already verified."""
+    """The model that a handler serves; ``folder`` holds the version's files, already verified."""
 
     folder: Path
     settings: HandlerSettings
@@ -41,7 +41,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """One item, ready for a batch: items of equal shapes share one."""
+    """One item, ready for a batch; a batch has items of equal shapes."""
 
     features: Features
     tokens: int
@@ -53,14 +53,14 @@ class Prepared:
 
 
 class Handler(ABC):
-    """Raises ``BadRequest`` for a bad input; any other error fails the item."""
+    """Interface of a model's code. Methods raise ``BadRequest`` for a bad input; any other error fails the item."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
 
     @abstractmethod
     def preprocess(self, given: Given) -> Prepared:
-        """Return the item's tensors on the CPU; raises ``BadRequest`` with the fault."""
+        """Return the item's tensors on the CPU; raises ``BadRequest`` naming the fault."""
 
     def is_quick(self, given: Given) -> bool:
         """Tell whether preprocessing takes less than half a millisecond: it then runs on the event loop."""

@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Raise ``BadRequest`` that names the faulty tensor."""
+    """Parse a tensor request; raise ``BadRequest`` that names the faulty tensor."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:
@@ -85,7 +85,9 @@ class Form:
 
 
 def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, int]:
-    """Return the body and the length of its JSON; raises ``EngineError`` for rows that cannot be encoded."""
+    """Return the response body and the length of its JSON header; raises ``EngineError`` for rows that cannot be
+    encoded.
+    """
     described, parts = [], []
     for name in form.outputs:
         stacked = _stacked([row.get(name) for row in rows])
@@ -105,7 +107,7 @@ def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, in
 
 
 def _stacked(rows: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """Raise ``EngineError`` if an item lacks the output or differs in kind."""
+    """Stack the items' outputs; raise ``EngineError`` if an item lacks the output or differs in kind."""
     found = [row for row in rows if row is not None]
     kinds = {(row.dtype, row.shape) for row in found}
     if len(found) != len(rows) or len(kinds) != 1 or found[0].dtype not in DATATYPES:

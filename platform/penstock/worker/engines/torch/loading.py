@@ -21,7 +21,7 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Raise ``ArtifactRefused`` if the version names no handler."""
+    """Load the version's handler; raise ``ArtifactRefused`` if the version names none."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler: it is not for this engine")
@@ -36,7 +36,7 @@ def load(folder: Path, manifest: Manifest, device: str) -> Handler:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Raise ``ArtifactRefused`` for a name of no float dtype."""
+    """Return the torch dtype of this name; raise ``ArtifactRefused`` if it is no float dtype."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ArtifactRefused(f"{name!r} is no dtype to serve in; name float32 or bfloat16")

@@ -97,7 +97,7 @@ async def _serve(serving: Serving) -> None:
 
 
 def batch_settings(manifest: Manifest, settings: HandlerSettings, slo_s: float) -> BatchSettings:
-    """Offline work may fill half of a batch that others leave room in.
+    """Return the batching settings; offline items may fill half of a batch that others leave room in.
 
     Texts of one batch have as many tokens as the manifest's step.
     """

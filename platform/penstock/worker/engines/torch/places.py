@@ -1,4 +1,6 @@
-"""Where in a handler something failed: for its author. An error's own words may be a caller's, so they stay out."""
+"""Logs the place of a handler's failure for the handler's author, without the error's message, which may quote a
+caller.
+"""
 
 import logging
 import traceback
@@ -17,5 +19,5 @@ def place_of(error: BaseException) -> str:
 
 
 def log(words: str, *told: object) -> None:
-    """Log outside of the request: inside it a log leaves callers' text out."""
+    """Write a log line outside of the request's context, in which the log would leave the text out."""
     Context().run(logging.getLogger(__name__).warning, words, *told)

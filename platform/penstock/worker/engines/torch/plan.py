@@ -1,4 +1,4 @@
-"""From a manifest to the torch engine's command line: pure, so that what an engine runs with can be read in a test."""
+"""Builds the torch engine's command line from a manifest: pure, so that a test can read it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from penstock.domain.ids import VersionId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """``slo_s`` is the tier's promise for an answer, 0 without one."""
+    """The torch engine's settings; ``slo_s`` is the tier's promise for an answer, 0 without one."""
 
     version: VersionId
     folder: Path
@@ -38,5 +38,5 @@ def of_arguments(argv: Sequence[str]) -> Serving:
 
 
 def preprocessing_threads(threads: int) -> int:
-    """Count the threads for items: Pillow, the tokenizer and torch release the interpreter meanwhile."""
+    """Return the number of preprocessing threads: Pillow, the tokenizer and torch release the interpreter lock."""
     return 2 * max(1, threads)

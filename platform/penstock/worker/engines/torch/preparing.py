@@ -1,4 +1,4 @@
-"""Inputs become tensors on threads, in fair turns between tenants; an input is not begun once its caller has left.
+"""Preprocesses inputs on threads, in fair turns between tenants; an input is not begun once its caller has left.
 
 It joins the turns to the threads, and knows neither models nor batches.
 """
@@ -36,7 +36,7 @@ def _to_nobody(_waited_s: float, _held_s: float) -> None: ...
 
 
 class Preparing:
-    """One tenant holds at most ``most`` of the pool's threads at a time."""
+    """Runs preprocessing on a pool of threads; one tenant holds at most ``most`` of them at a time."""
 
     def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
         self.pool = pool
@@ -46,7 +46,8 @@ class Preparing:
         return len(self._turns)
 
     async def prepared(self, work: Callable[[], Prepared], ticket: Ticket) -> Prepared:
-        """Return the work's result, on a thread, or raise its error; ``DeadlineInQueue`` if its turn came too late.
+        """Return the work's result from a thread, or raise its error; ``DeadlineInQueue`` if no thread was free in
+        time.
 
         A cancelled caller leaves the queue; running work keeps its thread until it ends.
         """
@@ -62,7 +63,7 @@ class Preparing:
             raise
 
     def at_once(self, work: Callable[[], Prepared]) -> Prepared:
-        """Do quick work here: two switches of threads would cost more."""
+        """Do quick work on the event loop: two thread switches would cost more."""
         began_at = self._clock.monotonic()
         made = work()
         self._note(0.0, self._clock.monotonic() - began_at)

@@ -1,11 +1,13 @@
-"""Whether a request can be done in its time, by the time that its items took so far; if not, for which reason.
+"""Predicts whether a request can meet its deadline, from the time that its items took so far; if not, names the
+reason.
 Pure.
 
-A list that the whole device could not compute in its time is refused as too large once that is nearly sure: the less is
-believed of what was measured, the later. A list that runs out of time is too large if it needed more than its tenant's
-share of the device; if its tenant has its share of the items here, it waited for its own.
+A list that the whole device could not compute in its time is refused as too large once that is nearly sure: the fewer
+measurements, the later. A list that runs out of time is too large if it needed more than its tenant's share of the
+device; if its tenant already has its share of the items here, it waited for its own.
 
-Trade-off: shares are even here, and by items: weights are the queue's and the batcher's, and few refusals hang on them.
+Trade-off: shares are even here, and by items: weights are the queue's and the batcher's, and few refusals depend on
+them.
 """
 
 from collections import Counter
@@ -48,11 +50,11 @@ class Prospect:
         self.engine_s += seconds
 
     def most(self, part: float = 1.0) -> int:
-        """Return the items that this part of the device computes in time; at least one."""
+        """Return the items that this part of the device computes before the deadline; at least one."""
         return int(part * self.whole_s * self.done / self.engine_s) if self.engine_s else self.items
 
     def check(self, now: float) -> None:
-        """Raise ``ExceedsEngine`` if it can't be done in time, even alone."""
+        """Raise ``ExceedsEngine`` if the request can't meet its deadline even alone on the device."""
         passed = (now - self.came_at) / self.whole_s
         if passed >= SURE_PART and self.most(1.0 + DOUBT * (1.0 - passed)) < self.items:
             raise self.too_large()
@@ -82,7 +84,7 @@ class Prospects:
                 del self._items[prospect.tenant]
 
     def ran_out(self, prospect: Prospect) -> PenstockError:
-        """Return the error of a request out of time: its own tenant's reason, or ours."""
+        """Return the error of a request that missed its deadline: caused by its own tenant, or by the platform."""
         tenants = len(self._items)
         if prospect.done and prospect.most(1.0 / tenants) < prospect.items:
             return prospect.too_large(tenants)
@@ -91,6 +93,6 @@ class Prospects:
         return kind(reason=TENANT_QUEUE if is_own else None)
 
     def _is_shared_with_own(self, tenant: TenantId, *, but: int = 0) -> bool:
-        """Tell whether a tenant has an even share of the items here, without ``but`` of its own."""
+        """Tell whether a tenant has an even share of the running items, not counting ``but`` of them."""
         own = self._items[tenant] - but
         return own > 0 and own * len(self._items) >= self._items.total() - but

@@ -34,7 +34,7 @@ from penstock.worker.meter import Meter, current
 
 
 class Counts:
-    """One handler's counts; the first beyond its bounds is logged."""
+    """The counts of one handler; the first one beyond its bounds is logged."""
 
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False
@@ -97,7 +97,7 @@ class Compute:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Raise ``OutOfMemory``, or an error of the model."""
+        """Compute a batch; raise ``OutOfMemory``, or an error of the model."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -124,7 +124,7 @@ class Compute:
 
 
 class Service:
-    """All methods run on one event loop."""
+    """Serves the requests of one torch engine; all methods run on one event loop."""
 
     def __init__(
         self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers
@@ -137,7 +137,7 @@ class Service:
         self._dtype = str(handler.model.dtype).removeprefix("torch.")
 
     async def answer(self, given: Sequence[Given], ticket: Ticket) -> Answered:
-        """Return the results in order.
+        """Return the results of all items in order.
 
         Raises the first item's error, ``BadRequest`` or a batcher's; the other items are cancelled.
         """
@@ -181,7 +181,7 @@ class Service:
         return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
 
     async def _one(self, given: Given, asked: _Asked) -> _Done:
-        """Process one item, in its request's share of the room."""
+        """Process one item once its request's share has a free slot."""
         try:
             began_at = self._clock.monotonic()
             prepared = await self._prepared(given, asked)
@@ -218,13 +218,15 @@ class Service:
         return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
 
     async def _told(self, row: Features) -> Features:
-        """Return a row's answer; inline if postprocessing keeps it, since a thread costs a switch."""
+        """Return a row's answer; on the event loop if postprocessing changes nothing, since a thread costs a
+        switch.
+        """
         if not _has_postprocess(self._handler):
             return row
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
 
     def _postprocessed(self, row: Features) -> Features:
-        """Return the handler's answer; an unchanged batch was checked as a whole."""
+        """Return the handler's answer for a row; unchanged rows were checked with their batch."""
         told = self._handler.postprocess(row)
         declared.check({name: one[None] for name, one in told.items()}, self._handler.model.settings)
         return told
@@ -245,7 +247,7 @@ class Service:
         )
 
     async def _prepared(self, given: Given, asked: _Asked) -> Prepared:
-        """Prepare on a thread, except for a quick item that comes alone."""
+        """Preprocess on a thread; a quick item that comes alone is done on the event loop."""
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):
@@ -267,7 +269,7 @@ def _features(item: Item) -> Features:
 
 
 def _digest(given: Given) -> bytes:
-    """Return a fingerprint for the poison list; tensors and ids have none."""
+    """Return a fingerprint for the poison list; empty for tensors and token ids."""
     raw = given.encode(errors="surrogatepass") if isinstance(given, str) else given
     return hashlib.blake2b(raw, digest_size=16).digest() if isinstance(raw, bytes) else b""
 

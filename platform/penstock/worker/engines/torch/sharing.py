@@ -1,4 +1,5 @@
-"""Concurrent items of each list: two full batches while its tenant is alone here, else its own share.
+"""Bound on each list's concurrent items: two full batches while its tenant is alone here, else the list's own
+share.
 
 A list's share (``meter.share``) protects neighbours; without any it would leave batches empty. Items already running
 when a neighbour comes fit the queue's slots and end within two batches; until then the list adds none. Slots, charges
@@ -22,7 +23,7 @@ class Sharing:
 
     @contextmanager
     def of(self, tenant: TenantId, share: Share | None) -> Iterator[None]:
-        """Register a request. The platform's own requests are no neighbours."""
+        """Register a request while the block runs. The platform's own requests do not count as neighbours."""
         if tenant == PLATFORM:
             yield
             return

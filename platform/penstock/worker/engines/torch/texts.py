@@ -1,4 +1,4 @@
-"""Turns texts and token ids into rows of ids, padded to few lengths: little padding per batch, repeated shapes."""
+"""Tokenises texts into rows of token ids, padded to few lengths: little padding per batch, repeated shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Texts:
 
 
 def load(folder: Path, buckets: tuple[int, ...], max_tokens: int) -> Texts:
-    """The tokenizer's own padding and truncation are off."""
+    """Load the tokenizer with its own padding and truncation switched off."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()

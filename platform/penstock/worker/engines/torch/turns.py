@@ -1,7 +1,8 @@
-"""The tenant whose input is prepared next when threads are scarce: the one with fewest of them for its weight. Pure.
+"""Fair sharing of preprocessing threads: the next input is that of the tenant with fewest threads for its weight.
+Pure.
 
-Work on a thread can't be stopped, and an image may take a second: one thread more than a tenant may hold is there for a
-tenant that holds none. Between equals start-time fair queueing over the threads' seconds decides.
+Work on a thread can't be stopped, and an image may take a second: so the pool has one thread more than a tenant may
+hold, for a tenant that holds none. Between equals start-time fair queueing over the threads' seconds decides.
 
 Trade-off: turns are by tenant alone; between priority classes the queue at the gate has chosen before.
 """
@@ -30,7 +31,7 @@ class _Tenant:
 
 
 class Turns:
-    """One tenant may hold ``most`` threads, all together one more."""
+    """Waiting inputs by tenant. One tenant may hold ``most`` threads, all together one more."""
 
     def __init__(self, most: int) -> None:
         self._most, self._running = most, 0

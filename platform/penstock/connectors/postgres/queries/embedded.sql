@@ -1,0 +1,2 @@
+-- name: lives
+select 1
