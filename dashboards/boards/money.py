@@ -47,6 +47,18 @@ BILLS = Row(
             query(f"{HOUR_S} * {rate(names.BILLED_DOLLARS, 'model')}", "{{model}}"),
         ),
         parts(
+            "By service tier",
+            "US dollars an hour at the present pace, each tier's price factor included.",
+            "currencyUSD",
+            query(f"{HOUR_S} * {rate(names.SERVICE_TIER_DOLLARS, 'service_tier')}", "{{service_tier}}"),
+        ),
+        parts(
+            "Requests by service tier",
+            "Finished requests a second by the tier that served them.",
+            "reqps",
+            query(rate(names.SERVICE_TIER_REQUESTS, "service_tier"), "{{service_tier}}"),
+        ),
+        parts(
             "Tokens",
             "Of settled requests, a second; cached ones are part of the prompt and cost less.",
             "suffix: tok/s",

@@ -12,7 +12,7 @@ from infra.graph.captured import Capture
 from infra.graph.values import items, mapping, text
 
 ROOT = Path(__file__).resolve().parents[2]
-CATALOGUE = ROOT / "platform/penstock/telemetry/names.py"
+CATALOGUE = sorted((ROOT / "platform/penstock/telemetry").glob("*names.py"))
 METRIC = re.compile(r"\bpenstock_[a-z0-9_]+")
 SUFFIXES = ("_bucket", "_sum", "_count", "_total")
 
@@ -20,7 +20,7 @@ SUFFIXES = ("_bucket", "_sum", "_count", "_total")
 def exported() -> dict[str, tuple[str, ...]]:
     """Read metric names and their labels out of the platform's catalogue, which needs no import of the platform."""
     found = {}
-    for call in ast.walk(ast.parse(CATALOGUE.read_text(encoding="utf-8"))):
+    for call in (node for file in CATALOGUE for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Metric":
             given = {keyword.arg: keyword.value for keyword in call.keywords}
             name = ast.literal_eval(given["name"])
