@@ -72,20 +72,25 @@ class AwakeClock(SystemClock):
 class Timer:
     """Calls back after awake seconds, unless cancelled.
 
-    If it fires late it waits ``GRACE_S`` more, once: what came meanwhile is read before it is judged.
+    If it fires late it waits ``GRACE_S`` more, once: what came meanwhile is read before it is judged. An ended timer
+    refers to nothing, so that its owner leaves no cycle to the garbage collector.
     """
 
     __slots__ = ("_callback", "_due", "_handle", "_is_extended", "_time", "_until")
 
     def __init__(self, seconds: float, callback: Callable[[], object]) -> None:
         self._callback = callback
+        self._handle: asyncio.TimerHandle | None = None
         self._time = awake_time()
         self._until = self._time.seconds() + seconds
         self._is_extended = False
         self._wait(seconds)
 
     def cancel(self) -> None:
-        self._handle.cancel()
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.cancel()
+        self._callback = _nothing
 
     def _wait(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -100,7 +105,13 @@ class Timer:
         if left_s > 0.0:
             self._wait(left_s)
         else:
-            self._callback()
+            callback = self._callback
+            self.cancel()
+            callback()
+
+
+def _nothing() -> None:
+    """Be the callback of an ended timer."""
 
 
 class timeout:  # noqa: N801  it stands in for asyncio.timeout
@@ -125,6 +136,7 @@ class timeout:  # noqa: N801  it stands in for asyncio.timeout
         """Swallow nothing: the error of the limit is raised in place of the cancellation."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         await self._inner.__aexit__(kind, error, trace)
 
     def end(self) -> None:

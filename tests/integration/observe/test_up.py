@@ -22,7 +22,7 @@ def roles(observed: Observed) -> list[str]:
 
 def test_every_process_is_scraped_under_its_own_name(observed: Observed) -> None:
     """Gateway, controller and workers have zone and role, workers their version too; metrics keep their own labels."""
-    until("all are scraped", lambda: roles(observed) == ["controller", "gateway", "worker", "worker"])
+    until("all are scraped", lambda: roles(observed) == ["controller", "gateway", "supervisor", "worker", "worker"])
     up = observed.up()
     assert {labels["zone"] for labels in up.values()} == {"local"}
     assert up["gateway-1"]["role"] == "gateway"
@@ -130,12 +130,12 @@ def test_workers_come_and_go_and_nothing_outlives_the_platform(start_platform: C
     """With mutual TLS too: replaced workers are followed by name, and the end takes both programs along."""
     platform = start_platform("secure", models="minilm", tls="on", **SETTINGS)
     observed = Observed(platform)
-    until("all are scraped", lambda: roles(observed) == ["controller", "gateway", "worker"])
+    until("all are scraped", lambda: roles(observed) == ["controller", "gateway", "supervisor", "worker"])
     (before,) = (name for name, labels in observed.up().items() if labels["role"] == "worker")
     platform.run("restart", "workers")
     until(
         "the new worker alone is scraped",
-        lambda: roles(observed) == ["controller", "gateway", "worker"] and before not in observed.up(),
+        lambda: roles(observed) == ["controller", "gateway", "supervisor", "worker"] and before not in observed.up(),
         within_s=90,
     )
     assert platform.stop() == 0
