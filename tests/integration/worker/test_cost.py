@@ -78,7 +78,7 @@ EXACT: dict[str, tuple[Api, dict[str, Any]]] = {
     "response: effort": (Api.RESPONSES, {"input": "Count.", "max_output_tokens": 6, "reasoning": {"effort": "low"}}),
     "response: text": (
         Api.RESPONSES,
-        {"input": "Count.", "max_output_tokens": 6, "text": {"format": {"type": "text"}}, "n": 4},
+        {"input": "Count.", "max_output_tokens": 6, "text": {"format": {"type": "text"}}},
     ),
     "message": (Api.MESSAGES, {"messages": [SAY], "system": "Be brief.", "max_tokens": 6}),
     "message: thinking": (Api.MESSAGES, {"messages": [SAY], "max_tokens": 6, "thinking": {"type": "adaptive"}}),

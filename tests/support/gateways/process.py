@@ -24,7 +24,11 @@ from tests.support.models import tokenizers
 from tests.support.samples.calls import VERSION
 
 PLATFORM_KEY = bytes(range(32))
-TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
+TEMPLATE = (
+    "{% for tool in tools or [] %}{{ tool.function.name }} {% endfor %}"
+    "{% for m in messages %}{{ m.content }} {% if m.tool_calls %}{{ m.tool_calls | tojson }} {% endif %}{% endfor %}"
+)
+"""Shows tools and turns of tools, so that requests with them are served."""
 
 
 @dataclass(frozen=True)
