@@ -16,4 +16,4 @@ async def test_the_ledger_is_what_the_gates_counted(tmp_path: Path) -> None:
     assert found.differences == []
     assert found.inexact == 0
     assert found.requests > 500
-    assert {"ok", "cancelled", "deadline", "engine_error"} <= found.outcomes.keys()
+    assert {"ok", "cancelled", "own_deadline", "engine_error"} <= found.outcomes.keys()

@@ -106,14 +106,6 @@ EXACT: dict[str, tuple[Api, dict[str, Any]]] = {
 }
 BOUNDED: dict[str, tuple[Api, dict[str, Any]]] = {
     "response: thoughts": (Api.RESPONSES, {"input": [*ITEMS, THOUGHT], "max_output_tokens": 6}),
-    "message: deferred": (
-        Api.MESSAGES,
-        {
-            "messages": [SAY],
-            "max_tokens": 6,
-            "tools": [{"name": "look_up", "input_schema": PARAMETERS, "defer_loading": False}],
-        },
-    ),
 }
 
 
