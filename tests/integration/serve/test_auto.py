@@ -78,7 +78,7 @@ def test_bad_rules_are_refused_with_words(platform: Platform, client: OpenAI, ve
         ("rules: [{name: a, to: gpt-9}]", "no alias and no version"),
         ("rules: [{name: a, to: minilm, apis: [/v1/chat/completions]}]", "fits nothing"),
         ("rules: [&a {name: a, to: minilm}, *a]", "refers to a part"),
-        ("rules: [{name: a, to: minilm, price: .nan}]", "no number"),
+        ("rules: [{name: a, to: minilm, price: .nan}]", "is not finite"),
     ):
         file.write_text(text)
         done = platform.run("aliases", "auto", "auto", "--file", str(file), check=False)
