@@ -95,7 +95,6 @@ def test_prefix_caches_of_tenants_stay_apart(solo: Fleet, other_key: str, faults
         {"cache_salt": ""},
         {"priority": "first"},
         {"priority": -100},
-        {"service_tier": 3},
         {"request_id": {"evil": 1}},
         {"kv_transfer_params": "x"},
         {"vllm_xargs": 1},
