@@ -29,7 +29,7 @@ from penstock.telemetry.series import INSTANCE, Sample
 
 P95 = 0.95
 LOST = ("lost", "fault", "gave_up")
-"""Reasons of a worker's end that nobody ordered."""
+"""Reasons of a worker's end without an order."""
 
 
 def snapshot_of(recording: Recording, tiers: Iterable[SloTier]) -> Snapshot:

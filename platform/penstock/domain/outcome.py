@@ -12,7 +12,7 @@ OWN_QUEUE = "this tenant's own requests wait in its way"
 ADAPTER_LOADING = "adapter_loading"
 """The reason of a refusal for the time that its adapter's load takes."""
 POOL_PINNED = "pool_pinned"
-"""The reason of a refusal where pinned versions hold all the memory: until an operator changes that, nobody serves."""
+"""The reason of a refusal while pinned versions hold all the memory, until an operator changes that."""
 
 
 class Outcome(StrEnum):

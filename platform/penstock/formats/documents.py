@@ -32,7 +32,7 @@ def json_of(raw: bytes | str) -> Any:  # noqa: ANN401  JSON
         raise
     except RecursionError as error:
         raise DocumentRefused("it is nested too deeply") from error
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise DocumentRefused(f"it is no valid JSON{where}") from error
 

@@ -62,7 +62,8 @@ class Client(asyncio.Protocol):
         self._writing: dict[object, float] = {}
         self._resets_from = 0.0
         self.tenant: TenantId | None = None
-        self.address = ""
+        self.address = self.name = ""
+        """``name`` is that of the client's socket at the server; empty before it has one."""
         self.since = self.stuck_since = 0.0
 
     # -- the client's side ---------------------------------------------------------------------
@@ -228,9 +229,8 @@ class Relay:
     def __init__(self, limits: Limits, intake: Intake) -> None:
         self.limits, self.intake = limits, intake
         self.server_name = f"penstock-{secrets.token_hex(16)}"
-        self._clients: dict[Client, None] = {}
+        self._clients: set[Client] = set()
         self._by_name: dict[str, Client] = {}
-        self._names: dict[Client, str] = {}
         self._joining: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -277,7 +277,7 @@ class Relay:
     # -- for its clients -----------------------------------------------------------------------
 
     def enter(self, client: Client) -> None:
-        self._clients[client] = None
+        self._clients.add(client)
         stays, gives_way = self.intake.addresses.enter(client.address, client, client.since)
         if gives_way is not None:
             gives_way.transport.abort()
@@ -289,8 +289,8 @@ class Relay:
         self.intake.addresses.prove(client.address)
 
     def leave(self, client: Client) -> None:
-        del self._clients[client]
-        self._by_name.pop(self._names.pop(client, ""), None)
+        self._clients.remove(client)
+        self._by_name.pop(client.name, None)
         self.intake.addresses.leave(client.address, client)
 
     def join(self, client: Client) -> None:
@@ -301,16 +301,16 @@ class Relay:
     async def _join(self, client: Client) -> None:
         joint = socket.socket(socket.AF_UNIX)
         joint.settimeout(0.0)
-        joint.bind("")  # the kernel finds a name that nobody has
-        for _ in range(JOIN_TRIES):
-            with suppress(BlockingIOError):
-                joint.connect(f"\0{self.server_name}")
-                break
-            await asyncio.sleep(JOIN_AGAIN_S)
-        name = joint.getsockname()[1:].decode()
-        if client in self._clients:
-            self._by_name[name], self._names[client] = client, name
+        joint.bind("")  # the kernel finds a free name
         try:
+            for _ in range(JOIN_TRIES):
+                with suppress(BlockingIOError):
+                    joint.connect(f"\0{self.server_name}")
+                    break
+                await asyncio.sleep(JOIN_AGAIN_S)
+            if client in self._clients:
+                client.name = joint.getsockname()[1:].decode()
+                self._by_name[client.name] = client
             await self._loop.create_unix_connection(lambda: _Server(client), sock=joint)
         except OSError:
             joint.close()

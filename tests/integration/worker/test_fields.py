@@ -17,18 +17,10 @@ from penstock.gateway.openai.verdicts import ANY, TABLE, Field
 from scripts.fields import sources, table
 from scripts.fields.deciding import Deciding
 from scripts.fields.shapes import Shape, merged
+from tests.support.samples.least_bodies import BODIES
 
 pytestmark = pytest.mark.integration
 
-TURNS = [{"role": "user", "content": "hi"}]
-BODIES: dict[Api, dict[str, Any]] = {
-    Api.CHAT: {"messages": TURNS},
-    Api.COMPLETIONS: {"prompt": "hi"},
-    Api.EMBEDDINGS: {"input": "hi"},
-    Api.CLASSIFY: {"input": "hi"},
-    Api.RESPONSES: {"input": "hi"},
-    Api.MESSAGES: {"messages": TURNS, "max_tokens": 2000},
-}
 BESIDE: dict[str, dict[str, Any]] = {
     "stream_options": {"stream": True},
     "best_of": {"n": 1},

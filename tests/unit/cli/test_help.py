@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import cast
 
-import click
 import pytest
-import typer
 from msgspec import convert
 from typer.testing import CliRunner
 
@@ -18,6 +15,7 @@ from penstock.control.api.plans import checked
 from penstock.domain.errors import InvalidField
 from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority, Role, ScopeKind
 from penstock.views.tenants import FIELDS
+from tests.support.samples.commands import ALL
 
 RUNNER = CliRunner()
 
@@ -29,18 +27,6 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     load.cache_clear()
     yield
     load.cache_clear()
-
-
-def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield path, command
-        return
-    for name, child in inner.items():
-        yield from commands(child, (*path, name))
-
-
-ALL = dict(commands(cast("click.Command", typer.main.get_command(app))))
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

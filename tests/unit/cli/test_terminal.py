@@ -5,17 +5,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-import click
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from penstock.cli import app
 from tests.support.controllers.in_memory import Room
+from tests.support.samples.commands import ALL
 from tests.support.tree import ROOT
 
 RUNNER = CliRunner()
@@ -47,16 +45,6 @@ for words in sys.argv[3].split(";"):
 """
 
 
-def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield path, command
-        return
-    for name, child in inner.items():
-        yield from commands(child, (*path, name))
-
-
-ALL = dict(commands(cast("click.Command", typer.main.get_command(app))))
 HELPS = tuple(f"{' '.join(path)} --help" for path in ALL)
 
 

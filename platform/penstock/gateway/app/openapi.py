@@ -166,7 +166,7 @@ def _inference(api: Api) -> Json:
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
             "200": answer(
-                "The answer, or its events where stream is true.",
+                "The answer, or its events if stream is true.",
                 content,
                 {**LIMITS, **REPLAYED, **DEGRADED, **RULED, **SERVED_TIER, **IGNORED},
             ),

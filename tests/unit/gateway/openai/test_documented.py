@@ -6,16 +6,8 @@ import pytest
 from penstock.domain.errors import InvalidField, UnsupportedField
 from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.gateway.openai.parse import Parsed, parse
+from tests.support.samples.least_bodies import BODIES
 
-TURNS = [{"role": "user", "content": "hi"}]
-BODIES: dict[Api, dict[str, Any]] = {
-    Api.CHAT: {"messages": TURNS},
-    Api.COMPLETIONS: {"prompt": "hi"},
-    Api.EMBEDDINGS: {"input": "hi"},
-    Api.CLASSIFY: {"input": "hi"},
-    Api.RESPONSES: {"input": "hi"},
-    Api.MESSAGES: {"messages": TURNS, "max_tokens": 9},
-}
 REFUSED: list[tuple[Api, dict[str, Any], str, str]] = [
     (Api.CHAT, {"functions": [{"name": "f"}]}, "functions", "send tools"),
     (Api.CHAT, {"function_call": "auto"}, "function_call", "send tool_choice"),
