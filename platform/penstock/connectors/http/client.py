@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from penstock.connectors.http.connection import Connection, WorkerExchange
-from penstock.connectors.http.read_turns import ReadTurns
+from penstock.connectors.http.read_scheduler import ReadScheduler
 from penstock.domain.serving.transport import Receiver, always
 from penstock.lateness import timeout
 
@@ -56,7 +56,7 @@ class HttpClient:
         self._idle: dict[str, list[Connection]] = {}
         self._origins: dict[str, _Origin] = {}
         self._resends: set[asyncio.Task[None]] = set()
-        self._turns = ReadTurns(clock)
+        self._reads = ReadScheduler(clock)
 
     async def send(
         self,
@@ -140,7 +140,7 @@ class HttpClient:
         async with timeout(self._limits.connect_timeout_s):
             _, connection = await loop.create_connection(
                 lambda: Connection(
-                    self._turns, lambda freed: self._free(url, freed), lambda stale: self._resend(url, stale)
+                    self._reads, lambda freed: self._free(url, freed), lambda stale: self._resend(url, stale)
                 ),
                 origin.host,
                 origin.port,

@@ -11,7 +11,7 @@ from typing import cast
 
 import httptools
 
-from penstock.connectors.http.read_turns import SLICE_BYTES, ReadTurns
+from penstock.connectors.http.read_scheduler import SLICE_BYTES, ReadScheduler
 from penstock.domain.serving.transport import Receiver
 
 _FIRST_FINAL_STATUS = 200
@@ -69,8 +69,8 @@ class Connection(asyncio.Protocol):
         "_parser",
         "_paused",
         "_pieces",
+        "_reads",
         "_transport",
-        "_turns",
         "exchange",
         "idle_since",
         "opened_at",
@@ -78,11 +78,11 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        turns: ReadTurns,
+        reads: ReadScheduler,
         on_free: Callable[["Connection"], None],
         on_stale: Callable[[WorkerExchange], None],
     ) -> None:
-        self._turns = turns
+        self._reads = reads
         self._kept: deque[memoryview] = deque()
         """Bytes that were read and wait for their turn; the socket is not read meanwhile."""
         self._is_waiting = False
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self._kept and self._turns.takes(len(data)):
+        if not self._kept and self._reads.takes(len(data)):
             self._read(data)
             return
         if not self._kept and not self._paused:
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
     def _wait(self) -> None:
         if not self._is_waiting and not self._paused:
             self._is_waiting = True
-            self._turns.wait(self)
+            self._reads.wait(self)
 
     def _hold_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -20,20 +20,18 @@ BUSY_S = 0.002
 """Seconds of a loop's turn for larger reads; as many again may be those of starting requests."""
 
 
-class Kept(Protocol):
-    """A connection that holds bytes back."""
-
+class Deferred(Protocol):
     def pass_slice(self) -> bool:
         """Pass a slice on; tell whether it may go on with another one."""
         ...
 
 
-class ReadTurns:
-    """The reads of one event loop; ``clock`` is monotonic."""
+class ReadScheduler:
+    """Decides when the bytes of one event loop's connections are passed on; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._waiting: deque[Kept] = deque()
+        self._waiting: deque[Deferred] = deque()
         self._began: float | None = None
         """The second of this turn's first large read; None before it."""
 
@@ -49,7 +47,7 @@ class ReadTurns:
             return True
         return now - self._began < BUSY_S
 
-    def wait(self, connection: Kept) -> None:
+    def wait(self, connection: Deferred) -> None:
         self._waiting.append(connection)
         if self._began is None:
             self._begin(self._clock())

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from penstock.connectors.http import HttpClient
-from penstock.connectors.http.read_turns import BUSY_S, SLICE_BYTES, SMALL_BYTES, ReadTurns
+from penstock.connectors.http.read_scheduler import BUSY_S, SLICE_BYTES, SMALL_BYTES, ReadScheduler
 from tests.support.clock import ManualClock
 from tests.support.patience import patient
 from tests.unit.connectors.http.test_http_client import Taker
@@ -40,7 +40,6 @@ def fast(size: int, *, more: bytes = b"") -> bytes:
 @asynccontextmanager
 async def answering(answer: bytes) -> AsyncIterator[str]:
     """Serve this answer, all at once, to each request."""
-
     writers = set[asyncio.StreamWriter]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -157,7 +156,7 @@ async def test_what_follows_a_large_answer_is_nobodys() -> None:
 )
 async def test_small_reads_never_wait(size: int, spent_s: float, takes: bool, clock: ManualClock) -> None:
     """A token is passed on at once; more of a turn is for those that came first, and a full buffer is for none."""
-    turns = ReadTurns(clock.monotonic)
+    turns = ReadScheduler(clock.monotonic)
     assert turns.takes(SLICE_BYTES) is True
     clock.advance(spent_s)
     assert turns.takes(size) is takes
