@@ -44,12 +44,12 @@ def memory(  # noqa: PLR0913  one for each option
     """
     from penstock.control.capacity import nearest, told
     from penstock.control.capacity.gpus import gpu as known
-    from penstock.control.capacity.memory_plan import KV_BYTES, Lengths, Wish, plan
+    from penstock.control.capacity.memory_plan import KV_BYTES, Lengths, Target, plan
 
     if kv not in KV_BYTES:
         raise typer.BadParameter(f"{' or '.join(KV_BYTES)}", param_hint="--kv")
     slots, rank = _adapters(adapters)
-    wish = Wish(
+    target = Target(
         context_tokens=context,
         lengths=Lengths(pairs=((prompt, output),)),
         itl_s=itl_ms / 1e3,
@@ -64,13 +64,13 @@ def memory(  # noqa: PLR0913  one for each option
         try:
             name, shape, size = _model(model)
             on = known(gpu)
-            found = plan(shape, size, on, wish)
+            found = plan(shape, size, on, target)
             record = told.told(
                 name,
                 found,
-                fitting=() if found.fits else nearest.fitting(shape, size, on, wish),
-                precisions=nearest.precisions(shape, size, on, wish) if found.fits else (),
-                slices=nearest.slices(shape, size, on, wish) if found.fits else (),
+                fitting=() if found.fits else nearest.fitting(shape, size, on, target),
+                precisions=nearest.precisions(shape, size, on, target) if found.fits else (),
+                slices=nearest.slices(shape, size, on, target) if found.fits else (),
             )
         except ArtifactRefused as error:
             raise CommandError(str(error), do="see penstock plan memory --help") from error

@@ -25,14 +25,14 @@ KV_BYTES = {"bfloat16": 2.0, "fp8": 1.0}
 NODE_GPUS = 8
 MOST_SEQUENCES = 1024
 SURE = 2.33
-"""Standard deviations for 99 %: requests at a time whose lengths rarely ask for more than the pool."""
+"""Standard deviations for 99 %: their lengths rarely ask for more than the pool holds."""
 LEAST_STEP, STEP_MULTIPLE = 256, 128
 """Tokens of a step at least, and the multiple that it is rounded down to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A part of one GPU's memory."""
+    """A part of one GPU's memory, with its reason."""
 
     name: str
     size_bytes: int
@@ -52,8 +52,8 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the engine is planned for."""
+class Target:
+    """The context, lengths and objective that an engine is planned for."""
 
     context_tokens: int
     lengths: Lengths
@@ -72,7 +72,7 @@ class MemoryPlan:
     """The plan of one engine. ``missing_bytes`` above zero: it does not fit, and the settings are of no use."""
 
     gpu: Gpu
-    wish: Wish
+    target: Target
     lines: tuple[Line, ...]
     """Of the fullest GPU; the KV cache takes what they leave."""
     kv_bytes: int
@@ -95,48 +95,48 @@ class MemoryPlan:
 
 
 def stored_bytes(model: Architecture) -> int:
-    """Return the bytes of the weights by their shape, for a model whose files are not at hand."""
+    """Return the bytes of the weights by their shape, for a model without its files."""
     held = model.parameters
     wide = (held.embedding + held.head) * 16.0
     return math.ceil((wide + held.dense * model.bits + held.experts * model.expert_bits) / 8)
 
 
-def plan(model: Architecture, weight_bytes: int, on: Gpu, wish: Wish) -> MemoryPlan:
+def plan(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> MemoryPlan:
     """Return the plan of one engine over ``tensor_parallel * pipeline_parallel`` such GPUs.
 
     ``weight_bytes`` are all weights of the model, as its files hold them. Raises ``ArtifactRefused`` for GPUs beyond
     one node, a context beyond the model's, and layers that vLLM lays out in no known way.
     """
-    _check(model, wish)
-    steps = from_datasheet(model, on, tensor_parallel=wish.tensor_parallel, kv_bytes=KV_BYTES[wish.kv_dtype])
-    typical = sum(wish.lengths.held()) // len(wish.lengths.pairs)
-    tokens, tokens_because = _step_tokens(steps, wish, typical)
-    lines = _lines(model, weight_bytes, on, wish, tokens)
+    _check(model, target)
+    steps = from_datasheet(model, on, tensor_parallel=target.tensor_parallel, kv_bytes=KV_BYTES[target.kv_dtype])
+    typical = sum(target.lengths.held()) // len(target.lengths.pairs)
+    tokens, tokens_because = _step_tokens(steps, target, typical)
+    lines = _lines(model, weight_bytes, on, target, tokens)
     usable = int(on.memory_bytes * USED_RATIO)
     left = usable - sum(line.size_bytes for line in lines)
     settings = CacheSettings(
-        block_tokens=wish.block_tokens,
-        element_bytes=KV_BYTES[wish.kv_dtype],
-        context_tokens=wish.context_tokens,
+        block_tokens=target.block_tokens,
+        element_bytes=KV_BYTES[target.kv_dtype],
+        context_tokens=target.context_tokens,
         step_tokens=tokens,
-        tensor_parallel=wish.tensor_parallel,
-        pipeline_parallel=wish.pipeline_parallel,
+        tensor_parallel=target.tensor_parallel,
+        pipeline_parallel=target.pipeline_parallel,
     )
     cache = layout(model, settings)
-    least = cache.request_bytes(wish.context_tokens)
+    least = cache.request_bytes(target.context_tokens)
     kv_bytes = max(0, left)
-    at_lengths = _surely(cache, kv_bytes, wish.lengths)
-    by_itl = steps.batch(wish.itl_s, context=typical, most=MOST_SEQUENCES)
+    at_lengths = _surely(cache, kv_bytes, target.lengths)
+    by_itl = steps.batch(target.itl_s, context=typical, most=MOST_SEQUENCES)
     seqs = max(1, min(at_lengths, by_itl, MOST_SEQUENCES))
     return MemoryPlan(
         gpu=on,
-        wish=wish,
+        target=target,
         lines=lines,
         kv_bytes=kv_bytes,
         missing_bytes=max(0, least - left),
         cache=cache,
         steps=steps,
-        at_longest=cache.concurrency(kv_bytes, wish.context_tokens),
+        at_longest=cache.concurrency(kv_bytes, target.context_tokens),
         at_lengths=at_lengths,
         max_num_seqs=seqs,
         seqs_because=_seqs_because(seqs, at_lengths, by_itl),
@@ -145,20 +145,20 @@ def plan(model: Architecture, weight_bytes: int, on: Gpu, wish: Wish) -> MemoryP
     )
 
 
-def _check(model: Architecture, wish: Wish) -> None:
-    gpus = wish.tensor_parallel * wish.pipeline_parallel
+def _check(model: Architecture, target: Target) -> None:
+    gpus = target.tensor_parallel * target.pipeline_parallel
     if gpus > NODE_GPUS:
         raise ArtifactRefused(f"{gpus} GPUs are more than one node's {NODE_GPUS}: a worker stays on one node")
-    if wish.tensor_parallel > 1 and model.heads % wish.tensor_parallel:
-        raise ArtifactRefused(f"{model.heads} heads do not divide over {wish.tensor_parallel} GPUs")
-    if model.longest and wish.context_tokens > model.longest:
-        raise ArtifactRefused(f"a context of {wish.context_tokens:,} is beyond the model's {model.longest:,} tokens")
+    if target.tensor_parallel > 1 and model.heads % target.tensor_parallel:
+        raise ArtifactRefused(f"{model.heads} heads do not divide over {target.tensor_parallel} GPUs")
+    if model.longest and target.context_tokens > model.longest:
+        raise ArtifactRefused(f"a context of {target.context_tokens:,} is beyond the model's {model.longest:,} tokens")
 
 
-def _lines(model: Architecture, weight_bytes: int, on: Gpu, wish: Wish, step_tokens: int) -> tuple[Line, ...]:
-    parts = wish.tensor_parallel * wish.pipeline_parallel
+def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step_tokens: int) -> tuple[Line, ...]:
+    parts = target.tensor_parallel * target.pipeline_parallel
     weights = math.ceil(weight_bytes / parts)
-    wide = 2 * model.hidden + 2 * model.intermediate // wish.tensor_parallel
+    wide = 2 * model.hidden + 2 * model.intermediate // target.tensor_parallel
     activations = 2 * step_tokens * wide * 2 + min(step_tokens, MOST_SEQUENCES) * model.vocabulary * 4
     lines = [
         Line(name="weights", size_bytes=weights, because=f"{weight_bytes:,} bytes over {parts} GPUs"),
@@ -176,12 +176,12 @@ def _lines(model: Architecture, weight_bytes: int, on: Gpu, wish: Wish, step_tok
             is_assumed=True,
         ),
     ]
-    if wish.tensor_parallel > 1:
+    if target.tensor_parallel > 1:
         lines.append(Line(name="exchange", size_bytes=EXCHANGE_BYTES, because="NCCL: 0.3 to 1 GiB", is_assumed=True))
-    if slots := wish.adapter_slots * wish.adapter_rank:
-        size = math.ceil(slots * _adapter_row_bytes(model) / wish.tensor_parallel)
+    if slots := target.adapter_slots * target.adapter_rank:
+        size = math.ceil(slots * _adapter_row_bytes(model) / target.tensor_parallel)
         lines.append(
-            Line(name="adapters", size_bytes=size, because=f"{wish.adapter_slots} of rank {wish.adapter_rank}")
+            Line(name="adapters", size_bytes=size, because=f"{target.adapter_slots} of rank {target.adapter_rank}")
         )
     return tuple(lines)
 
@@ -196,17 +196,17 @@ def _adapter_row_bytes(model: Architecture) -> int:
     return sides * 2
 
 
-def _step_tokens(steps: StepModel, wish: Wish, typical: int) -> tuple[int, str]:
-    batch = max(1, steps.batch(wish.itl_s, context=typical, most=MOST_SEQUENCES) // 2)
-    free = steps.prompt_tokens(wish.itl_s, decoding=batch, context=batch * typical)
-    tokens = min(max(LEAST_STEP, free // STEP_MULTIPLE * STEP_MULTIPLE), max(wish.context_tokens, LEAST_STEP))
+def _step_tokens(steps: StepModel, target: Target, typical: int) -> tuple[int, str]:
+    batch = max(1, steps.batch(target.itl_s, context=typical, most=MOST_SEQUENCES) // 2)
+    free = steps.prompt_tokens(target.itl_s, decoding=batch, context=batch * typical)
+    tokens = min(max(LEAST_STEP, free // STEP_MULTIPLE * STEP_MULTIPLE), max(target.context_tokens, LEAST_STEP))
     if free < LEAST_STEP:
-        return tokens, f"the least: no step of this GPU is within {wish.itl_s * 1e3:.0f} ms beside prompts"
-    return tokens, f"a step with {batch} decoding sequences stays within {wish.itl_s * 1e3:.0f} ms"
+        return tokens, f"the least: no step of this GPU is within {target.itl_s * 1e3:.0f} ms beside prompts"
+    return tokens, f"a step with {batch} decoding sequences stays within {target.itl_s * 1e3:.0f} ms"
 
 
 def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
-    """Return the requests whose blocks exceed the pool in one moment of a hundred, lengths being independent."""
+    """Return the number of requests that exceed the pool in one moment of a hundred, with independent lengths."""
     blocks = [cache.blocks(held) for held in lengths.held()]
     mean = sum(blocks) / len(blocks)
     spread = math.sqrt(sum((one - mean) ** 2 for one in blocks) / len(blocks))

@@ -61,7 +61,7 @@ class StepModel:
         return low
 
     def batch(self, bound_s: float, *, context: int, prompt: float = 0.0, most: int) -> int:
-        """Return the largest batch whose steps stay within the bound.
+        """Return the largest batch with steps within the bound.
 
         ``context`` is of one sequence, ``prompt`` the prompt tokens that each sequence brings to a step on average.
         """
@@ -75,7 +75,7 @@ class StepModel:
 
 
 def from_datasheet(model: Architecture, on: Gpu, *, tensor_parallel: int = 1, kv_bytes: float = 2.0) -> StepModel:
-    """Return the step model of a GPU that nobody has measured: for planning, never a promise."""
+    """Return the step model of an unmeasured GPU: for planning, never a promise."""
     stored = model.parameters
     weight_bytes = (stored.dense * model.bits + stored.active_experts * model.expert_bits) / 8
     computed = stored.dense + stored.active_experts

@@ -10,14 +10,14 @@ from penstock.control.capacity.nearest import Way
 def told(
     name: str, found: MemoryPlan, *, fitting: Sequence[Way], precisions: Sequence[Way], slices: Sequence[Way]
 ) -> Mapping[str, Any]:
-    wish = found.wish
+    target = found.target
     return {
         "model": name,
         "gpu": found.gpu.name,
-        "gpus": wish.tensor_parallel * wish.pipeline_parallel,
+        "gpus": target.tensor_parallel * target.pipeline_parallel,
         "memory_bytes": found.gpu.memory_bytes,
         "used_ratio": USED_RATIO,
-        "context_tokens": wish.context_tokens,
+        "context_tokens": target.context_tokens,
         "lines": [
             {"name": one.name, "bytes": one.size_bytes, "because": one.because, "is_assumed": one.is_assumed}
             for one in found.lines
@@ -36,24 +36,27 @@ def told(
 
 def settings(found: MemoryPlan) -> list[Mapping[str, Any]]:
     """Return the engine settings that follow from the plan, each with its reason."""
-    wish = found.wish
+    target = found.target
     named: list[tuple[str, object, str]] = [
-        ("max_model_len", wish.context_tokens, "as asked"),
+        ("max_model_len", target.context_tokens, "as asked"),
         ("max_num_seqs", found.max_num_seqs, found.seqs_because),
         ("max_num_batched_tokens", found.max_num_batched_tokens, found.tokens_because),
         ("kv_cache_bytes", found.kv_bytes, "what weights and the rest leave"),
-        ("block_size", wish.block_tokens, "as asked"),
-        ("tensor_parallel_size", wish.tensor_parallel, "as asked"),
+        ("block_size", target.block_tokens, "as asked"),
+        ("tensor_parallel_size", target.tensor_parallel, "as asked"),
     ]
-    if wish.adapter_slots:
-        named += [("adapter_slots", wish.adapter_slots, "as asked"), ("adapter_rank", wish.adapter_rank, "as asked")]
+    if target.adapter_slots:
+        named += [
+            ("adapter_slots", target.adapter_slots, "as asked"),
+            ("adapter_rank", target.adapter_rank, "as asked"),
+        ]
     return [{"name": name, "value": value, "because": because} for name, value, because in named]
 
 
 def _way(one: Way) -> Mapping[str, Any]:
     found = one.plan
     batch = max(1, found.max_num_seqs if found.fits else 1)
-    lengths = found.wish.lengths.held()
+    lengths = found.target.lengths.held()
     context = batch * sum(lengths) // len(lengths)
     return {
         "way": one.told,

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.control.capacity.gpus import GPUS, gpu
-from penstock.control.capacity.memory_plan import USED_RATIO, Lengths, MemoryPlan, Wish, plan, stored_bytes
+from penstock.control.capacity.memory_plan import USED_RATIO, Lengths, MemoryPlan, Target, plan, stored_bytes
 from penstock.control.capacity.nearest import fitting, precisions, slices
 from penstock.domain.errors import ArtifactRefused
 from penstock.packaging.architecture import architecture_of
 from penstock.packaging.known_models import MODELS
 
-WISH = Wish(context_tokens=8192, lengths=Lengths(pairs=((1155, 211),)), itl_s=0.05)
+TARGET = Target(context_tokens=8192, lengths=Lengths(pairs=((1155, 211),)), itl_s=0.05)
 
 
-def planned(model: str, on: str, wish: Wish = WISH) -> MemoryPlan:
+def planned(model: str, on: str, target: Target = TARGET) -> MemoryPlan:
     """Return the plan of a known model."""
     shape = architecture_of(MODELS[model])
-    return plan(shape, stored_bytes(shape), gpu(on), wish)
+    return plan(shape, stored_bytes(shape), gpu(on), target)
 
 
 @pytest.mark.parametrize("on", GPUS)
@@ -46,7 +46,7 @@ def test_lines_and_cache_fill_the_part_that_the_engine_uses(model: str, on: str)
 )
 def test_tokens_are_near_the_sizing_sheet(model: str, on: str, tensor_parallel: int, tokens: int) -> None:
     """Within 6 %: the sheet takes round gigabytes and other reserves."""
-    found = planned(model, on, replace(WISH, tensor_parallel=tensor_parallel))
+    found = planned(model, on, replace(TARGET, tensor_parallel=tensor_parallel))
     assert found.cache.told_tokens(found.kv_bytes) == pytest.approx(tokens, rel=0.06)
 
 
@@ -62,7 +62,7 @@ def test_steps_are_near_published_runs(
     model: str, on: str, tensor_parallel: int, batch: int, published_ms: float
 ) -> None:
     """A decode step by the data sheet is within 15 % of other people's measurement."""
-    found = planned(model, on, replace(WISH, tensor_parallel=tensor_parallel))
+    found = planned(model, on, replace(TARGET, tensor_parallel=tensor_parallel))
     step_ms = found.steps.seconds(decoding=batch, context=batch * 500) * 1e3
     assert step_ms == pytest.approx(published_ms, rel=0.15)
 
@@ -72,17 +72,17 @@ def test_what_does_not_fit_says_how_much_is_missing_and_what_would() -> None:
     shape = architecture_of(MODELS["Llama-3.1-70B"])
     found = planned("Llama-3.1-70B", "H100")
     assert not found.fits
-    ways = fitting(shape, stored_bytes(shape), gpu("H100"), WISH)
+    ways = fitting(shape, stored_bytes(shape), gpu("H100"), TARGET)
     assert [way.told for way in ways][:1] == ["over 2 GPUs"]
     assert all(way.plan.fits for way in ways)
-    on_one = plan(shape, stored_bytes(shape), replace(gpu("H100"), memory_bytes=200 << 30), WISH)
+    on_one = plan(shape, stored_bytes(shape), replace(gpu("H100"), memory_bytes=200 << 30), TARGET)
     assert on_one.fits
 
 
 def test_what_fits_no_node_has_no_way() -> None:
     """405 B in 16 bits is more than eight L4 hold in any precision."""
     shape = architecture_of(MODELS["Llama-3.1-405B"])
-    ways = fitting(shape, stored_bytes(shape), gpu("L4"), WISH)
+    ways = fitting(shape, stored_bytes(shape), gpu("L4"), TARGET)
     assert ways == ()
 
 
@@ -98,7 +98,7 @@ def test_what_fits_no_node_has_no_way() -> None:
 def test_an_impossible_wish_is_refused(changed: dict[str, Any], says: str) -> None:
     """Nothing is planned that no engine would start."""
     with pytest.raises(ArtifactRefused, match=says):
-        planned("Llama-3.1-8B", "H100", replace(WISH, **changed))
+        planned("Llama-3.1-8B", "H100", replace(TARGET, **changed))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_an_unknown_gpu_is_refused_with_those_known(name: str, says: str) -> Non
 def test_precisions_stand_side_by_side() -> None:
     """Half the bits of the cache hold twice the tokens."""
     shape = architecture_of(MODELS["Llama-3.1-8B"])
-    told = {way.told: way.plan for way in precisions(shape, stored_bytes(shape), gpu("L40S"), WISH)}
+    told = {way.told: way.plan for way in precisions(shape, stored_bytes(shape), gpu("L40S"), TARGET)}
     plain, small = told["weights as stored, KV bfloat16"], told["weights as stored, KV fp8"]
     assert small.at_longest == pytest.approx(2 * plain.at_longest, rel=0.01)
     assert told["weights fp8, KV fp8"].at_longest > small.at_longest
@@ -122,8 +122,8 @@ def test_precisions_stand_side_by_side() -> None:
 def test_a_slice_has_its_own_memory_and_arithmetic() -> None:
     """A small model fits every slice, at its part of the speed."""
     shape = architecture_of(MODELS["Qwen2.5-1.5B"])
-    whole = plan(shape, stored_bytes(shape), gpu("H100"), WISH)
-    for way in slices(shape, stored_bytes(shape), gpu("H100"), WISH):
+    whole = plan(shape, stored_bytes(shape), gpu("H100"), TARGET)
+    for way in slices(shape, stored_bytes(shape), gpu("H100"), TARGET):
         assert way.plan.fits
         assert way.plan.steps.fixed_s > whole.steps.fixed_s
 
@@ -139,20 +139,20 @@ def test_settings_stay_within_memory_and_objective(
     prompt: int, output: int, itl_ms: float, on: str, model: str
 ) -> None:
     """Whatever the lengths: the batch fits the cache, and its decode step the ITL objective unless it is one."""
-    wish = replace(WISH, lengths=Lengths(pairs=((prompt, output),)), itl_s=itl_ms / 1e3)
-    found = planned(model, on, wish)
+    target = replace(TARGET, lengths=Lengths(pairs=((prompt, output),)), itl_s=itl_ms / 1e3)
+    found = planned(model, on, target)
     if not found.fits:
         return
-    held = wish.lengths.held()[0]
+    held = target.lengths.held()[0]
     assert found.max_num_seqs == 1 or found.max_num_seqs * found.cache.blocks(held) <= found.cache.pool_blocks(
         found.kv_bytes
     )
     step_s = found.steps.seconds(decoding=found.max_num_seqs, context=found.max_num_seqs * held)
-    assert found.max_num_seqs == 1 or step_s <= wish.itl_s
+    assert found.max_num_seqs == 1 or step_s <= target.itl_s
 
 
 def test_varied_lengths_leave_room_for_their_spread() -> None:
     """Of requests with the same mean, those that vary hold fewer at a time: 99 of 100 moments must fit."""
-    even = planned("Llama-3.1-8B", "H100", replace(WISH, lengths=Lengths(pairs=((1000, 0),))))
-    varied = planned("Llama-3.1-8B", "H100", replace(WISH, lengths=Lengths(pairs=((16, 0), (1984, 0)))))
+    even = planned("Llama-3.1-8B", "H100", replace(TARGET, lengths=Lengths(pairs=((1000, 0),))))
+    varied = planned("Llama-3.1-8B", "H100", replace(TARGET, lengths=Lengths(pairs=((16, 0), (1984, 0)))))
     assert varied.at_lengths < even.at_lengths
