@@ -12,7 +12,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import GoldenPrompt, HandlerSettings, Manifest, Task
 from penstock.domain.models.tensors import ANY, MAX_RANK
 from penstock.formats import abilities
-from penstock.formats.chat_template import ChatTemplate, TemplateRefused
+from penstock.formats.chat_template import ChatTemplate, Message, TemplateRefused
 
 MAX_RANKS = 8
 """GPUs of one worker: as many as one node has."""
@@ -124,7 +124,7 @@ def _check_template(manifest: Manifest) -> None:
     if not manifest.chat_template:
         return
     template = _compiled(manifest.chat_template)
-    user = {"role": "user", "content": [{"type": "text", "text": _HELLO}] if template.wants_parts else _HELLO}
+    user: Message = {"role": "user", "content": [{"type": "text", "text": _HELLO}] if template.wants_parts else _HELLO}
     known: dict[str, object] = {"tools": None, "documents": None, "add_generation_prompt": True}
     try:
         template.render([user], known | dict(manifest.special_tokens))
