@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
@@ -42,7 +43,7 @@ class Flood:
 
     def play(self) -> Told:
         for arrival in self._traffic(random.Random(1)):
-            self._worker._at(arrival.at, lambda one=arrival: self._come(one))
+            self._worker._at(arrival.at, partial(self._come, arrival))
         self._worker.run(SPAN_S + self._patience_s)
         self.told.in_time = self._worker.records[FLOOD].in_time
         return self.told
