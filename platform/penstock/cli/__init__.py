@@ -20,6 +20,7 @@ from penstock.cli import (
     keys,
     logs,
     models,
+    plan,
     processes,
     promises,
     rollouts,
@@ -61,6 +62,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
+app.add_typer(plan.app, name="plan")
 app.add_typer(promises.app, name="slo")
 app.add_typer(imports.app, name="import")
 app.command()(audit.audit)

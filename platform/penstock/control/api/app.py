@@ -1,11 +1,14 @@
 """The controller's HTTP application, put together."""
 
+from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
 from penstock.control.api import aliases, autos, bounds, fleet, internal, keys, models, money, rollouts, tenants
@@ -51,8 +54,15 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
+    """Return the application of one controller; those of a process share their routes, built once."""
+    app = copy(_application())
+    app.state = State({"control": control})
+    return app
+
+
+@cache
+def _application() -> FastAPI:
     app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.control = control
     for router in _ROUTERS:
         app.include_router(router, prefix=ADMIN, responses=REFUSALS)
     app.include_router(internal.router, responses=REFUSALS)

@@ -21,7 +21,7 @@ from penstock.worker.gate.queueing.constants import (
     STANDING_PART,
 )
 from penstock.worker.gate.queueing.shares import Active, Reserved
-from penstock.worker.gate.queueing.slots import Room, Slots
+from penstock.worker.gate.queueing.slots import NOTHING, Room, Slots
 from penstock.worker.gate.queueing.work import Fit, Work
 
 _BOUND_FROM = {
@@ -74,14 +74,13 @@ class MayEnter:
         room = self.slots.room_for(work, prefill_part=self._prefill_part(work))
         if room is not Fit.YES or not len(self.slots) or self.reserved.covers(work):
             return room
-        need, left, whole = self.slots.need(work), self._left(work.standing), self.slots.whole
+        need = self.slots.need(work)
+        if self._left(work, self._kept_for_others(work, is_owed=is_owed)).takes(need):
+            return Fit.YES
+        left = self._left(work, NOTHING)
         if left.slots <= 0:
             return Fit.CLOSED
-        if need.slots - 1 >= left.slots or need.blocks > left.blocks:
-            return Fit.NO_ROOM
-        kept = whole.times(self._kept_for_others(work, is_owed=is_owed) / whole.slots)
-        fits = need.slots - 1 < left.slots - kept.slots and need.blocks <= left.blocks - kept.blocks
-        return Fit.YES if fits else Fit.OVER_SHARE
+        return Fit.OVER_SHARE if left.takes(need) else Fit.NO_ROOM
 
     @property
     def may_leave_free(self) -> bool:
@@ -103,15 +102,13 @@ class MayEnter:
         """Tell whether a tenant exceeds its part of the used slots, and so stands still in the engine."""
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
-    def _kept_for_others(self, work: Work, *, is_owed: bool) -> int:
-        """Return the slots kept from this request: for tenants below their share that stand no lower."""
-        active, whole = self.active, self.slots.whole
-        if active.many(work.standing) <= 1:
-            return 0
-        held, share = self.slots.held_by(work.tenant), whole.times(active.share_of(work))
+    def _kept_for_others(self, work: Work, *, is_owed: bool) -> Room:
+        """Return the room that the request leaves to active tenants below their share; none if its own is below."""
+        whole, held = self.slots.whole, self.slots.held_by(work.tenant)
+        share = whole.times(self.active.share_of(work))
         if is_owed and held.slots < share.slots and held.blocks <= share.blocks:
-            return 0
-        return max(1, math.floor(KEPT_PART * whole.slots))
+            return NOTHING
+        return whole.times(max(1, math.floor(KEPT_PART * whole.slots)) / whole.slots)
 
     def _prefill_part(self, work: Work) -> float:
         # Spare work counts as nobody, but a copy is to meet what its original met: the prompts of others one by one.
@@ -120,13 +117,17 @@ class MayEnter:
             return 1.0
         return PREFILL_PART if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
-    def _left(self, standing: Standing) -> Room:
-        """Return a standing's remaining room: of all that isn't kept, and of each part that it is in."""
-        holds, whole, kept = self.slots, self.slots.whole, self.reserved.kept
-        slots = whole.slots - holds.held.slots - kept.slots
-        blocks = whole.blocks - holds.held.blocks - kept.blocks
-        for rung, part in _BOUND_FROM[standing]:
+    def _left(self, work: Work, kept: Room) -> Room:
+        """Return the request's remaining room in the engine and in each part that it takes from.
+
+        Each keeps ``kept`` for the other active tenants that it bounds, of the request's standing or better.
+        """
+        holds, active = self.slots, self.active
+        left = holds.whole.minus(holds.held).minus(self.reserved.kept)
+        if kept.slots and active.others(work, max(Standing)):
+            left = left.minus(kept)
+        for rung, part in _BOUND_FROM[work.standing]:
             held = holds.held if rung.is_spare else holds.held_up_to(rung)
-            slots = min(slots, whole.slots * part - held.slots)
-            blocks = min(blocks, whole.blocks * part - held.blocks)
-        return Room(slots, blocks)
+            beside = holds.whole.times(part).minus(held)
+            left = left.least(beside.minus(kept) if kept.slots and active.others(work, rung) else beside)
+        return left

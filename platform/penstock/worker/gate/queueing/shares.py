@@ -43,9 +43,10 @@ class Active:
         self._weight = 0.0
         self._in_engine = 0.0
 
-    def many(self, standing: Standing) -> int:
-        """Return the number of active tenants of at least this standing."""
-        return sum(self._many[standing:])
+    def others(self, work: Work, up_to: Standing) -> int:
+        """Return the number of other active tenants, of the request's standing or better up to this one."""
+        own = self._tenants.get(work.tenant)
+        return sum(self._many[work.standing : up_to + 1]) - (own is not None and work.standing <= own.standing <= up_to)
 
     def share_of(self, work: Work) -> float:
         """Return its tenant's part (0..1] of the engine; spare work has none.

@@ -67,12 +67,21 @@ class Room(NamedTuple):
     def plus(self, other: "Room") -> "Room":
         return Room(self.slots + other.slots, self.blocks + other.blocks)
 
+    def minus(self, other: "Room") -> "Room":
+        return Room(self.slots - other.slots, self.blocks - other.blocks)
+
+    def least(self, other: "Room") -> "Room":
+        return Room(min(self.slots, other.slots), min(self.blocks, other.blocks))
+
     def times(self, part: float) -> "Room":
         return Room(self.slots * part, self.blocks * part)
 
+    def takes(self, need: "Room") -> bool:
+        """Tell whether ``need`` fits; part of the last slot will do."""
+        return need.slots - 1 < self.slots and need.blocks <= self.blocks
+
     def takes_one_more(self, held: "Room", need: "Room") -> bool:
-        """Tell whether ``need`` fits beside ``held``; part of the last slot will do."""
-        return held.slots + need.slots - 1 < self.slots and held.blocks + need.blocks <= self.blocks
+        return self.minus(held).takes(need)
 
 
 NOTHING = Room()

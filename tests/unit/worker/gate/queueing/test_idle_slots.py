@@ -1,16 +1,18 @@
 """Shares without idle slots: while anybody waits who fits, all are taken but the stated reserve; nobody starves."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.admission import AdmissionQueue
-from penstock.worker.gate.queueing.constants import KEPT_PART, MAX_BYPASSES, RESERVE_PART, STANDING_PART
+from penstock.worker.gate.queueing.constants import ACTIVE_S, KEPT_PART, MAX_BYPASSES, RESERVE_PART, STANDING_PART
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Fit, Work
@@ -29,6 +31,8 @@ class House:
     waiting: dict[RequestId, Work] = field(default_factory=dict)
     inside: dict[RequestId, Work] = field(default_factory=dict)
     timers: list[float] = field(default_factory=list)
+    seen: dict[TenantId, tuple[Standing, float]] = field(default_factory=dict)
+    """Each tenant's latest standing with a share, and when it was last here."""
     numbers: int = 0
 
     def __post_init__(self) -> None:
@@ -44,6 +48,8 @@ class House:
     def arrive(self, work: Work) -> None:
         """Bring a request."""
         self.waiting[work.request] = work
+        if not work.standing.is_spare:
+            self.seen[work.tenant] = work.standing, self.now
         self.queue.arrive(work, self.now, partial(self._admit, work), lambda *_: self._reject(work))
 
     def work(self, tenant: str, standing: Standing, *, prompt: int, output: int, sequences: int = 1) -> Work:
@@ -76,9 +82,18 @@ class House:
         self.queue.progressed(request, work.expected_output_tokens - 1, self.now)
         self.leave(request)
 
+    def has_neighbour(self, work: Work) -> bool:
+        """Tell whether another tenant of the request's level is active."""
+        return any(
+            tenant != work.tenant and standing is work.standing and self.now - at <= ACTIVE_S
+            for tenant, (standing, at) in self.seen.items()
+        )
+
     def wait(self, seconds: float) -> None:
         """Let time pass, and the timers ring."""
         until = self.now + seconds
+        for tenant in {work.tenant for work in (*self.waiting.values(), *self.inside.values())} & set(self.seen):
+            self.seen[tenant] = self.seen[tenant][0], until
         while self.timers and min(self.timers) <= until:
             self.now = min(self.timers)
             self.timers.remove(self.now)
@@ -116,14 +131,17 @@ def kept_out(house: House) -> list[Work]:
 
 def beyond_the_reserve(house: House, work: Work) -> bool:
     """Tell whether the request leaves the reserve untouched: that of its standing, or what a flood may leave free."""
-    slots, reserve = house.queue.slots, max(RESERVE_PART, 1.0 - STANDING_PART[work.standing])
+    part = STANDING_PART[work.standing] - KEPT_PART * house.has_neighbour(work)
+    slots, reserve = house.queue.slots, max(RESERVE_PART, 1.0 - part)
     need, left = slots.need(work), slots.whole.times(1.0 - reserve)
     return slots.held.slots + need.slots <= left.slots and slots.held.blocks + need.blocks <= left.blocks
 
 
+Move = tuple[str, int, int, Standing, float]
+
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["come", "come", "come", "first", "end", "wait"]),
+        st.sampled_from(["come", "come", "come", "flood", "first", "end", "wait"]),
         st.integers(0, 10**6),
         st.integers(0, 7),
         st.sampled_from(list(Standing)),
@@ -134,14 +152,14 @@ steps = st.lists(
 )
 
 
-def play(
-    house: House, moves: list[tuple[str, int, int, Standing, float]], size: Callable[[int], dict[str, int]]
-) -> None:
+def play(house: House, moves: list[Move], size: Callable[[int], dict[str, int]]) -> None:
     """Make one random move after another; after each of them somebody has come in, or nobody was kept out."""
     for kind, number, tenant, standing, seconds in moves:
         here = list(house.inside)
         if kind == "come":
             house.arrive(house.work(f"t{tenant}", standing, **size(number)))
+        elif kind == "flood":
+            ask_until_it_waits(house, f"t{tenant}", standing)
         elif kind == "wait":
             house.wait(seconds)
         elif here and kind == "first":
@@ -151,12 +169,53 @@ def play(
         assert kept_out(house) == []
 
 
+def ask_until_it_waits(house: House, tenant: str, standing: Standing) -> int:
+    """Send one request after another, each with its prompt read; return the number inside."""
+    before = -1
+    while len(house.inside) > before:
+        before = len(house.inside)
+        house.arrive(house.work(tenant, standing, prompt=10, output=10))
+        for request in list(house.inside):
+            house.queue.progressed(request, 0, house.now)
+    return before
+
+
+def pause(house: House, tenant: str, standing: Standing) -> None:
+    """Have an active tenant with nothing here: its request came and ended."""
+    house.arrive(house.work(tenant, standing, prompt=10, output=10))
+    house.end(next(iter(house.inside)))
+
+
+TWO_PAUSE = [(kind, 0, tenant, Standing.INTERACTIVE, 1.0) for tenant in (1, 2) for kind in ("come", "first", "end")]
+
+
 @given(steps)
-def test_while_anybody_waits_who_fits_seats_beyond_the_reserve_are_taken(
-    moves: list[tuple[str, int, int, Standing, float]],
-) -> None:
+@example([*TWO_PAUSE, ("flood", 0, 0, Standing.SHADOW, 1.0)])
+@example([*TWO_PAUSE, ("flood", 0, 0, Standing.BATCH, 1.0)])
+def test_while_anybody_waits_who_fits_seats_beyond_the_reserve_are_taken(moves: list[Move]) -> None:
     """Whatever came, went, was prefilled or stood back: nobody who fits waits while more than the reserve is free."""
     play(House(), moves, lambda number: {"prompt": 1 + number % 60, "output": 1 + number % 40})
+
+
+@pytest.mark.parametrize("standing", list(Standing))
+def test_a_level_reaches_its_part_beside_active_tenants_of_better_ones(standing: Standing) -> None:
+    """The eighth for others is one of all slots; a part that leaves as much to better levels is not reduced by it."""
+    house = House()
+    for tenant in ("a", "b"):
+        pause(house, tenant, Standing.INTERACTIVE)
+    part = min(STANDING_PART[standing], 1.0 - KEPT_PART)
+    assert ask_until_it_waits(house, "low", standing) == math.ceil(part * SLOTS)
+
+
+@pytest.mark.parametrize("standing", SHARED)
+def test_a_level_keeps_an_eighth_in_its_part_for_its_own_tenants(standing: Standing) -> None:
+    """Beside a flood that fills its level's part, an active tenant of the same level finds free slots at once."""
+    house = House()
+    pause(house, "neighbour", standing)
+    assert ask_until_it_waits(house, "flood", standing) == math.ceil((STANDING_PART[standing] - KEPT_PART) * SLOTS)
+    before = len(house.inside)
+    house.arrive(house.work("neighbour", standing, prompt=10, output=10))
+    assert len(house.inside) == before + 1
 
 
 @given(st.integers(2, 60), st.integers(1, 40))
@@ -164,8 +223,7 @@ def test_a_flood_takes_what_its_many_neighbours_leave(tenants: int, asked: int) 
     """With any number of tenants about that have had their answers, one tenant gets all slots but an eighth of them."""
     house = House()
     for i in range(tenants):
-        house.arrive(house.work(f"t{i}", Standing.INTERACTIVE, prompt=10, output=10))
-        house.end(next(iter(house.inside)))
+        pause(house, f"t{i}", Standing.INTERACTIVE)
     for _ in range(asked):
         house.arrive(house.work("busy", Standing.INTERACTIVE, prompt=10, output=10))
         for request in list(house.inside):

@@ -134,11 +134,11 @@ def test_who_has_been_silent_is_forgotten() -> None:
         active.seen(work("r", tenant), 0.0)
     active.come(TenantId("here"))
     active.forget(ACTIVE_S)
-    assert active.many(Standing.FREE) == 2
+    assert active.others(work("r", "me"), Standing.INTERACTIVE) == 2
     assert active.share_of(work("r", "here")) == 0.5
     active.forget(ACTIVE_S + 1)
     assert active.is_alone
     assert active.share_of(work("r", "here")) == 1.0
     active.leave(TenantId("here"))
     active.forget(2 * ACTIVE_S + 2)
-    assert active.many(Standing.FREE) == 0
+    assert active.others(work("r", "me"), Standing.INTERACTIVE) == 0

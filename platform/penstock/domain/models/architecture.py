@@ -1,0 +1,73 @@
+"""The shape of a transformer: what its weights and its KV cache need. Values alone; ``packaging`` reads them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class AttentionKind(StrEnum):
+    FULL = "full"
+    """Keys and values of every token, per KV head (MHA, GQA, MQA)."""
+    WINDOW = "window"
+    """As full, of the last ``reach`` tokens."""
+    LATENT = "latent"
+    """One compressed vector for each token (MLA), the same on every GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """The cache of one layer's attention. ``reach`` is in tokens, 0 for all of them."""
+
+    kind: AttentionKind = AttentionKind.FULL
+    kv_heads: int = 1
+    head_dim: int
+    """Of a latent layer: the compressed vector and its rotary part together."""
+    reach: int = 0
+
+    def elements(self, tensor_parallel: int = 1) -> int:
+        """Return the cached numbers of one token in this layer, on one GPU."""
+        if self.kind is AttentionKind.LATENT:
+            return self.head_dim
+        return 2 * max(1, -(-self.kv_heads // tensor_parallel)) * self.head_dim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """The numbers of the weights, by how they are stored and read."""
+
+    embedding: int
+    """Of the token embedding; once more as output head if the two are not tied."""
+    head: int
+    dense: int
+    """Attention, feed-forward and shared experts of all layers: read in every step."""
+    experts: int = 0
+    """All routed experts; resident, and read in part."""
+    active_experts: int = 0
+    """The routed experts that one token reads."""
+
+    @property
+    def total(self) -> int:
+        return self.embedding + self.head + self.dense + self.experts
+
+    @property
+    def active(self) -> int:
+        """The parameters that one token reads: of an embedding apart from the head it reads one row."""
+        return (self.head or self.embedding) + self.dense + self.active_experts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """One model's shape. ``layers`` has the attention of each layer, in order."""
+
+    hidden: int
+    intermediate: int
+    """The widest feed-forward layer that one token passes."""
+    vocabulary: int
+    heads: int
+    longest: int
+    """The context that the model was made for, in tokens; 0 if it is not told."""
+    layers: tuple[Attention, ...]
+    parameters: Parameters
+    bits: float = 16.0
+    """Of a stored weight of the layers."""
+    expert_bits: float = 16.0
+    """Of a stored weight of the routed experts."""

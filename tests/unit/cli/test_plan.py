@@ -1,0 +1,99 @@
+"""`penstock plan memory` answers for models that are known, here or impossible, for people and programs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from penstock.cli import app
+from penstock.packaging.known_models import MODELS
+
+RUNNER = CliRunner()
+
+
+def asked(*words: str) -> Result:
+    """Return the outcome of the command."""
+    return RUNNER.invoke(app, ["plan", "memory", *words])
+
+
+def test_a_known_model_is_planned_without_its_files() -> None:
+    """The record has each setting with its reason, and one way for each precision."""
+    done = asked("Llama-3.1-8B", "--gpu", "H100", "--json")
+    told = json.loads(done.output)
+    assert done.exit_code == 0
+    assert {one["name"] for one in told["settings"]} >= {"max_num_seqs", "max_num_batched_tokens", "kv_cache_bytes"}
+    assert all(one["because"] for one in told["settings"])
+    assert len(told["precisions"]) == 4
+
+
+def test_the_screen_says_what_fits_instead() -> None:
+    """A person reads what is missing and the nearest way out."""
+    done = asked("Llama-3.1-70B", "--gpu", "H100")
+    assert done.exit_code == 0
+    assert "does not fit" in done.output
+    assert "over 2 GPUs" in done.output
+
+
+def test_what_no_node_holds_is_said() -> None:
+    """There is no way out, and the screen ends with that sentence."""
+    done = asked("Llama-3.1-405B", "--gpu", "L4")
+    assert done.exit_code == 0
+    assert "On one node nothing here fits" in done.output
+
+
+def test_a_folder_is_planned_by_its_own_settings_and_weights(tmp_path: Path) -> None:
+    """The bytes are those of the tensors in its files; its settings may be named themselves."""
+    (tmp_path / "config.json").write_text(json.dumps(dict(MODELS["SmolLM2-135M"])))
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [500_000], "data_offsets": [0, 1_000_000]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(1_000_000))
+    for path in (tmp_path, tmp_path / "config.json"):
+        told = json.loads(asked(str(path), "--gpu", "L4", "--json").output)
+        assert told["lines"][0] == {
+            "name": "weights",
+            "bytes": 1_000_000,
+            "because": "1,000,000 bytes over 1 GPUs",
+            "is_assumed": False,
+        }
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("Llama-9", "--gpu", "H100"), "no known model"),
+        (("Llama-3.1-8B", "--gpu", "B9000"), "known: T4"),
+        (("Llama-3.1-8B", "--gpu", "H100", "--tp", "16"), "a worker stays on one node"),
+        (("Llama-3.1-8B", "--gpu", "H100", "--tp", "3"), "do not divide"),
+        (("Llama-3.1-8B", "--gpu", "H100", "--context", "999999"), "beyond the model's"),
+    ],
+)
+def test_what_can_not_be_planned_is_a_sentence(words: tuple[str, ...], says: str) -> None:
+    """Exit code 1, the field, and no traceback."""
+    done = asked(*words)
+    assert (done.exit_code, says in done.output.replace("\n", " ")) == (1, True)
+
+
+@pytest.mark.parametrize("words", [("--kv", "int3"), ("--adapters", "many"), ("--context", "0"), ("--itl-ms", "nan")])
+def test_a_bad_option_is_refused_by_its_name(words: tuple[str, str]) -> None:
+    """The usage of the command names the option."""
+    done = asked("Llama-3.1-8B", "--gpu", "H100", *words)
+    assert done.exit_code == 2
+    assert words[0] in done.output
+
+
+def test_a_traffic_becomes_machines_and_money() -> None:
+    """The sheet names each formula, the bound, and that no GPU was measured."""
+    words = ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", "--peak", "100", "--price", "6.88"]
+    told = json.loads(RUNNER.invoke(app, [*words, "--json"]).output)
+    assert (told["replicas"], told["gpus"], told["curve"]) == (12, 12, "data sheet")
+    assert told["per_hour"] == pytest.approx(12 * 6.88)
+    shown = RUNNER.invoke(app, words).output
+    assert "bound by the ITL objective" in shown
+    assert "not measured" in shown
+
+
+@pytest.mark.parametrize("peak", ["0", "-3", "nan", "inf", "1e400"])
+def test_a_peak_that_no_traffic_has_is_a_sentence(peak: str) -> None:
+    """Exit code 1 and what is wrong."""
+    done = RUNNER.invoke(app, ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", f"--peak={peak}"])
+    assert (done.exit_code, "peak" in done.output) == (1, True)
