@@ -20,8 +20,6 @@ from penstock.views.elements import Record, line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The controller's answers."""
-
     workers: list[Record]
     models: list[Record]
     controller: Record

@@ -43,8 +43,6 @@ class OpenCircuit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """``at``: its own Unix second."""
-
     at: float
     leader: str
     circuits: tuple[OpenCircuit, ...]

@@ -1,7 +1,7 @@
 """A lost worker: one went silent, gave up or lost its engine, and callers felt it until a successor was ready.
 
-The platform starts the successor by itself; a start that nobody had to fear is a cold start. Lost once is an accident,
-lost repeatedly an unhealthy version.
+The platform starts the successor by itself; a start that replaces no worker is a cold start. One loss is an accident,
+several are an unhealthy version.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
