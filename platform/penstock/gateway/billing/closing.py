@@ -71,9 +71,9 @@ class Closing:
             self._bill(call, answer, usage)
 
     async def _told(self, call: Admitted, worker: WorkerEntry) -> Usage | None:
-        """Return the worker's usage; None if it tells none.
+        """Return the worker's usage of the request; None if it reports none.
 
-        Only its first answer shows that a request never came: later ones may be a restarted engine's.
+        Only the first answer shows that a request never came: a later one may be a restarted engine's.
         """
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, call.request.id)

@@ -174,8 +174,7 @@ class Policy:
 
     def _first(self, ready: Sequence[_Ready], now: float) -> _Ready:
         """Return the group of the tenant with the least virtual time; within a tenant, the one with the batch that
-        meets most
-        deadlines.
+        meets most deadlines.
         """
         places = [min((self._place(one, now) for one in each.group), default=inf) for each in ready]
         least = min(places)

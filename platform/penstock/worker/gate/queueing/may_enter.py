@@ -26,9 +26,7 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 _BOUND_FROM = {
     one: tuple(
-        (rung, part)
-        for rung, part in STANDING_PART.items()
-        if part < 1.0 and (rung is one or (rung > one and not rung.is_spare))
+        (rung, part) for rung, part in STANDING_PART.items() if rung is one or (rung > one and not rung.is_spare)
     )
     for one in Standing
 }
