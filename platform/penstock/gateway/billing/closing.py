@@ -32,13 +32,13 @@ TRIES = 3
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
-class Ledger(Protocol):
+class LedgerWriter(Protocol):
     def record(self, call: Call, answer: Answer) -> None: ...
 
 
 class Closing:
     def __init__(
-        self, *, asks: Asks, ledger: Ledger, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
+        self, *, asks: Asks, ledger: LedgerWriter, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
     ) -> None:
         self._asks = Together(asks, spawn, within_s=WITHIN_S, wait_s=WAIT_S)
         self._ledger, self._clock, self._spawn = ledger, clock, spawn
