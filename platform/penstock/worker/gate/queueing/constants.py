@@ -69,8 +69,10 @@ MOST_KNOWN = 1024
 # -- waiting and coming back ---------------------------------------------------------------
 
 WAIT_HEADROOM = 1.2
-"""Factor on the expected wait, since requests come later that go first: some would wait and then be late. Also on the
-wait that a refused caller is told."""
+"""Factor on the expected wait, since requests come later that go first: some would wait and then be late."""
+
+RETRY_HEADROOM = 1.3
+"""The same for the wait that a refused caller is told: a caller that comes in vain has to come once more."""
 
 STAY_HEADROOM = 2.0
 """Factor on the expected time inside: about one of ten takes longer, and would be computed in vain."""
@@ -110,7 +112,10 @@ FOLD_S = 0.25
 """Shortest span that makes a sample of the pace, in seconds: steps come in bursts."""
 
 LEARNING = 0.1
-"""Weight of the newest observation in a mean: of pauses, loads, retries, of times and costs of requests."""
+"""Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that came."""
+
+REMEMBERED = 0.98
+"""Part that sums of times and costs keep after the next request: the last fifty make the average."""
 
 LEAST_LOOK_S = 1e-6
 """Least seconds until the queue asks to be looked at: less is now by its owner's clock, again and again."""

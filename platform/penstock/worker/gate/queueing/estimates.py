@@ -5,7 +5,7 @@ Only time with waiting requests tells the capacity; other times can raise the es
 
 import math
 
-from penstock.worker.gate.queueing.constants import FOLD_S, LEARNING
+from penstock.worker.gate.queueing.constants import FOLD_S, REMEMBERED
 
 
 class ServiceRate:
@@ -55,8 +55,8 @@ class Stay:
         self._seconds = self._cost = 0.0
 
     def learn(self, seconds: float, cost: float) -> None:
-        self._seconds = (1 - LEARNING) * self._seconds + seconds
-        self._cost = (1 - LEARNING) * self._cost + cost
+        self._seconds = REMEMBERED * self._seconds + seconds
+        self._cost = REMEMBERED * self._cost + cost
 
     def of(self, cost: float) -> float:
         return cost * self._seconds / self._cost if self._cost else 0.0

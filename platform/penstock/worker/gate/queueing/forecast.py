@@ -12,6 +12,7 @@ from penstock.worker.gate.queueing.constants import (
     LEAST_RETRY_S,
     MINUTE_S,
     NEW_PART,
+    RETRY_HEADROOM,
     STAY_HEADROOM,
     WAIT_HEADROOM,
 )
@@ -122,7 +123,7 @@ class Forecast:
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
         """Return when to come back after this obstacle, and expect the request then."""
-        retry_s = max(LEAST_RETRY_S, WAIT_HEADROOM * wait_s)
+        retry_s = max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s)
         if retry_s <= MINUTE_S:
             self.retries.expect(work, now + retry_s, now)
         return min(MINUTE_S, retry_s)

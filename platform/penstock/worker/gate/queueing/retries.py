@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.constants import LAPSE_S, LEARNING, LOOK_AHEAD, MOST_KNOWN
+from penstock.worker.gate.queueing.constants import LAPSE_S, LEARNING, LOOK_AHEAD, MOST_KNOWN, REMEMBERED
 from penstock.worker.gate.queueing.work import Work, cost
 
 
@@ -76,8 +76,8 @@ class Retries:
     def learn(self, work: Work, output_tokens: int) -> None:
         """Note an ended request's real cost; one without output tells nothing."""
         if output_tokens:
-            self._expected = (1 - LEARNING) * self._expected + work.cost
-            self._real = (1 - LEARNING) * self._real + cost(work.prompt_tokens + work.work_tokens, output_tokens)
+            self._expected = REMEMBERED * self._expected + work.cost
+            self._real = REMEMBERED * self._real + cost(work.prompt_tokens + work.work_tokens, output_tokens)
 
     def _living(self, work: Work, now: float) -> _Line | None:
         while (line := self._lines.get((work.standing, work.tenant))) and line.places[0].due_at + LAPSE_S < now:
