@@ -124,6 +124,12 @@ class Forbidden(BadRequest):
     outcome = Outcome.FORBIDDEN
 
 
+class OriginRefused(BadRequest):
+    """Browsers may not call this gateway from that origin: its operator allows origins by PENSTOCK_CORS_ORIGINS."""
+
+    code = "origin_not_allowed"
+
+
 class UnknownModel(BadRequest):
     """The model or version does not exist, or this key may not see it."""
 

@@ -21,6 +21,10 @@ class Ability(StrEnum):
     TOOL_TURNS = "tool_turns"
     """It shows earlier calls, with their arguments, and what came of them."""
     DOCUMENTS = "documents"
+    NAMES = "names"
+    """It shows a message's name."""
+    EFFORT = "effort"
+    """It renders other words for other efforts of reasoning."""
 
 
 _MOST_TEMPLATES = 64
@@ -29,6 +33,8 @@ _FUNCTION = {"name": _MARK, "description": "Says the time.", "parameters": {"typ
 _TOOLS: list[object] = [{"type": "function", "function": _FUNCTION}]
 _CALL = {"id": "call12345", "type": "function", "function": {"name": _MARK, "arguments": {"at": _OTHER}}}
 _DOCUMENTS: list[object] = [{"title": _MARK, "text": _MARK, "content": _MARK}]
+_NO_EFFORT = "none"
+_EFFORTS = (_NO_EFFORT, "low", "high")
 _PLAIN: dict[str, object] = {"tools": None, "documents": None, "add_generation_prompt": True}
 
 
@@ -56,8 +62,16 @@ def of_template(template: ChatTemplate, special_tokens: Iterable[tuple[str, str]
         (Ability.TOOLS, user, {"tools": _TOOLS}, (_MARK,)),
         (Ability.TOOL_TURNS, turns, {"tools": _TOOLS}, (_MARK, _OTHER, _THIRD)),
         (Ability.DOCUMENTS, user, {"documents": _DOCUMENTS}, (_MARK,)),
+        (Ability.NAMES, [{**user[0], "name": _MARK}], {}, (_MARK,)),
     )
-    return tuple(one for one, said, given, marks in tried if _shows(template, said, known | given, marks))
+    found = tuple(one for one, said, given, marks in tried if _shows(template, said, known | given, marks))
+    return (*found, Ability.EFFORT) if _reads_effort(template, user, known) else found
+
+
+def _reads_effort(template: ChatTemplate, user: list[Message], known: dict[str, object]) -> bool:
+    """Tell whether some effort, said as the engine says it, changes the prompt."""
+    said = [{"reasoning_effort": one, "enable_thinking": one != _NO_EFFORT} for one in _EFFORTS]
+    return len({_rendered(template, user, known | given) for given in said}) > 1
 
 
 def _said(role: str, text: str, template: ChatTemplate) -> Message:
@@ -71,11 +85,15 @@ def _content(text: str, template: ChatTemplate) -> object:
 def _shows(
     template: ChatTemplate, messages: list[Message], variables: dict[str, object], marks: tuple[str, ...]
 ) -> bool:
+    text = _rendered(template, messages, variables)
+    return text is not None and all(mark in text for mark in marks)
+
+
+def _rendered(template: ChatTemplate, messages: list[Message], variables: dict[str, object]) -> str | None:
     try:
-        text = template.render(messages, variables)
+        return template.render(messages, variables)
     except TemplateRefused:
-        return False
-    return all(mark in text for mark in marks)
+        return None
 
 
 def of_manifest(manifest: Manifest) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models import adapter
 from penstock.domain.models.model import AdapterSettings, Manifest, ModelVersion, Provenance
 from penstock.domain.money import Price
+from penstock.formats import manifests
 from penstock.formats.contents import PICKLES, check_manifest
-from penstock.packaging import adapter_config, adapter_weights, golden
+from penstock.packaging import adapter_config, adapter_weights
 from penstock.packaging.packing import Choices, Packed, Publishing, measure, publish
 
 
@@ -94,7 +95,7 @@ def _described(folder: Path, choices: Choices, price: Price, base: ModelVersion,
         golden=choices.golden,
         adapter=settings,
     )
-    golden.check(manifest.golden, manifest.task)
+    manifests.check(manifest)
     check_manifest(manifest)
     adapter.check_beside(manifest, settings, base)
     return manifest

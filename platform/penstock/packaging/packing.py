@@ -31,6 +31,7 @@ from penstock.domain.models.model import (
     version_id,
 )
 from penstock.domain.money import Price
+from penstock.formats import manifests
 from penstock.formats.abilities import abilities
 from penstock.formats.contents import (
     ALLOWED,
@@ -41,7 +42,7 @@ from penstock.formats.contents import (
     check_listing,
     check_manifest,
 )
-from penstock.packaging import golden, reading
+from penstock.packaging import reading
 from penstock.packaging.ports import ArtifactStore, Report, Signer
 
 TIERS = {Task.GENERATE: Tier.CHAT, Task.EMBED: Tier.EMBEDDING, Task.CLASSIFY: Tier.CLASSIC}
@@ -128,7 +129,7 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         renders=tuple(map(str, abilities(template, special_tokens))) if template else None,
         handler=choices.handler,
     )
-    golden.check(manifest.golden, task)
+    manifests.check(manifest)
     check_manifest(manifest)
     return manifest
 

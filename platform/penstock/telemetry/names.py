@@ -9,6 +9,7 @@ from penstock.telemetry.adapter_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
 from penstock.telemetry.definitions import LATENCY_S, PHASE_S, WAIT_S, Label, Metric, MetricKind
+from penstock.telemetry.gen_ai_names import *  # noqa: F403
 from penstock.telemetry.promise_names import *  # noqa: F403
 from penstock.telemetry.rollout_names import *  # noqa: F403
 

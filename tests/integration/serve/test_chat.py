@@ -1,6 +1,7 @@
 """Chat through the official SDK against the real platform: what the engine can, passes through."""
 
 import json
+from typing import Any
 
 import pytest
 from openai import OpenAI
@@ -50,6 +51,55 @@ def test_several_choices(client: OpenAI) -> None:
     """``n`` gives that many choices."""
     answer = client.chat.completions.create(model="smollm2", messages=JAPAN, n=3, max_tokens=4, temperature=1.0)
     assert sorted(choice.index for choice in answer.choices) == [0, 1, 2]
+
+
+def test_several_greedy_choices(client: OpenAI) -> None:
+    """``n`` at temperature 0 gives the greedy answer as often, whole and streamed; the prompt is billed once."""
+    asked: dict[str, Any] = {"model": "smollm2", "temperature": 0, "max_tokens": 6}
+    alone = client.chat.completions.create(messages=JAPAN, **asked)
+    assert alone.usage is not None
+    answer = client.chat.completions.create(messages=JAPAN, n=3, **asked)
+    said = alone.choices[0].message.content
+    assert [choice.message.content for choice in answer.choices] == [said] * 3
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens == alone.usage.prompt_tokens
+    assert answer.usage.completion_tokens == 3 * alone.usage.completion_tokens
+    texts = ["", "", ""]
+    for chunk in client.chat.completions.create(messages=JAPAN, n=3, stream=True, **asked):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+    assert texts == [said] * 3
+    plain = client.completions.create(prompt="The capital of Japan is", n=2, **asked)
+    assert len({choice.text for choice in plain.choices}) == 1
+    assert sorted(choice.index for choice in plain.choices) == [0, 1]
+
+
+def test_usage_comes_with_each_event_if_asked_for(client: OpenAI) -> None:
+    """``continuous_usage_stats`` counts each token as it comes, and the end counts them all."""
+    stream = client.chat.completions.create(
+        model="smollm2",
+        messages=JAPAN,
+        max_tokens=4,
+        stream=True,
+        extra_body={"stream_options": {"continuous_usage_stats": True}},
+    )
+    counts = [None if chunk.usage is None else chunk.usage.completion_tokens for chunk in stream]
+    assert counts == sorted(counts, key=lambda count: -1 if count is None else count)
+    assert set(counts) >= {1, 2, 3, 4}
+    assert None not in counts
+
+
+def test_what_the_template_does_not_read_is_told(client: OpenAI) -> None:
+    """The demo model thinks no more or less, and knows no names: the answer says so."""
+    answer = client.chat.completions.with_raw_response.create(
+        model="smollm2",
+        messages=[{"role": "user", "content": "Hi", "name": "anna"}],
+        max_tokens=1,
+        reasoning_effort="high",
+        extra_body={"chat_template_kwargs": {"mood": "good"}},
+    )
+    told = set(answer.headers["x-penstock-ignored"].split(", "))
+    assert told == {"chat_template_kwargs.mood", "messages[].name", "reasoning_effort"}
 
 
 def test_log_probabilities(client: OpenAI) -> None:

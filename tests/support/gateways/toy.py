@@ -18,6 +18,7 @@ from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.app.asgi import Edge
+from penstock.gateway.app.cors import CLOSED, Origins
 from penstock.gateway.app.routes import application
 from penstock.gateway.calls.call import Answer, Call, Progress
 from penstock.gateway.calls.relay import Reply
@@ -87,7 +88,9 @@ class Toy:
         self.seen.crashed.append(type(error).__name__)
 
 
-def edge(toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = unkept) -> Edge:
+def edge(
+    toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = unkept, origins: Origins = CLOSED
+) -> Edge:
     """Return the ASGI application around a toy."""
     clock = SystemClock()
     keys = Keyring(peppers=(PEPPER,), salt_key=b"s" * 32, now=clock.now)
@@ -103,7 +106,8 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = u
         ids=lambda: f"{next(counter):010d}",
         observer=toy,
         intake=Intake(connections=limits.connections),
-        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}", keep=keep),
+        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}", keep=keep, origins=origins),
+        origins=origins,
         keep_early=keep,
     )
 
@@ -126,11 +130,12 @@ async def running(
     limits: Limits | None = None,
     *,
     change: Callable[[Edge], Edge] = lambda edge: edge,
+    origins: Origins = CLOSED,
 ) -> AsyncIterator[Running]:
     """Run a gateway on a free port in this event loop."""
     limits, toy = limits or Limits(), Toy(serve)
     listener: socket.socket = bind("127.0.0.1", 0)
-    made = change(edge(toy, limits))
+    made = change(edge(toy, limits, origins=origins))
     config = configure(made, limits, made.intake, answer=toy.answer, ids=lambda: "0")
     server = EdgeServer(config)
     served = asyncio.create_task(server._serve([listener]))

@@ -22,12 +22,15 @@ DROPS_SYSTEM = "{% for message in messages if message.role != 'system' %}{{ mess
         (DOCUMENTS + PLAIN, {Ability.SYSTEM, Ability.DOCUMENTS}),
         (NO_SYSTEM + PLAIN, set()),
         (DROPS_SYSTEM, set()),
+        (PLAIN + "{{ messages[0].name }}", {Ability.SYSTEM, Ability.NAMES}),
+        (PLAIN + "{% if reasoning_effort == 'high' %}Think.{% endif %}", {Ability.SYSTEM, Ability.EFFORT}),
+        (PLAIN + "{% if enable_thinking %}Think.{% endif %}", {Ability.SYSTEM, Ability.EFFORT}),
         (
             (SMOLLM2_TEMPLATE / "chat_template.jinja").read_text(),
             {Ability.SYSTEM, Ability.TOOLS, Ability.TOOL_TURNS},
         ),
     ],
-    ids=range(9),
+    ids=range(12),
 )
 def test_an_ability_is_what_rendering_shows(source: str, expected: set[Ability]) -> None:
     """A word in the source is none; neither is a template that refuses, or that does not compile."""

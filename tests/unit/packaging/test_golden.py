@@ -7,6 +7,7 @@ import pytest
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import GoldenPrompt, Task
+from penstock.formats import manifests
 from penstock.packaging import golden
 from penstock.packaging.packing import describe, measure
 from tests.support.models.versions import CHOICES, model_folder
@@ -57,8 +58,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "prompt", "says"),
     [
-        (Task.GENERATE, GoldenPrompt(prompt="a"), "say in expect"),
-        (Task.CLASSIFY, GoldenPrompt(prompt="a", near="b", far="c"), "say in expect"),
+        (Task.GENERATE, GoldenPrompt(prompt="a"), "say what must be in the answer"),
+        (Task.CLASSIFY, GoldenPrompt(prompt="a", near="b", far="c"), "say what must be in the answer"),
         (Task.EMBED, GoldenPrompt(prompt="a", expect="b"), "near and far"),
         (Task.GENERATE, GoldenPrompt(prompt="", expect="b"), "asks nothing"),
         (Task.GENERATE, GoldenPrompt(prompt="a", expect="b", max_tokens=0), "from 1 to 256"),
@@ -67,6 +68,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 )
 def test_what_no_answer_could_get_wrong_is_refused(task: Task, prompt: GoldenPrompt, says: str) -> None:
     """An empty expectation is in every text: such a prompt would let any weights become ready."""
-    with pytest.raises(ArtifactRefused, match="golden prompt 2") as caught:
-        golden.check([replace(JAPAN, near="b", far="c"), prompt], task)
+    with pytest.raises(ArtifactRefused, match=r"golden\[1\]") as caught:
+        manifests.check_golden([replace(JAPAN, near="b", far="c"), prompt], task)
     assert says in str(caught.value)

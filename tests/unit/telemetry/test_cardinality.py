@@ -22,7 +22,7 @@ from tests.support.samples import calls
 
 MODELS = ("chat-small", "chat-large", "embed")
 NAMED_TENANTS = 50
-MOST_SERIES = 4_900
+MOST_SERIES = 5_400
 """Of one gateway that serves three models to any number of tenants, each of whom meets six ends in its usual API. A
 Prometheus of 2 GiB holds a million."""
 ENDS = (Outcome.OK, Outcome.OVER_LIMIT, Outcome.BAD_REQUEST, Outcome.CANCELLED, Outcome.DEADLINE, Outcome.NO_CAPACITY)

@@ -19,6 +19,7 @@ from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.asgi import Edge
+from penstock.gateway.app.cors import Origins
 from penstock.gateway.app.routes import application
 from penstock.gateway.calls.demand import Demand
 from penstock.gateway.counting import Counting
@@ -63,6 +64,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         serves=probes.serves,
         explain=shared.recording.explain,
     )
+    origins = Origins(frozenset(filter(None, settings.cors_origins.split(","))))
     once = _once(shared, pipeline)
     keep_early = refused_early(shared.recording.records, ledger)
     edge = Edge(
@@ -73,7 +75,8 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(probes.keys, facts, ledger, ids=_new_id, keep=keep_early),
+        rest=application(probes.keys, facts, ledger, ids=_new_id, keep=keep_early, origins=origins),
+        origins=origins,
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),

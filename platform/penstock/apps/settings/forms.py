@@ -31,6 +31,19 @@ def ported(value: str) -> str:
     return value
 
 
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?")
+
+
+def origins(value: str) -> str:
+    """Return a list of web origins in lower case, as browsers send them."""
+    found = [one.strip().lower() for one in value.split(",") if one.strip()]
+    if "*" in found and len(found) > 1:
+        raise ValueError("is either * or a list of origins")
+    if any(one != "*" and not _ORIGIN.fullmatch(one) for one in found):
+        raise ValueError("is a list of origins, each as https://host or https://host:port, without a path; or *")
+    return ",".join(found)
+
+
 def bucket(value: str) -> str:
     if value and not re.match(r"s3://[^/]", value):
         raise ValueError("is s3://bucket/prefix, or empty for the folder in the home")

@@ -109,6 +109,10 @@ class GatewaySettings(
     """The most tokens of held requests of one version, prompts and expected answers."""
     hold_s: float = Field(default=60.0, ge=0)
     """The most seconds that a request waits for a version to wake, within its deadline."""
+    cors_origins: Annotated[str, AfterValidator(forms.origins)] = ""
+    """Origins whose pages may use this gateway from a browser, as ``https://a.example,https://b.example:8443``, or
+    ``*`` for any; empty for none. A page's readers can read its key: give it one of its own, with a plan. Cookies and
+    other credentials of the browser are never allowed."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
     """The part of attempts that may be retries."""
     records_bytes: int = Field(default=256 << 20, ge=1 << 20)

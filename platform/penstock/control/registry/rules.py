@@ -14,26 +14,27 @@ from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models import adapter
 from penstock.domain.models.model import Manifest, ModelVersion, digest_of, version_id
+from penstock.formats import manifests
 
 PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".hdf5", ".joblib", ".npy", ".npz"})
 """Formats that can run code when they are opened."""
 MAX_REPLICAS = 1000
-MAX_RANKS = 8
-"""GPUs of one worker: as many as one node has."""
 
+_FILES = "manifest.files"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
     check_name(manifest.name)
-    _check_terms(manifest)
+    manifests.check(manifest)
+    adapter.check_slots(manifest.engine, generates=adapter.generates(manifest))
     _check_files(manifest)
     digest = digest_of(manifest)
     if not signature:
-        raise ArtifactRefused("the version is not signed")
+        raise ArtifactRefused("the version is not signed", param="signature")
     if signature != f"signatures/{digest}":
-        raise ArtifactRefused(f"the signature is not of this manifest, whose digest is {digest}")
+        raise ArtifactRefused(f"the signature is not of this manifest, whose digest is {digest}", param="signature")
     return ModelVersion(id=version_id(manifest.name, digest), digest=digest, manifest=manifest, created_at=now)
 
 
@@ -44,41 +45,26 @@ def check_name(name: str) -> None:
         )
 
 
-def _check_terms(manifest: Manifest) -> None:
-    if not manifest.provenance.licence.strip():
-        raise ArtifactRefused("the version names no licence")
-    ranks = manifest.engine.tensor_parallel_size
-    if not 1 <= ranks <= MAX_RANKS:
-        raise ArtifactRefused(
-            f"tensor_parallel_size is {ranks}, not 1 to {MAX_RANKS}: a worker that spans several nodes is not supported"
-        )
-    price = manifest.price
-    if min(price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok) < 0:
-        raise ArtifactRefused("a price is negative")
-    if price.prompt_per_mtok == 0 and price.output_per_mtok == 0:
-        raise ArtifactRefused("the version has no price")
-    engine = manifest.engine
-    adapter.check_slots(engine, generates=adapter.generates(manifest))
-    if min(engine.max_model_len, engine.max_num_seqs, engine.block_size) <= 0:
-        raise ArtifactRefused("context length, batch size and block size must be above zero")
-
-
 def _check_files(manifest: Manifest) -> None:
     if not manifest.files:
-        raise ArtifactRefused("the version has no files")
+        raise ArtifactRefused("the version has no files", param=_FILES)
     paths = [file.path for file in manifest.files]
     if len(set(paths)) != len(paths):
-        raise ArtifactRefused("a file stands in the manifest twice")
+        raise ArtifactRefused("a file stands in the manifest twice", param=_FILES)
     if manifest.adapter is not None and set(paths) != adapter.FILES:
-        raise ArtifactRefused(f"an adapter consists of {', '.join(sorted(adapter.FILES))}, and of nothing else")
-    for file in manifest.files:
-        path = PurePosixPath(file.path)
+        raise ArtifactRefused(
+            f"an adapter consists of {', '.join(sorted(adapter.FILES))}, and of nothing else", param=_FILES
+        )
+    for at, file in enumerate(manifest.files):
+        path, where = PurePosixPath(file.path), f"{_FILES}[{at}]"
         if not file.path or path.is_absolute() or ".." in path.parts or "\\" in file.path:
-            raise ArtifactRefused(f"{file.path!r} is not a path inside the version")
+            raise ArtifactRefused(f"{file.path!r} is not a path inside the version", param=f"{where}.path")
         if any(suffix.lower() in PICKLED for suffix in path.suffixes):
-            raise ArtifactRefused(f"{file.path} may run code when it is opened; convert it to safetensors")
-        if not _SHA256.fullmatch(file.sha256) or file.size_bytes < 0:
-            raise ArtifactRefused(f"{file.path} has no SHA-256 or no size")
+            raise ArtifactRefused(
+                f"{file.path} may run code when it is opened; convert it to safetensors", param=f"{where}.path"
+            )
+        if not _SHA256.fullmatch(file.sha256) or not 0 <= file.size_bytes <= manifests.MOST_OF_ALL:
+            raise ArtifactRefused(f"{file.path} has no SHA-256 or no size", param=where)
 
 
 def check_route(route: Route, known: frozenset[VersionId]) -> Route:

@@ -18,6 +18,7 @@ FILES = frozenset({CONFIG, WEIGHTS, TOKENIZER})
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM 0.32 makes slots for (``--max-lora-rank``)."""
 MOST_SLOTS = 64
+_SLOTS = "manifest.engine.adapter_slots"
 
 
 def check_slots(engine: EngineSettings, *, generates: bool) -> None:
@@ -26,13 +27,14 @@ def check_slots(engine: EngineSettings, *, generates: bool) -> None:
     if not slots and not rank:
         return
     if not generates:
-        raise ArtifactRefused("adapter_slots is for models that generate and run in vLLM: leave it out")
+        raise ArtifactRefused("adapter_slots is for models that generate and run in vLLM: leave it out", param=_SLOTS)
     both = "a base of adapters has both, as adapter_slots=2 and adapter_rank=8"
     if not 1 <= slots <= MOST_SLOTS:
-        raise ArtifactRefused(f"adapter_slots is {slots}, not 1 to {MOST_SLOTS}: {both}")
+        raise ArtifactRefused(f"adapter_slots is {slots}, not 1 to {MOST_SLOTS}: {both}", param=_SLOTS)
     if rank not in RANKS:
         known = ", ".join(str(one) for one in RANKS)
-        raise ArtifactRefused(f"adapter_rank is {rank}; the engine makes slots of the ranks {known}: {both}")
+        says = f"adapter_rank is {rank}; the engine makes slots of the ranks {known}: {both}"
+        raise ArtifactRefused(says, param="manifest.engine.adapter_rank")
 
 
 def generates(manifest: Manifest) -> bool:

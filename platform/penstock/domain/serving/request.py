@@ -76,6 +76,8 @@ class InferenceRequest:
     include_usage: bool
     cost: Cost
     arrived_at: float
+    usage_each: bool = False
+    """Whether each event of its stream tells the usage so far."""
     deadline_s: float = 0.0
     traceparent: str = ""
     """The W3C context that goes on to the worker: where requests are traced, that of this request's own span."""
@@ -113,3 +115,5 @@ class Prepared:
     blocks: tuple[int, ...] = ()
     affinity: int = 0
     """A hash of the tenant's salt and the request's cache key; 0 without one."""
+    told: tuple[str, ...] = ()
+    """Fields that the version's chat template does not read."""

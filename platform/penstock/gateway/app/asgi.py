@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.gateway.app.cors import CLOSED, Origins, adding
 from penstock.gateway.app.routes import crashed
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
@@ -33,15 +34,22 @@ class Edge(Services):
 
     counting: Corridor
     rest: App
+    origins: Origins = CLOSED
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if b"%" in scope.get("raw_path", b""):
             scope["path"] = head.path(scope["raw_path"])
         make = self._exchange(scope)
+        reply = scope.get("extensions", {}).get(EXTENSION)
+        if self.origins.allowed and scope["type"] == "http":
+            more = self.origins.told(scope["headers"])
+            if isinstance(reply, DirectReply):
+                reply.decor = lambda: more
+            else:
+                send = adding(send, more)
         if make is None:
             await self._questions(scope, receive, send)
             return
-        reply = scope.get("extensions", {}).get(EXTENSION)
         if isinstance(reply, DirectReply):
             await make(scope, receive, reply)
             return

@@ -28,6 +28,7 @@ from penstock.domain.fleet.table import RoutingTable, VersionEntry, by_digest
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.app.cors import CLOSED, Origins, Preflights
 from penstock.gateway.app.docs import add_docs
 from penstock.gateway.app.openapi import REQUESTS, document
 from penstock.gateway.calls.visible import shares_of
@@ -53,6 +54,7 @@ def application(
     *,
     ids: Callable[[], str],
     keep: Callable[[PenstockError, Early], None] = unkept,
+    origins: Origins = CLOSED,
 ) -> App:
     refusals = _Refusals(identity, observer, keep)
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -87,7 +89,7 @@ def application(
 
     for path in (*JSON_APIS, *COUNTS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
-    return _Named(api, ids)
+    return _Named(Preflights(api, origins, refusals.answer), ids)
 
 
 async def _only_post() -> Response:

@@ -10,6 +10,17 @@ def uses_tools(body: Mapping[str, object]) -> bool:
     return bool(body.get("tools")) and body.get("tool_choice") not in _NO_CALL
 
 
+GREEDY_BELOW = 1e-5
+"""vLLM takes the likeliest token at temperatures below this."""
+
+
+def is_greedy(body: Mapping[str, object], default: float | None = None) -> bool:
+    """Tell whether each token is the likeliest; ``default`` is the version's temperature."""
+    temperature = body.get("temperature")
+    chosen = default if temperature is None else temperature
+    return isinstance(chosen, int | float) and chosen < GREEDY_BELOW
+
+
 _NO_CALL = ("none", {"type": "none"})
 """How OpenAI's and Anthropic's APIs say that no tool is to be called."""
 

@@ -171,7 +171,7 @@ class WorkerDispatcher:
 
     async def _parcel(self, call: Admitted, ticket: Ticket, relay: Relay) -> _Parcel:
         request, salt = call.request, call.principal.cache_salt
-        body = wire.body_of(request, call.version.id, salt, token_ids=relay.wants_token_ids)
+        body = wire.body_of(request, call.version, salt, token_ids=relay.wants_token_ids)
         return await _packed(ticket, request.api, body)
 
     async def _rest_of(self, call: Admitted, ticket: Ticket, rest: Rest) -> _Parcel:

@@ -1,20 +1,28 @@
 """Requests to a worker's gate, and the headers of its answers. Pure.
 
 The caller's JSON passes through, save the platform's fields: the model's served name, the tenant's cache salt, a
-stream's usage (hidden from callers that did not ask), and one event per token.
+stream's usage (hidden from callers that did not ask), and one event per token; and save several greedy choices.
 """
 
 import msgspec
 
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId
 from penstock.domain.models.tensors import HEAD_LENGTH
 from penstock.domain.serving.request import Api, InferenceRequest, Sealed
+from penstock.gateway.calls import wishes
 from penstock.gateway.calls.relay import Rest
 
 REFUSED_HEADER = b"x-penstock-refused"
 
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs where usage of a stream is an option; the others always send it."""
+
+_LAST_USAGE = {"include_usage": True}
+_EACH_USAGE = {**_LAST_USAGE, "continuous_usage_stats": True}
+
+_GREEDY_OF_MANY = {"temperature": 1.0, "top_k": 1, "top_p": 1.0, "min_p": 0.0}
+"""The likeliest token, said as sampling: vLLM 0.32 refuses ``n`` beyond 1 at temperature 0."""
 
 _OURS = ("stream_interval", "service_tier", "prompt_cache_key", "inference_geo")
 """What the gateway serves itself."""
@@ -29,11 +37,13 @@ def _unsealed(value: object) -> msgspec.Raw:
 _ENCODER = msgspec.json.Encoder(enc_hook=_unsealed)
 
 
-def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, token_ids: bool = False) -> bytes:
+def body_of(request: InferenceRequest, version: VersionEntry, cache_salt: str, *, token_ids: bool = False) -> bytes:
     """Return the JSON for the engine. All of its APIs take ``cache_salt`` (vLLM 0.32)."""
     if request.tensors is not None:
         return request.tensors.data
-    body = {**request.body, "model": version, "cache_salt": cache_salt}
+    body = {**request.body, "model": version.id, "cache_salt": cache_salt}
+    if request.cost.sequences > request.cost.prompts and wishes.is_greedy(body, version.sampling.temperature):
+        body |= {} if body.get("use_beam_search") else _GREEDY_OF_MANY
     if token_ids:
         body["return_token_ids"] = True
     if request.api is Api.RESPONSES:  # the others take theirs from the header
@@ -41,7 +51,7 @@ def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, t
     for name in _OURS:
         body.pop(name, None)
     if request.stream and request.api in _STREAM_USAGE:
-        body["stream_options"] = {"include_usage": True}
+        body["stream_options"] = _EACH_USAGE if request.usage_each else _LAST_USAGE
     else:
         body.pop("stream_options", None)
     return _ENCODER.encode(body)

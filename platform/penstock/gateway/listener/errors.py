@@ -80,6 +80,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.OverBudget: _quota(),
     errors.BudgetHeld: _quota(retryable=True),
     errors.Forbidden: _same(403, "permission_error", "PERMISSION_DENIED"),
+    errors.OriginRefused: _same(403, "permission_error", "PERMISSION_DENIED"),
     errors.UnknownModel: _NOT_FOUND,
     errors.UnknownRequest: _NOT_FOUND,
     errors.UnknownRollout: _NOT_FOUND,

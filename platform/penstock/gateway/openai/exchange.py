@@ -169,6 +169,7 @@ class RequestExchange(ABC):
             body=parsed.body,
             stream=parsed.stream,
             include_usage=parsed.include_usage,
+            usage_each=parsed.usage_each,
             cost=parsed.cost,
             arrived_at=self._timings.started_at,
             deadline_s=self._deadline_s(),
@@ -183,6 +184,11 @@ class RequestExchange(ABC):
             cache_key=parsed.cache_key,
             geo=self._region(parsed.geo) if parsed.geo else "",
         )
+
+    def _without_effect(self) -> tuple[str, ...]:
+        """Return the fields that the API takes without effect, and those that the version's template does not read."""
+        prepared = None if self._progress is None else self._progress.call.prepared
+        return self._ignored if prepared is None else self._ignored + prepared.told
 
     def _deadline_s(self) -> float:
         """Return the caller's deadline in seconds; 0 if absent."""

@@ -23,12 +23,12 @@ HttpReply = DirectReply | PlainReply
 
 
 class HttpExchange(RequestExchange):
-    __slots__ = ("_receive", "_way_back")
+    __slots__ = ("_listeners", "_receive", "_way_back")
 
     def __init__(self, edge: Services, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
         super().__init__(edge, api, scope["headers"])
         self._receive, self._way_back = receive, reply
-        reply.decor = self._decor
+        self._listeners, reply.decor = reply.decor, self._decor
 
     @property
     def _reply(self) -> Reply:
@@ -102,9 +102,9 @@ class HttpExchange(RequestExchange):
 
     def _decor(self) -> Headers:
         """Return every reply's headers; the relay adds version and stages."""
-        decor = [(b"x-request-id", self._request_id.encode())]
-        if self._ignored:
-            decor.append((b"x-penstock-ignored", ", ".join(self._ignored).encode()))
+        decor = [(b"x-request-id", self._request_id.encode()), *self._listeners()]
+        if ignored := self._without_effect():
+            decor.append((b"x-penstock-ignored", ", ".join(ignored).encode()))
         return decor
 
     def _say(self, error: PenstockError) -> None:

@@ -74,6 +74,7 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     told: tuple[str, ...] = ()
     cache_key: str = ""
     geo: str = ""
+    usage_each: bool = False
 
 
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
@@ -83,12 +84,12 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     told = documented.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     stream = fields.flag(body, "stream")
-    options, cost = _include_usage(body, stream=stream), _cost(api, body, len(raw))
+    (usage, each), cost = _usage_in_stream(body, stream=stream), _cost(api, body, len(raw))
     if not body.keys() & PLATFORMS:
-        return Parsed(body, model, stream, options, cost, "", told)
+        return Parsed(body, model, stream, usage, cost, "", told, usage_each=each)
     tier = str(body.get(service_tiers.FIELD, ""))
     key, geo = (_name(body, name) for name in (CACHE_KEY, GEO))
-    return Parsed(body, model, stream, options, cost, tier, told, key, geo)
+    return Parsed(body, model, stream, usage, cost, tier, told, key, geo, each)
 
 
 def _name(body: Body, field: str) -> str:
@@ -202,12 +203,14 @@ def _per_sequence(api: Api, body: Body) -> int | None:
     return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS else None
 
 
-def _include_usage(body: Body, *, stream: bool) -> bool:
+def _usage_in_stream(body: Body, *, stream: bool) -> tuple[bool, bool]:
+    """Return whether a stream tells its usage at the end, and with each event, which includes the end."""
     options = body.get("stream_options")
     if options is None:
-        return False
+        return False, False
     if type(options) is not dict:
         raise InvalidField("stream_options must be an object", param="stream_options")
     if not stream:
         raise InvalidField("stream_options is only for streams", param="stream_options")
-    return fields.flag(options, "include_usage")
+    each = fields.flag(options, "continuous_usage_stats")
+    return each or fields.flag(options, "include_usage"), each

@@ -69,16 +69,17 @@ class PromptPreprocessor:
             most = await self._bound(asked, version)
             if principal.plan.max_context_tokens:
                 _check_context([most], request, version, principal, asked)
-            return Prepared(prompt_tokens=most, is_counted=False)
+            return Prepared(prompt_tokens=most, is_counted=False, told=asked.told)
         limit = _truncation(request, version)
         tokens = list(asked.ids) or await self._tokens(asked, version)
         least = version.max_model_len if options.is_padded(request.api, request.body) else 0
         counts = [max(least, min(len(ids), limit)) for ids in tokens]
         _check_context(counts, request, version, principal, asked)
         if version.task is not Task.GENERATE or len(tokens) != 1 or len(tokens[0]) > limit:
-            return Prepared(prompt_tokens=sum(counts))
+            return Prepared(prompt_tokens=sum(counts), told=asked.told)
         start = seed(principal.cache_salt, version.id if version.base else "")
-        return Prepared(prompt_tokens=counts[0], blocks=hashes(tokens[0], version.block_size, start))
+        blocks = hashes(tokens[0], version.block_size, start)
+        return Prepared(prompt_tokens=counts[0], blocks=blocks, told=asked.told)
 
     async def warm(self, versions: Iterable[VersionEntry]) -> None:
         """Preload these versions' tokenizers and templates; failures are retried at the first request."""

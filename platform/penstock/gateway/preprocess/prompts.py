@@ -38,6 +38,8 @@ class Prompts:
     add_special_tokens: bool = True
     param: str = "messages"
     is_exact: bool = True
+    told: tuple[str, ...] = ()
+    """Fields that the version's template does not read."""
 
 
 def requested_output(api: Api, body: Mapping[str, object]) -> int:
@@ -59,21 +61,22 @@ def is_conversation(request: InferenceRequest) -> bool:
 def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
     """Return the rendered conversation, or a longer text if only the engine can render it."""
     body = request.body
-    shown.check_tools(body, version, template)
+    shown.check_tools(body, version)
+    told = shown.unread(request.api, body, version, template)
     try:
         messages = conversation.of_request(request.api, body, template)
         variables = dict(version.special_tokens) | _template_variables(request.api, body)
         variables |= reasoning.variables(request.api, body, template)
-        shown.check(request.api, body, messages, version, template)
+        shown.check(request.api, body, messages, version)
     except EngineOnly:
         text = outline.of(body, dict(version.special_tokens), template)
-        return Prompts(texts=(text,) if text else (), is_exact=False)
+        return Prompts(texts=(text,) if text else (), is_exact=False, told=told)
     try:
         goes_on = options.option(request.api, body, "continue_final_message") is True
         text = template.render(messages, variables, continue_final=goes_on)
     except TemplateRefused as error:
         raise InvalidField(str(error), param="messages") from error
-    return Prompts(texts=(text,), add_special_tokens=options.adds_special_to_chat(request.api, body))
+    return Prompts(texts=(text,), add_special_tokens=options.adds_special_to_chat(request.api, body), told=told)
 
 
 def _template_variables(api: Api, body: Mapping[str, object]) -> dict[str, object]:

@@ -26,13 +26,18 @@ def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]
 
 
 def _effort(api: Api, body: Body) -> object:
+    if api is Api.MESSAGES and _field(body.get("thinking"), "type") == "disabled":
+        raise EngineOnly  # it tries the template for the word that means "not at all"
+    return asked_effort(api, body)
+
+
+def asked_effort(api: Api, body: Body) -> object:
+    """Return the effort in the API's own field; None if absent."""
     if api is Api.RESPONSES:
         return _field(body.get("reasoning"), "effort")
-    if api is not Api.MESSAGES:
-        return body.get("reasoning_effort")
-    if _field(body.get("thinking"), "type") == "disabled":
-        raise EngineOnly  # it tries the template for the word that means "not at all"
-    return _field(body.get("output_config"), "effort")
+    if api is Api.MESSAGES:
+        return _field(body.get("output_config"), "effort")
+    return body.get("reasoning_effort")
 
 
 def _field(value: object, name: str) -> object:

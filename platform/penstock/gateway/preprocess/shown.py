@@ -1,44 +1,82 @@
-"""Refuses what a version's chat template would leave out of the prompt without a word. Pure."""
+"""What a version's chat template would leave out of the prompt: refused, or told as without effect. Pure.
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+The routing table says what the template shows: it was rendered at the push (``formats/abilities.py``). A table that
+says nothing refuses nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.domain.errors import UnsupportedByModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.serving.request import Api
-from penstock.formats.abilities import Ability, of_template
+from penstock.formats.abilities import Ability
 from penstock.formats.chat_template import ChatTemplate, Message
 from penstock.gateway.calls import wishes
-from penstock.gateway.preprocess import options
+from penstock.gateway.preprocess import options, reasoning
 
 _SYSTEM = frozenset({"system", "developer"})
-_FOUND = lru_cache(maxsize=64)(of_template)
-"""A template is tried once; as many are kept as there are compiled ones."""
+_EFFORT = {Api.RESPONSES: "reasoning.effort", Api.MESSAGES: "output_config.effort"}
+"""The field's name, elsewhere ``reasoning_effort``."""
+_NO_EFFORT = "none"
+KWARGS = "chat_template_kwargs"
+_MOST_TOLD, _MOST_CHARS = 8, 64
+"""Of keys that a caller made up: names of fields have 30 characters at most."""
 
 
-def check_tools(body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> None:
+def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
     """Raise ``UnsupportedByModel`` if tools are offered that the template does not show."""
-    if body.get("tools") and wishes.uses_tools(body) and not _can(Ability.TOOLS, version, template):
+    if body.get("tools") and wishes.uses_tools(body) and not _can(Ability.TOOLS, version):
         raise UnsupportedByModel(
             f"{version.id} shows its model no tools: leave them out, or name a model that was taught them",
             param="tools",
         )
 
 
-def check(
-    api: Api, body: Mapping[str, object], messages: Iterable[Message], version: VersionEntry, template: ChatTemplate
-) -> None:
+def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], version: VersionEntry) -> None:
     """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template leaves out."""
-    if options.option(api, body, "documents") and not _can(Ability.DOCUMENTS, version, template):
+    if options.option(api, body, "documents") and not _can(Ability.DOCUMENTS, version):
         raise UnsupportedByModel(
             f"{version.id} shows its model no documents: send their text in a message", param="documents"
         )
     asked = {ability for message in messages for ability in _needed(message)}
     for ability in sorted(asked):
-        if not _can(ability, version, template):
+        if not _can(ability, version):
             what = "system messages" if ability is Ability.SYSTEM else "earlier calls of tools"
             param = "input" if api is Api.RESPONSES else "messages"
             raise UnsupportedByModel(f"{version.id} shows its model no {what}: say it in a user message", param=param)
+
+
+def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:
+    """Return the fields that the template does not read: the answer tells them."""
+    found = [*_unread_names(body, version), *_unread_kwargs(body, template)]
+    if not _can(Ability.EFFORT, version):
+        found += _unread_effort(api, body)
+    return tuple(sorted(found))
+
+
+def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
+    """Yield the wish to think, or to think more or less; a model that does not think grants the wish for none."""
+    if reasoning.asked_effort(api, body) not in (None, _NO_EFFORT):
+        yield _EFFORT.get(api, "reasoning_effort")
+    thinking = body.get("thinking")
+    if api is Api.MESSAGES and isinstance(thinking, dict) and thinking.get("type") == "enabled":
+        yield "thinking"
+
+
+def _unread_names(body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or _can(Ability.NAMES, version):
+        return
+    if any(isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages):
+        yield "messages[].name"
+
+
+def _unread_kwargs(body: Mapping[str, object], template: ChatTemplate) -> Iterator[str]:
+    own = body.get(KWARGS)
+    unknown = [key for key in own if key not in template.variables] if isinstance(own, dict) else []
+    for key in unknown[:_MOST_TOLD]:
+        is_plain = key.isidentifier() and key.isascii() and len(key) <= _MOST_CHARS
+        yield f"{KWARGS}.{key}" if is_plain else KWARGS
 
 
 def _needed(message: Message) -> Iterable[Ability]:
@@ -48,5 +86,5 @@ def _needed(message: Message) -> Iterable[Ability]:
         yield Ability.TOOL_TURNS
 
 
-def _can(ability: Ability, version: VersionEntry, template: ChatTemplate) -> bool:
-    return ability in _FOUND(template, version.special_tokens)
+def _can(ability: Ability, version: VersionEntry) -> bool:
+    return version.renders is None or ability in version.renders

@@ -19,6 +19,7 @@ from penstock.domain.tenancy.credentials import NOBODY, Claim
 from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tenancy.tenant import TierName
 from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.records.gen_ai import GenAi
 from penstock.telemetry import logs, names
 from penstock.telemetry.definitions import Label
 from penstock.telemetry.metrics import Metrics, Observed, begin_at_zero, observe_many
@@ -58,6 +59,7 @@ class RequestLedger:
         self._of_tier = metrics.counter(names.TIER_REQUESTS)
         self._copies = metrics.counter(names.SHADOW_COPIES)
         begin_at_zero(self._copies, Outcome)
+        self._gen_ai = GenAi(metrics)
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
 
     def record(self, call: Call, answer: Answer) -> None:
@@ -72,6 +74,7 @@ class RequestLedger:
         exemplar = _exemplar(call) if self._trace is not None else None
         seconds = self._clock() - call.request.arrived_at
         children.count(call, answer, seconds, exemplar)
+        self._gen_ai.count(call, answer, seconds)
         children.weight.set(call.principal.plan.weight)
         _line(call, answer, model, seconds)
         if self._keep is not None:

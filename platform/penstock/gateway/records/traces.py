@@ -18,6 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.waited import Waited
 from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.records import gen_ai
 from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
 
 _AT_THE_WORKER = frozenset(
@@ -120,7 +121,7 @@ def _ns(seconds: float) -> int:
     return int(seconds * 1e9)
 
 
-def _facts(call: Call, answer: Answer) -> dict[str, str | int]:
+def _facts(call: Call, answer: Answer) -> dict[str, gen_ai.Value]:
     return {
         "penstock.request_id": call.request.id,
         "penstock.tenant": call.principal.tenant,
@@ -129,4 +130,5 @@ def _facts(call: Call, answer: Answer) -> dict[str, str | int]:
         "penstock.outcome": answer.outcome.value,
         "penstock.prompt_tokens": answer.usage.prompt_tokens,
         "penstock.output_tokens": answer.usage.output_tokens,
+        **gen_ai.attributes(call, answer),
     }

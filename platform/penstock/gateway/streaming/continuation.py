@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.domain.serving.request import Api, InferenceRequest, Sealed
+from penstock.gateway.calls import wishes
 
 MAX_CONTINUATIONS = 2
 """Per stream: one that loses a third engine may be what kills them."""
-GREEDY_BELOW = 1e-5
-"""vLLM takes the likeliest token at temperatures below this."""
 
 
 class Obstacle(StrEnum):
@@ -94,8 +93,7 @@ def obstacle(request: InferenceRequest) -> Obstacle | None:
 
 def is_greedy(request: InferenceRequest) -> bool:
     """Tell whether each token is the likeliest; without a temperature the version's default may sample."""
-    temperature = request.body.get("temperature")
-    return isinstance(temperature, int | float) and temperature < GREEDY_BELOW
+    return wishes.is_greedy(request.body)
 
 
 def stops_of(request: InferenceRequest) -> tuple[str, ...]:

@@ -33,13 +33,13 @@ def test_a_version_is_named_by_its_content() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (replace(GOOD, price=things.price(0, 0, 0)), "no price"),
-        (replace(GOOD, price=things.price(-1, 0, 5)), "negative"),
-        (things.manifest(licence=" "), "no licence"),
+        (replace(GOOD, price=things.price(0, 0, 0)), "price is 0"),
+        (replace(GOOD, price=things.price(-1, 0, 5)), "prompt_per_mtok is -1"),
+        (things.manifest(licence=" "), "name the weights' licence"),
         (replace(GOOD, files=()), "no files"),
         (replace(GOOD, files=(FILE, FILE)), "twice"),
         (replace(GOOD, name=ModelName("Bad Name")), "name"),
-        (replace(GOOD, engine=EngineSettings(max_model_len=0)), "above zero"),
+        (replace(GOOD, engine=EngineSettings(max_model_len=0)), "max_model_len is 0, not from 1"),
         (replace(GOOD, files=(replace(FILE, sha256="x"),)), "SHA-256"),
         *((things.manifest(path=f"weights{suffix}"), "run code") for suffix in sorted(rules.PICKLED)),
         (things.manifest(path="WEIGHTS.BIN"), "run code"),

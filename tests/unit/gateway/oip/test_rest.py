@@ -267,7 +267,7 @@ async def test_a_model_of_tensors_gets_them_as_bytes() -> None:
     assert json.loads(head)["inputs"][0]["parameters"] == {"binary_data_size": 8}
     (output,) = response.json()["outputs"]
     assert (output["shape"], output["data"]) == ([2, 2], [0.0, 1.0, 2.0, 3.0])
-    assert wire.body_of(request, CLASSIFIER.id, "salt") is request.tensors.data
+    assert wire.body_of(request, CLASSIFIER, "salt") is request.tensors.data
     assert ("inference-header-content-length", str(len(head))) in wire.headers_of(request, "t")
 
 

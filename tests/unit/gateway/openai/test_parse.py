@@ -211,6 +211,10 @@ def test_usage_is_shown_when_asked() -> None:
     """The caller's wish for usage in a stream is kept."""
     assert told(stream=True, stream_options={"include_usage": True}).include_usage
     assert not told(stream=True).include_usage
+    assert not told(stream=True, stream_options={"include_usage": True}).usage_each
+    each = told(stream=True, stream_options={"continuous_usage_stats": True})
+    assert each.include_usage
+    assert each.usage_each
 
 
 @given(st.binary(max_size=200))

@@ -6,7 +6,6 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.domain.ids import VersionId
 from penstock.domain.serving.request import Api
 from penstock.gateway.dispatch.wire import body_of
 from penstock.gateway.openai.parse import PLATFORMS
@@ -49,7 +48,7 @@ async def test_no_engine_gets_what_the_platform_serves(api: Api) -> None:
     request = toy.seen.calls[0].request
     assert (request.cache_key, request.geo) == (fields.get("prompt_cache_key", ""), fields.get("inference_geo", ""))
     assert request.body.keys() >= fields.keys()
-    sent = msgspec.json.decode(body_of(request, VersionId(VERSION.id), "salt"))
+    sent = msgspec.json.decode(body_of(request, VERSION, "salt"))
     assert not sent.keys() & PLATFORMS
 
 
