@@ -30,7 +30,7 @@ from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import SHADOWS, Principal
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call, Chosen, Due, Progress, Timings, unnoted
-from penstock.gateway.calls.demand import Demand
+from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Relay, Reply, Rest
@@ -137,6 +137,14 @@ class Router(Protocol):
         """Return the refusal that every worker of these versions gave this tenant a moment ago: its own queue is
         full.
         """
+        ...
+
+    def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
+        """Tell if the request goes to a worker that has just refused its tenant, since another one has ended there."""
+        ...
+
+    def ended(self, version: VersionId, tenant: TenantId) -> None:
+        """Note that an engine has worked for a request and no longer does."""
         ...
 
 
@@ -257,6 +265,8 @@ class Pipeline:
         finally:
             progress.answer = answer = call.named(answer)
             self.billing.close(call, answer)
+            if answer.usage.total_tokens:
+                self.router.ended(call.version.id, call.demand.tenant)
             self.shadows.ended(call, answer, self.ask)
 
     async def _admitted(self, progress: Progress) -> Admitted:
@@ -267,6 +277,7 @@ class Pipeline:
         try:
             if (refusal := self.router.refusal((call.version.id,), call.demand)) is not None:
                 raise refusal
+            call.attempts.asks_again = self.router.asks_again(call.version.id, call.demand.tenant)
             admitted = self._leased(progress, call)
             await self.admission.reserve(admitted)
         except (OverBudget, Overloaded):
@@ -308,7 +319,8 @@ class Pipeline:
     async def _run(self, call: Admitted, reply: Reply) -> Answer:
         """Hold, dispatch and relay under the lease; the relay turns late errors into in-band events."""
         relay, ticket = self.relays.open(call, reply), None
-        pick = partial(self.router.pick, call.version, call.prepared, call.attempts.choices.append, demand=call.demand)
+        demand = ANY if call.attempts.asks_again else call.demand
+        pick = partial(self.router.pick, call.version, call.prepared, call.attempts.choices.append, demand=demand)
         try:
             while ticket is None:
                 ticket = await self._sent(call, relay, pick)

@@ -73,6 +73,7 @@ class Attempts:
     """A request's attempts at workers, written by dispatch and relay alone; a call and its later forms share one."""
 
     __slots__ = (
+        "asks_again",
         "binding",
         "choices",
         "continued_at",
@@ -91,6 +92,8 @@ class Attempts:
 
     def __init__(self, worker: WorkerEntry | None = None, used: Used | None = NOTHING) -> None:
         self.worker = worker
+        self.asks_again = False
+        """Workers that have just refused its tenant are asked, too."""
         self.count = 0
         self.lost: frozenset[WorkerId] = frozenset()
         """Workers that were lost while they had this request."""
