@@ -20,7 +20,7 @@ from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.leadership import PostgresLeadership
+from penstock.connectors.postgres.leadership import PostgresLeadership, leader
 from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
@@ -182,6 +182,7 @@ def _compose(
         orders=orders,
         decisions=decisions,
         runtime=runtime,
+        leader=partial(leader, database),
         metrics=metrics,
         secrets=secrets,
         ledger=ledger,
