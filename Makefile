@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,9 @@ bench-gateway: setup ## The gateway's CPU per request and per token, against a s
 
 bench-tls: setup ## What mutual TLS to the workers adds to a request and to a token, two gateways side by side
 	@$(BIN)/python -m loadtests.bench_tls
+
+bench-relay: setup ## What bounding gRPC's connections and messages adds to a call and to a token, two gateways side by side
+	@$(BIN)/python -m loadtests.bench_relay
 
 bench-admission: setup ## What limits and ledger add to a request, in process and with Redis
 	@$(BIN)/python -m loadtests.bench_admission

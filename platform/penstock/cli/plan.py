@@ -1,5 +1,7 @@
-"""`penstock plan …`: what a model needs, before anything is bought or started."""
+"""`penstock plan …`: what a model or a traffic needs, before anything is bought or started."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,31 +11,37 @@ from penstock.cli import screen
 from penstock.cli.terminal import AsJson, explained
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
-from penstock.views import memory_plan
+from penstock.views import plans
 
 if TYPE_CHECKING:
     from penstock.domain.models.architecture import Architecture
 
-app = typer.Typer(no_args_is_help=True, help="Plans by formulas and measured curves; nothing is started.")
+app = typer.Typer(no_args_is_help=True, help="Plans by formulas and curves; nothing is asked or started.")
 _CONFIG = "config.json"
-
-
-@app.callback()
-def _plans() -> None: ...
+_TOKENS = 1 << 24
+Model = Annotated[str, typer.Argument(help="A known model, a folder in Hugging Face layout, or its config.json.")]
+GpuName = Annotated[str, typer.Option(help="The GPU, or a MIG slice of it: H100, L40S, A100-80/3g.40gb.")]
+TensorParallel = Annotated[int, typer.Option("--tp", min=1, help="GPUs over which layers are cut.")]
+PipelineParallel = Annotated[int, typer.Option("--pp", min=1, help="GPUs over which layers are dealt.")]
+Context = Annotated[int, typer.Option(min=1, max=_TOKENS, help="The longest context, in tokens.")]
+Prompt = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Prompt tokens of a typical request.")]
+Output = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Output tokens of a typical request.")]
+ItlMs = Annotated[float, typer.Option(min=0.1, max=1e6, help="The ITL objective, in milliseconds.")]
+Cache = Annotated[str, typer.Option(help="The KV cache's numbers: bfloat16 or fp8.")]
 
 
 @app.command("memory")
 def memory(  # noqa: PLR0913  one for each option
-    model: Annotated[str, typer.Argument(help="A known model, a folder in Hugging Face layout, or its config.json.")],
-    gpu: Annotated[str, typer.Option(help="The GPU, or a MIG slice of it: H100, L40S, A100-80/3g.40gb.")],
+    model: Model,
+    gpu: GpuName,
     *,
-    tensor_parallel: Annotated[int, typer.Option("--tp", min=1, help="GPUs over which layers are cut.")] = 1,
-    pipeline_parallel: Annotated[int, typer.Option("--pp", min=1, help="GPUs over which layers are dealt.")] = 1,
-    context: Annotated[int, typer.Option(min=1, max=1 << 24, help="The longest context, in tokens.")] = 8192,
-    prompt: Annotated[int, typer.Option(min=1, max=1 << 24, help="Prompt tokens of a typical request.")] = 1155,
-    output: Annotated[int, typer.Option(min=1, max=1 << 24, help="Output tokens of a typical request.")] = 211,
-    itl_ms: Annotated[float, typer.Option(min=0.1, help="The ITL objective, in milliseconds.")] = 50.0,
-    kv: Annotated[str, typer.Option(help="The KV cache's numbers: bfloat16 or fp8.")] = "bfloat16",
+    tensor_parallel: TensorParallel = 1,
+    pipeline_parallel: PipelineParallel = 1,
+    context: Context = 8192,
+    prompt: Prompt = 1155,
+    output: Output = 211,
+    itl_ms: ItlMs = 50.0,
+    kv: Cache = "bfloat16",
     block: Annotated[int, typer.Option(min=1, max=1024, help="Tokens of a KV block.")] = 16,
     adapters: Annotated[str, typer.Option(help="LoRA adapters in one batch, as SLOTSxRANK: 8x16.")] = "",
     as_json: AsJson = False,
@@ -44,10 +52,9 @@ def memory(  # noqa: PLR0913  one for each option
     """
     from penstock.control.capacity import nearest, told
     from penstock.control.capacity.gpus import gpu as known
-    from penstock.control.capacity.memory_plan import KV_BYTES, Lengths, Target, plan
+    from penstock.control.capacity.memory_plan import Lengths, Target, plan
 
-    if kv not in KV_BYTES:
-        raise typer.BadParameter(f"{' or '.join(KV_BYTES)}", param_hint="--kv")
+    _check_cache(kv)
     slots, rank = _adapters(adapters)
     target = Target(
         context_tokens=context,
@@ -60,21 +67,90 @@ def memory(  # noqa: PLR0913  one for each option
         adapter_slots=slots,
         adapter_rank=rank,
     )
+    with _planned():
+        name, shape, size = _model(model)
+        on = known(gpu)
+        found = plan(shape, size, on, target)
+        record = told.told(
+            name,
+            found,
+            fitting=() if found.fits else nearest.fitting(shape, size, on, target),
+            precisions=nearest.precisions(shape, size, on, target) if found.fits else (),
+            slices=nearest.slices(shape, size, on, target) if found.fits else (),
+        )
+        screen.tell(record, lambda: plans.memory(record), as_json=as_json)
+
+
+@app.command("capacity")
+def capacity(  # noqa: PLR0913  one for each option
+    model: Model,
+    gpu: GpuName,
+    peak: Annotated[float, typer.Option(help="Requests a second at the peak.")],
+    *,
+    tensor_parallel: TensorParallel = 1,
+    pipeline_parallel: PipelineParallel = 1,
+    context: Context = 8192,
+    prompt: Prompt = 1155,
+    output: Output = 211,
+    ttft_ms: Annotated[float, typer.Option(min=0.1, max=1e7, help="The TTFT objective, in milliseconds.")] = 1000.0,
+    itl_ms: ItlMs = 50.0,
+    kv: Cache = "bfloat16",
+    load: Annotated[float, typer.Option(help="The part of a replica's rate that the peak may take.")] = 0.8,
+    zones: Annotated[int, typer.Option(min=1, max=16, help="Zones of which any one may be lost; 1 survives none.")] = 3,
+    other_region: Annotated[float, typer.Option(help="Requests a second that a lost region sends here.")] = 0.0,
+    price: Annotated[float, typer.Option(min=0.0, max=1e6, help="Dollars an hour of one such GPU.")] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Print the sheet from a peak of traffic to replicas, GPUs and dollars, with its formulas and its error.
+
+    For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
+    """
+    from penstock.control.capacity import told
+    from penstock.control.capacity.capacity_plan import Demand, plan
+    from penstock.control.capacity.gpus import gpu as known
+    from penstock.control.capacity.memory_plan import Lengths, Target
+    from penstock.control.capacity.memory_plan import plan as plan_memory
+
+    _check_cache(kv)
+    target = Target(
+        context_tokens=context,
+        lengths=Lengths(pairs=((prompt, output),)),
+        itl_s=itl_ms / 1e3,
+        tensor_parallel=tensor_parallel,
+        pipeline_parallel=pipeline_parallel,
+        kv_dtype=kv,
+    )
+    demand = Demand(
+        requests_per_s=peak,
+        prompt_tokens=prompt,
+        output_tokens=output,
+        ttft_s=ttft_ms / 1e3,
+        target_load=load,
+        zones=zones,
+        other_region_per_s=other_region,
+    )
+    with _planned():
+        name, shape, size = _model(model)
+        held = plan_memory(shape, size, known(gpu), target)
+        record = told.sheet(name, demand, plan(demand, held, price), held)
+        screen.tell(record, lambda: plans.capacity(record), as_json=as_json)
+
+
+@contextmanager
+def _planned() -> Iterator[None]:
+    """End in a sentence if the plan is impossible."""
     with explained():
         try:
-            name, shape, size = _model(model)
-            on = known(gpu)
-            found = plan(shape, size, on, target)
-            record = told.told(
-                name,
-                found,
-                fitting=() if found.fits else nearest.fitting(shape, size, on, target),
-                precisions=nearest.precisions(shape, size, on, target) if found.fits else (),
-                slices=nearest.slices(shape, size, on, target) if found.fits else (),
-            )
+            yield
         except ArtifactRefused as error:
-            raise CommandError(str(error), do="see penstock plan memory --help") from error
-        screen.tell(record, lambda: memory_plan.shown(record), as_json=as_json)
+            raise CommandError(str(error), do="see penstock plan --help") from error
+
+
+def _check_cache(kv: str) -> None:
+    from penstock.control.capacity.memory_plan import KV_BYTES
+
+    if kv not in KV_BYTES:
+        raise typer.BadParameter(f"{' or '.join(KV_BYTES)}", param_hint="--kv")
 
 
 def _model(text: str) -> tuple[str, "Architecture", int]:

@@ -12,8 +12,8 @@ MOST_STREAMS = 256
 """Streams with an unfinished message: twice what the server grants. Beyond it the client breaks the protocol."""
 MOST_FRAMES = 4096
 """Frames in one read of 256 KiB at most: 2.5 ms of the event loop. Requests of 130 bytes come to as many."""
-_HEAD = Struct(">BHBBI")
-_HEAD_BYTES, _PREFIX_BYTES = _HEAD.size, 5
+_HEAD, _SIZE = Struct(">BHBBI"), Struct(">xI")
+_HEAD_BYTES, _PREFIX_BYTES = _HEAD.size, _SIZE.size
 _DATA, _HEADERS, _RESET = 0, 1, 3
 _END_STREAM, _PADDED = 1, 8
 _STREAM_MASK = 0x7FFF_FFFF
@@ -60,6 +60,8 @@ class Frames:
                 if len(self._head) == _HEAD_BYTES:
                     head, self._head = self._head, b""
                     self._begin(head, 0)
+            elif (after := self._complete(data, at, end)) > at:
+                at = after
             else:
                 self._begin(data, at)
                 at += _HEAD_BYTES
@@ -85,6 +87,27 @@ class Frames:
             raise NotHttp2
         self._preface = self._preface[len(given) :]
         return len(given)
+
+    def _complete(self, data: bytes, at: int, end: int) -> int:
+        """Pass over frames that are here to their ends and leave no message unfinished; return the next one's offset.
+
+        Nearly all frames are such: one costs 0.3 µs here, 1.1 µs by parts.
+        """
+        streams, last = self._streams, end - _HEAD_BYTES
+        while at <= last and self._frames_left >= 0:
+            high, low, kind, flags, stream = _HEAD.unpack_from(data, at)
+            payload, after = at + _HEAD_BYTES, at + _HEAD_BYTES + (high << 16 | low)
+            if after > end or kind == _RESET or (kind <= _HEADERS and stream & _STREAM_MASK in streams):
+                break
+            if kind == _HEADERS:
+                self.calls += 1
+            elif kind == _DATA and not flags & _END_STREAM and not _is_message(data, payload, after, flags):
+                break
+            self._frames_left -= 1
+            at = after
+        if self._frames_left < 0:
+            raise NotHttp2
+        return at
 
     def _begin(self, data: bytes, at: int) -> None:
         high, low, self._kind, self._flags, stream = _HEAD.unpack_from(data, at)
@@ -155,3 +178,9 @@ class Frames:
         one = self._streams.pop(stream, None)
         if one is not None and not one.is_dropped:
             self.held -= one.size
+
+
+def _is_message(data: bytes, at: int, end: int, flags: int) -> bool:
+    """Tell if a frame's payload is one whole message."""
+    content = end - at - _PREFIX_BYTES
+    return content >= 0 and not flags & _PADDED and content == _SIZE.unpack_from(data, at)[0]

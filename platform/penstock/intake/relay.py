@@ -303,18 +303,24 @@ class Relay:
         joint.settimeout(0.0)
         joint.bind("")  # the kernel finds a free name
         try:
-            for _ in range(JOIN_TRIES):
-                with suppress(BlockingIOError):
-                    joint.connect(f"\0{self.server_name}")
-                    break
-                await asyncio.sleep(JOIN_AGAIN_S)
-            if client in self._clients:
-                client.name = joint.getsockname()[1:].decode()
-                self._by_name[client.name] = client
+            await self._connect(joint, client)
+            client.name = joint.getsockname()[1:].decode()
+            self._by_name[client.name] = client
             await self._loop.create_unix_connection(lambda: _Server(client), sock=joint)
         except OSError:
             joint.close()
             client.transport.abort()
+
+    async def _connect(self, joint: socket.socket, client: Client) -> None:
+        """Reach the server for a client that is still here; raises ``OSError``."""
+        for _ in range(JOIN_TRIES):
+            if client not in self._clients:
+                raise ConnectionResetError
+            with suppress(BlockingIOError):
+                joint.connect(f"\0{self.server_name}")
+                return
+            await asyncio.sleep(JOIN_AGAIN_S)
+        raise TimeoutError
 
     async def _sweep(self) -> None:
         while True:

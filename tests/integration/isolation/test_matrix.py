@@ -31,6 +31,7 @@ BODIES: Mapping[Route, dict[str, Any]] = {
     ("POST", "/v1/classify"): {"model": "smollm2", "input": "hi"},
     ("POST", "/v1/completions"): {"model": "smollm2", "prompt": "hi", "max_tokens": 1},
     ("POST", "/v1/responses"): {"model": "smollm2", "input": "hi", "max_output_tokens": 1},
+    ("POST", "/v1/responses/input_tokens"): {"model": "smollm2", "input": "hi"},
 }
 """What would do harm, or cost something, if it got through; other addresses take one of the two below."""
 PLAN = {"max_concurrent": 1, "spend_per_day": 1}

@@ -141,6 +141,8 @@ class Hooked:
     def add_request(self) -> None: ...
     def process_outputs(self) -> None: ...
     def message_stream_converter(self) -> None: ...
+    def messages_full_converter(self) -> None: ...
+    def extract_tool_calls(self) -> None: ...
     def _raise_if_error(self) -> None: ...
     def abort_requests(self) -> None: ...
     def monitor_engine_liveness(self) -> None: ...
@@ -164,6 +166,8 @@ NAMES: dict[str, dict[str, object]] = {
     "v1.engine.utils": {"CoreEngineProcManager": type("CoreEngineProcManager", (Hooked,), {})},
     "entrypoints.anthropic.serving": {"AnthropicServingMessages": type("Messages", (Hooked,), {})},
     "entrypoints.generate.base.serving": {"GenerateBaseServing": type("Serving", (Hooked,), {})},
+    "entrypoints.openai.responses.serving": {"ResponseCompletedEvent": type("Completed", (), {})},
+    "parser.abstract_parser": {"DelegatingParser": type("Parser", (Hooked,), {})},
     "exceptions": {"GenerationError": type("GenerationError", (Exception,), {})},
 }
 
@@ -174,6 +178,8 @@ def register() -> None:
         for depth in range(2, len(parts) + 1):
             name = ".".join(parts[:depth])
             sys.modules.setdefault(name, types.ModuleType(name)).__path__ = []
+            if depth > 2:  # `from vllm.a import b` looks for b in a
+                setattr(sys.modules[".".join(parts[: depth - 1])], parts[depth - 1], sys.modules[name])
         vars(sys.modules[".".join(parts)]).update(content)
     vars(sys.modules.setdefault("xgrammar", types.ModuleType("xgrammar"))).update(XGRAMMAR)
 

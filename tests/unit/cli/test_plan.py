@@ -79,3 +79,21 @@ def test_a_bad_option_is_refused_by_its_name(words: tuple[str, str]) -> None:
     done = asked("Llama-3.1-8B", "--gpu", "H100", *words)
     assert done.exit_code == 2
     assert words[0] in done.output
+
+
+def test_a_traffic_becomes_machines_and_money() -> None:
+    """The sheet names each formula, the bound, and that no GPU was measured."""
+    words = ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", "--peak", "100", "--price", "6.88"]
+    told = json.loads(RUNNER.invoke(app, [*words, "--json"]).output)
+    assert (told["replicas"], told["gpus"], told["curve"]) == (12, 12, "data sheet")
+    assert told["per_hour"] == pytest.approx(12 * 6.88)
+    shown = RUNNER.invoke(app, words).output
+    assert "bound by the ITL objective" in shown
+    assert "not measured" in shown
+
+
+@pytest.mark.parametrize("peak", ["0", "-3", "nan", "inf", "1e400"])
+def test_a_peak_that_no_traffic_has_is_a_sentence(peak: str) -> None:
+    """Exit code 1 and what is wrong."""
+    done = RUNNER.invoke(app, ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", f"--peak={peak}"])
+    assert (done.exit_code, "peak" in done.output) == (1, True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from penstock.connectors.http.connection import Connection, WorkerExchange
+from penstock.connectors.http.read_scheduler import ReadScheduler
 from penstock.domain.serving.transport import Receiver, always
 from penstock.lateness import timeout
 
@@ -55,6 +56,7 @@ class HttpClient:
         self._idle: dict[str, list[Connection]] = {}
         self._origins: dict[str, _Origin] = {}
         self._resends: set[asyncio.Task[None]] = set()
+        self._reads = ReadScheduler(clock)
 
     async def send(
         self,
@@ -137,7 +139,9 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         async with timeout(self._limits.connect_timeout_s):
             _, connection = await loop.create_connection(
-                lambda: Connection(lambda freed: self._free(url, freed), lambda stale: self._resend(url, stale)),
+                lambda: Connection(
+                    self._reads, lambda freed: self._free(url, freed), lambda stale: self._resend(url, stale)
+                ),
                 origin.host,
                 origin.port,
                 ssl=(self._tls() if self._tls else True) if origin.secure else None,

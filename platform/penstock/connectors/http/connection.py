@@ -5,11 +5,13 @@ no task switch, no copy. That is what makes a streamed token cost microseconds. 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import cast
 
 import httptools
 
+from penstock.connectors.http.read_scheduler import SLICE_BYTES, ReadScheduler
 from penstock.domain.serving.transport import Receiver
 
 _FIRST_FINAL_STATUS = 200
@@ -59,19 +61,31 @@ class Connection(asyncio.Protocol):
         "_complete",
         "_has_head",
         "_headers",
+        "_is_waiting",
         "_keep_alive",
+        "_kept",
         "_on_free",
         "_on_stale",
         "_parser",
         "_paused",
         "_pieces",
+        "_reads",
         "_transport",
         "exchange",
         "idle_since",
         "opened_at",
     )
 
-    def __init__(self, on_free: Callable[["Connection"], None], on_stale: Callable[[WorkerExchange], None]) -> None:
+    def __init__(
+        self,
+        reads: ReadScheduler,
+        on_free: Callable[["Connection"], None],
+        on_stale: Callable[[WorkerExchange], None],
+    ) -> None:
+        self._reads = reads
+        self._kept: deque[memoryview] = deque()
+        """Bytes that were read and wait for their turn; the socket is not read meanwhile."""
+        self._is_waiting = False
         self._on_free = on_free
         self._on_stale = on_stale
         self._transport: asyncio.Transport | None = None
@@ -107,16 +121,20 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         if not self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = True
-            self._transport.pause_reading()
+            if not self._kept:
+                self._transport.pause_reading()
 
     def resume(self) -> None:
-        if self._paused and self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-        self._paused = False
+        was_paused, self._paused = self._paused, False
+        if self._kept:
+            self._wait()
+        elif was_paused:
+            self._read_on()
 
     def abort(self) -> None:
         """Drop the socket; no callback is called."""
         self._detach()
+        self._kept.clear()
         self._keep_alive = False
         if self._transport is not None:
             self._transport.abort()
@@ -127,10 +145,50 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        if not self._kept and self._reads.takes(len(data)):
+            self._read(data)
+            return
+        if not self._kept and not self._paused:
+            self._hold_reading()
+        self._kept.append(memoryview(data))
+        self._wait()
+
+    def pass_slice(self) -> bool:
+        self._is_waiting = False
+        if not self._kept or self._paused:
+            return False
+        self._read(self._slice())
+        if self._kept:
+            self._is_waiting = not self._paused
+        elif not self._paused:
+            self._read_on()
+        return self._is_waiting
+
+    def _slice(self) -> memoryview:
+        data = self._kept.popleft()
+        if len(data) > SLICE_BYTES:
+            self._kept.appendleft(data[SLICE_BYTES:])
+        return data[:SLICE_BYTES]
+
+    def _wait(self) -> None:
+        if not self._is_waiting and not self._paused:
+            self._is_waiting = True
+            self._reads.wait(self)
+
+    def _hold_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _read(self, data: bytes | memoryview) -> None:
         exchange = self.exchange
         if exchange is None or self._parser is None:
             # Nobody asked: whatever a worker says unasked must never become the next caller's answer.
             self._keep_alive = False
+            self._kept.clear()
             self.close()
             return
         if not exchange.answered:
@@ -169,6 +227,8 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        while self._kept:
+            self._read(self._slice())
         exchange = self._detach()
         ends_with_socket = exc is None and exchange is not None and self._reads_until_close()
         self._transport = self._parser = None
@@ -210,7 +270,7 @@ class Connection(asyncio.Protocol):
             self._headers = []
             return
         self._complete = self._detach()
-        self._keep_alive = self._keep_alive and bool(self._parser.should_keep_alive())
+        self._keep_alive = self._keep_alive and not self._kept and bool(self._parser.should_keep_alive())
 
     # -- ends --------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-"""A memory plan as a record: the fields of ``penstock plan memory --json``, and what its screen shows."""
+"""Plans as records: the fields of ``penstock plan … --json``, and what its screens show."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.control.capacity.capacity_plan import DATASHEET_ERROR, CapacityPlan, Demand
 from penstock.control.capacity.memory_plan import USED_RATIO, MemoryPlan
 from penstock.control.capacity.nearest import Way
 
@@ -65,4 +66,30 @@ def _way(one: Way) -> Mapping[str, Any]:
         "kv_tokens": found.cache.told_tokens(found.kv_bytes),
         "at_lengths": found.at_lengths,
         "step_ms": round(found.steps.seconds(decoding=batch, context=context) * 1e3, 2),
+    }
+
+
+def sheet(name: str, demand: Demand, found: CapacityPlan, memory: MemoryPlan) -> Mapping[str, Any]:
+    """Return a capacity plan as a record."""
+    target = memory.target
+    tokens_per_h = 3600 * (demand.prompt_tokens + demand.output_tokens) * demand.requests_per_s
+    return {
+        "model": name,
+        "gpu": memory.gpu.name,
+        "gpus_of_a_replica": target.tensor_parallel * target.pipeline_parallel,
+        "figures": [
+            {"name": one.name, "formula": one.formula, "value": one.value, "unit": one.unit} for one in found.figures
+        ],
+        "binding": found.binding,
+        "replicas": found.replicas,
+        "replicas_if_slower": found.replicas_if_slower,
+        "gpus": found.gpus,
+        "per_hour": round(found.per_hour, 4),
+        "per_1k_tokens": round(1000 * found.per_hour / tokens_per_h, 8),
+        "next_tenth_per_hour": round(found.next_tenth_per_hour, 4),
+        "misses_ttft": found.misses_ttft,
+        "curve": "data sheet",
+        "curve_error": DATASHEET_ERROR,
+        "other_region_per_s": demand.other_region_per_s,
+        "zones": demand.zones,
     }

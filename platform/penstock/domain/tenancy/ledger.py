@@ -47,7 +47,8 @@ class LedgerRow:
 
     ``exact`` is False if the count is not the gate's last: the gateway's own guess, one that was capped, or one taken
     while the request ran. ``gpu_s`` are the engine's seconds, its steps divided among the sequences in them, or an
-    estimate; of a continued stream, the last worker's. ``continued`` counts the workers that went on with the stream.
+    estimate; of a continued stream, the last worker's. Decoding an image, on a CPU, is none of them. ``continued``
+    counts the workers that went on with the stream.
     """
 
     request: RequestId

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Overloaded
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
-from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
@@ -185,8 +185,17 @@ class WorkerRouter:
             refusing = self._turned_away.at(version, known.serving, now, demand) if known is not None else ()
             if known is None or not refusing or len(refusing) < len(known.serving):
                 return None
+            if self._turned_away.may_ask(version, demand.tenant):
+                return None
             waits.append(self._turned_away.wait_s(version, refusing, now, demand))
         return self._refusals.own_queue(min(waits)) if waits else None
+
+    def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
+        return self._turned_away.ask(version, tenant)
+
+    def ended(self, version: VersionId, tenant: TenantId) -> None:
+        if self._turned_away:
+            self._turned_away.ended(version, tenant, self._clock.monotonic())
 
     def refuses(self, version: VersionId) -> bool:
         known = self._table.view.rosters.get(version)

@@ -3,9 +3,10 @@
 * An adapter can't be loaded there, or answers wrongly: its base and other adapters answer there as ever.
 * A tenant's own queue at a version is full: others' requests, and the tenant's for other versions, are not concerned.
   The word holds for requests that are no smaller and no more patient than a refused one, and no longer than the first
-  of them was told to wait: callers that come when told must meet the worker.
+  of them was told to wait: callers that come when told must meet the worker. Meanwhile each end of one of the tenant's
+  requests lets ``ASKS_PER_END`` others ask the worker again: else a full queue would run empty until then.
 
-Trade-off: room that comes sooner is found after that time; only its end, or a heartbeat that lists the adapter, tells.
+Trade-off: a flooding tenant's refusals are as dear as before, up to the number of its answers.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,6 +18,10 @@ from penstock.gateway.calls.demand import ANY, Demand
 
 MOST_REMEMBERED = 4_096
 """Pairs of version and tenant; the one that was refused least lately goes first."""
+ASKS_PER_END = 2
+"""An end leaves room for about one request; with one ask for each, one refusal in five answers empties the queue."""
+MOST_ASKS = 64
+"""What an engine's step may leave at once: the ends of 32 requests."""
 
 
 class _Refusal(NamedTuple):
@@ -33,6 +38,7 @@ class _Refusal(NamedTuple):
 class TurnedAway:
     def __init__(self) -> None:
         self._words: dict[tuple[VersionId, TenantId], dict[WorkerId, _Refusal]] = {}
+        self._asks: dict[tuple[VersionId, TenantId], int] = {}
 
     def __len__(self) -> int:
         return len(self._words)
@@ -45,7 +51,24 @@ class TurnedAway:
         words[worker] = known.joined(refused) if known is not None and is_in_force else _Refusal(now + for_s, refused)
         self._words[key] = words
         if len(self._words) > MOST_REMEMBERED:
-            del self._words[next(iter(self._words))]
+            self._drop(next(iter(self._words)))
+
+    def ended(self, version: VersionId, tenant: TenantId, now: float) -> None:
+        """Let the tenant ask again if it is refused: one of its requests has left the engine."""
+        key = (version, tenant)
+        if tenant and any(word.until > now for word in self._words.get(key, {}).values()):
+            self._asks[key] = min(MOST_ASKS, self._asks.get(key, 0) + ASKS_PER_END)
+
+    def may_ask(self, version: VersionId, tenant: TenantId) -> bool:
+        return (version, tenant) in self._asks
+
+    def ask(self, version: VersionId, tenant: TenantId) -> bool:
+        """Take one of the tenant's asks; False if it has none."""
+        key = (version, tenant)
+        left = self._asks.pop(key, 0)
+        if left > 1:
+            self._asks[key] = left - 1
+        return left > 0
 
     def at(
         self, version: VersionId, serving: Sequence[WorkerEntry], now: float, demand: Demand = ANY
@@ -70,4 +93,8 @@ class TurnedAway:
 
     def keep(self, versions: Collection[str]) -> None:
         for key in [one for one in self._words if one[0] not in versions]:
-            del self._words[key]
+            self._drop(key)
+
+    def _drop(self, key: tuple[VersionId, TenantId]) -> None:
+        del self._words[key]
+        self._asks.pop(key, None)

@@ -7,10 +7,10 @@ import pytest
 from penstock.domain.errors import Overloaded
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.ids import TenantId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.outcome import TENANT_QUEUE
 from penstock.gateway.calls.demand import ANY, Demand
-from penstock.gateway.routing.turned_away import TurnedAway
+from penstock.gateway.routing.turned_away import MOST_ASKS, TurnedAway
 from tests.support.samples.calls import VERSION
 from tests.unit.gateway.routing.test_route import NOBODY, SHORT, House
 
@@ -83,3 +83,34 @@ def test_all_workers_must_have_said_it() -> None:
         house.router.pick(house.version, SHORT, lambda _: None, NOBODY, TALK)
     assert house.router.refusal([VERSION.id], TALK._replace(tenant=BOB)) is None
     assert house.router.refusal([], TALK) is None
+
+
+def test_ends_let_others_ask_again() -> None:
+    """A tenant's own ends alone, at that version, while it is refused: two requests each, up to a bound."""
+    known = TurnedAway()
+    known.ended(VERSION.id, FLOOD, 0.0)
+    assert known.ask(VERSION.id, FLOOD) is False
+    known.note(W0.id, VERSION.id, 0.0, 3.0, TALK)
+    known.ended(VERSION.id, BOB, 1.0)
+    known.ended(VersionId("other@1"), FLOOD, 1.0)
+    assert known.may_ask(VERSION.id, FLOOD) is False
+    known.ended(VERSION.id, FLOOD, 1.0)
+    assert [known.ask(VERSION.id, FLOOD) for _ in range(3)] == [True, True, False]
+    for _ in range(MOST_ASKS):
+        known.ended(VERSION.id, FLOOD, 1.0)
+    assert sum(known.ask(VERSION.id, FLOOD) for _ in range(MOST_ASKS + 1)) == MOST_ASKS
+    known.ended(VERSION.id, FLOOD, 3.0)
+    assert known.may_ask(VERSION.id, FLOOD) is False, "the word is over: everybody asks"
+
+
+def test_one_that_asks_again_meets_the_worker() -> None:
+    """It is neither refused early nor at the choice of a worker; the next one is."""
+    house = House(W0)
+    house.router.turned_away(W0.id, VERSION.id, 3.0, TALK)
+    assert house.router.asks_again(VERSION.id, FLOOD) is False
+    house.router.ended(VERSION.id, FLOOD)
+    assert house.router.refusal([VERSION.id], TALK) is None
+    assert house.router.asks_again(VERSION.id, FLOOD) is True
+    assert house.router.pick(house.version, SHORT, lambda _: None, NOBODY, ANY).id == W0.id
+    assert house.router.asks_again(VERSION.id, FLOOD) is True
+    assert isinstance(house.router.refusal([VERSION.id], TALK), Overloaded)

@@ -1,4 +1,4 @@
-"""A memory plan: what fills the GPU, what the rest holds, and the settings that follow."""
+"""Plans: what fills a GPU and the settings that follow; the sheet from a peak to machines and money."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,7 +7,7 @@ from penstock.views.elements import Listing, Record, Shown, Style, line, listing
 GIB = 1 << 30
 
 
-def shown(found: Record) -> Iterator[Shown]:
+def memory(found: Record) -> Iterator[Shown]:
     yield line((found["model"], Style.STRONG), f" on {found['gpus']} x {found['gpu']}")
     yield _memory(found)
     if found["missing_bytes"]:
@@ -65,3 +65,35 @@ def _ways(title: str, ways: Iterable[Record]) -> list[Shown]:
 
 def _gib(size: int) -> str:
     return f"{size / GIB:.2f}"
+
+
+def capacity(found: Record) -> Iterator[Shown]:
+    each = f" of {found['gpus_of_a_replica']} GPUs" if found["gpus_of_a_replica"] > 1 else ""
+    yield line((found["model"], Style.STRONG), f" on {found['gpu']}")
+    rows = [(one["name"], f"{one['value']:,.4g}", one["unit"], one["formula"]) for one in found["figures"]]
+    yield listing("Sheet", ("figure", "value", "unit", "formula"), rows)
+    more = found["replicas_if_slower"] - found["replicas"]
+    doubt = f"; {more} more if steps are {found['curve_error']:.0%} slower" if more else ""
+    yield line((f"{found['replicas']} replicas{each}", Style.STRONG), f", bound by {found['binding']}{doubt}")
+    if found["per_hour"]:
+        yield line(
+            f"${found['per_hour']:,.2f} an hour · ${found['per_1k_tokens']:.6f} per 1k tokens at the peak · ",
+            f"the next 10 % cost ${found['next_tenth_per_hour']:,.2f} an hour",
+        )
+    if found["misses_ttft"]:
+        yield line(("misses TTFT: ", Style.BAD), "a prompt alone takes longer than the objective on this GPU")
+    yield prose(_survived(found), Style.MUTED)
+    yield prose(
+        f"Steps are by {found['curve']}, not measured: within {found['curve_error']:.0%} of published runs.",
+        Style.UNSURE,
+    )
+
+
+def _survived(found: Record) -> str:
+    zone = f"One of {found['zones']} zones may be lost" if found["zones"] > 1 else "No zone may be lost"
+    region = (
+        f"a lost region sends {found['other_region_per_s']:g} requests/s"
+        if found["other_region_per_s"]
+        else "none kept"
+    )
+    return f"{zone} at the peak. Room for another region's traffic: {region}."
