@@ -23,7 +23,7 @@ MOST_CHARS, MOST_TRAILERS = 1_000, 8 << 10
 DEEPEST = 4
 OURS = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DATA_LOSS)
 """Statuses that say that we failed: each spends the error budget."""
-LEAST = {
+LEAST: dict[str, dict[str, Any]] = {
     "ModelInferRequest": {
         "model_name": "writer",
         "inputs": [{"name": "text_input", "datatype": "BYTES", "shape": [1], "contents": {"bytes_contents": [b"hi"]}}],
@@ -70,7 +70,7 @@ def put(message: Any, path: Path, value: Any) -> None:  # noqa: ANN401  generate
     elif many is None:
         getattr(message, field.name).SetInParent()
         put(getattr(message, field.name), rest, value)
-    elif field.message_type.GetOptions().map_entry:
+    elif field.message_type is not None and field.message_type.GetOptions().map_entry:
         if rest[0].name == "key":
             many[value].SetInParent()
         elif len(rest) > 1:
