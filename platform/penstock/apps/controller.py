@@ -171,7 +171,7 @@ def _compose(
         signals=signals,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
-    control = Control(
+    return Control(
         clock=clock,
         acts=database.act,
         registry=rules,
@@ -192,8 +192,7 @@ def _compose(
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
-    )
-    return control, runtime
+    ), runtime
 
 
 def _budgets(settings: ControllerSettings, ledger: PostgresLedger, clock: Clock) -> LedgerBudgets:
