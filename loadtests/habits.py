@@ -91,7 +91,7 @@ class Scene:
             block_size=32,
             prefill_tokens=self.engine.chunk_tokens,
             long_prefill_tokens=bound,
-            displaces=shares,
+            preempts=shares,
         )
         most = round(self.slots * (1 + OVERBOOKED_PART)) if shares else self.slots
         engine = EngineModel(self.engine, most, Stepping() if shares else None)

@@ -22,7 +22,7 @@ from penstock.worker.gate.queueing.work import Work
 
 SLOTS = 16
 SPAN_S = 600.0
-SIZE = EngineSize(max_seqs=SLOTS, kv_blocks=4000, block_size=32, prefill_tokens=512, displaces=True)
+SIZE = EngineSize(max_seqs=SLOTS, kv_blocks=4000, block_size=32, prefill_tokens=512, preempts=True)
 
 
 def an(number: int) -> VersionId:

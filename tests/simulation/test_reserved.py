@@ -47,7 +47,7 @@ def arrival(tenant: str, number: int, at: float, output: int, reserved: float = 
 
 def sleeper(reserved: float) -> tuple[TenantRecord, float]:
     """Return what the sleeper experienced, and the tokens of service per second that the engine did for all."""
-    queue = AdmissionQueue(replace(overload.SIZE, displaces=True))
+    queue = AdmissionQueue(replace(overload.SIZE, preempts=True))
     engine = EngineModel(SMOLLM2_TWO_CORES, max_seqs=round(overload.SLOTS * (1 + OVERBOOKED_PART)), stepping=Stepping())
     records = run(arrivals(reserved), queue, engine, SPAN_S)
     return records[SLEEPER], sum(record.service for record in records.values()) / SPAN_S

@@ -13,7 +13,7 @@ import pytest
 from loadtests import overload
 from penstock.domain.ids import RequestId
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, RejectedRequest, Worker
+from penstock.simulator.worker import Arrival, RefusedRequest, Worker
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import LEAST_RETRY_S
 from penstock.worker.gate.queueing.retries import Retries
@@ -41,12 +41,12 @@ class Watch:
 
     def __init__(self, queue: AdmissionQueue) -> None:
         self._queue = queue
-        self._waiting: list[RejectedRequest] = []
-        self._unasked: list[RejectedRequest] = []
+        self._waiting: list[RefusedRequest] = []
+        self._unasked: list[RefusedRequest] = []
         self._right: dict[RequestId, bool] = {}
-        self._first: dict[RequestId, tuple[RejectedRequest, float]] = {}
+        self._first: dict[RequestId, tuple[RefusedRequest, float]] = {}
 
-    def add(self, one: RejectedRequest) -> None:
+    def add(self, one: RefusedRequest) -> None:
         self._waiting.append(one)
         self._unasked.append(one)
 
@@ -67,7 +67,7 @@ class Watch:
             for name, (one, really) in self._first.items()
         ]
 
-    def _is_taken(self, one: RejectedRequest, now: float) -> bool:
+    def _is_taken(self, one: RefusedRequest, now: float) -> bool:
         return self._queue.forecast.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) == 0.0
 
 

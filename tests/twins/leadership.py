@@ -5,14 +5,17 @@ class LeaderLock:
     """The one lock that candidates compete for."""
 
     def __init__(self) -> None:
-        self.holder: object | None = None
+        self.holder: MemoryLeadership | None = None
+
+    async def leader(self) -> str:
+        return self.holder.name if self.holder else ""
 
 
 class MemoryLeadership:
     """One candidate."""
 
-    def __init__(self, lock: LeaderLock) -> None:
-        self._lock = lock
+    def __init__(self, lock: LeaderLock, name: str = "controller") -> None:
+        self._lock, self.name = lock, name
 
     async def is_mine(self) -> bool:
         """Take it or confirm it."""

@@ -14,9 +14,8 @@ from penstock.domain.tokens import Usage
 
 
 class Judged(NamedTuple):
-    """One objective applied to a request: the bound in seconds (None without one), the measured value, and whether
-    that is
-    good.
+    """One objective applied to a request: the bound in seconds (None without one), the measured value, and whether that
+    is good.
 
     Some gaps between tokens may be ``late``: then ``got_s`` is the longest.
     """

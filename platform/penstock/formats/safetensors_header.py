@@ -48,9 +48,7 @@ def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple
     found: dict[str, StoredTensor] = {}
     for tensor, told in _parsed(path, read(_LENGTH_BYTES, length)).items():
         if tensor != "__metadata__":
-            begin, end = _span(path, tensor, told)
-            assert isinstance(told, dict)  # noqa: S101  by ``_span``; tells mypy
-            found[tensor] = StoredTensor(dtype=told["dtype"], shape=tuple(told["shape"]), begin=begin, end=end)
+            found[tensor] = _stored(path, tensor, told)
     return _LENGTH_BYTES + length, found
 
 
@@ -84,7 +82,8 @@ def check_safetensors(path: Path) -> None:
         if size < _LENGTH_BYTES or length > min(MAX_HEADER_BYTES, size - _LENGTH_BYTES):
             raise _refused(path, f"its header claims {length:,} bytes, the file has {size:,}")
         header = _parsed(path, file.read(length))
-    spans = sorted(_span(path, name, tensor) for name, tensor in header.items() if name != "__metadata__")
+    stored = (_stored(path, name, tensor) for name, tensor in header.items() if name != "__metadata__")
+    spans = sorted((one.begin, one.end) for one in stored)
     end = 0
     for begin, stop in spans:
         if begin != end:
@@ -107,8 +106,8 @@ def _parsed(path: Path, raw: bytes) -> dict[str, object]:
     return header
 
 
-def _span(path: Path, name: str, tensor: object) -> tuple[int, int]:
-    """Return a tensor's byte range after checking it against type and shape."""
+def _stored(path: Path, name: str, tensor: object) -> StoredTensor:
+    """Return a tensor after checking its byte range against type and shape."""
     match tensor:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(begin), int(end)]} if dtype in _BITS:
             pass
@@ -119,7 +118,7 @@ def _span(path: Path, name: str, tensor: object) -> tuple[int, int]:
         raise _refused(path, f"its header gives the tensor {name[:80]!r} no valid shape or place")
     if (end - begin) * 8 != math.prod(sizes) * _BITS[dtype]:
         raise _refused(path, f"its header gives the tensor {name[:80]!r} more or fewer bytes than its shape needs")
-    return begin, end
+    return StoredTensor(dtype=dtype, shape=tuple(sizes), begin=begin, end=end)
 
 
 def _refused(path: Path, why: str) -> ArtifactRefused:

@@ -1,13 +1,13 @@
 """Chooses the version and counts its prompt: resolve → preprocess; for an auto alias, rule by rule.
 
-The first rule that fits wins. Its prompt is rendered anyway, so a choice is free if it is the first that the properties
-allow. Only another tokenizer or template counts a prompt anew that was too long.
+The first rule that fits wins. The prompt is rendered in any case, so trying the first possible rule costs nothing more.
+Only a different tokenizer or template counts a prompt again that was too long.
 
 If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
-prompt fits, it goes to the last model that may hold it, which is the operator's largest.
+prompt fits, the last model that may hold it is chosen, which is the operator's largest.
 
-From then on it is a request for the rule's target, with that one's weights, overrides, rollouts and copies, and keeps
-its version.
+From then on the request is one for the rule's target, with its weights, overrides, rollouts and copies, and keeps that
+version.
 """
 
 from collections.abc import Awaitable, Callable
@@ -48,7 +48,7 @@ class _Found(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """False if only the engine can count, and no bound proves that it fits."""
+        """False if only the engine can count the prompt, and no bound proves that it fits."""
         cost, prepared = self.wish.cost, self.prepared
         output = 1 if cost.names_no_output else max(1, cost.output_each)
         return prepared.is_counted or prepared.prompt_tokens + output <= self.context
@@ -56,7 +56,7 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Trial:
-    """One request before an auto alias's rules: properties, known length, misfits."""
+    """The trial of one request against an auto alias's rules: properties, known lengths, misfits."""
 
     progress: Progress
     asks: Asked
@@ -76,7 +76,7 @@ class _Trial:
         return self.call.principal.context(version.max_model_len)
 
     def known(self, rule: Rule, version: VersionEntry) -> Misfit | None:
-        """Return a rule's misfit, as known from earlier rules."""
+        """Return a rule's misfit, if earlier rules have shown it."""
         script = rules.script_of(version)
         if self.context(version) <= self._full.get(script, 0):
             return Misfit.CONTEXT
@@ -87,7 +87,7 @@ class _Trial:
             self._tokens[rules.script_of(version)] = prepared.prompt_tokens
 
     def refused(self, version: VersionEntry, error: BadRequest) -> Misfit:
-        """Note that the version can't take it, and return the misfit."""
+        """Record that the version can't take the request, and return the misfit."""
         self.last, why = error, rules.of_error(error)
         if why is Misfit.CONTEXT and not _COUNTED_ANEW & self.call.request.body.keys():
             script = rules.script_of(version)
@@ -97,7 +97,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """Implements ``Chooser``; ``count`` hears each choice.
+    """Implements ``Chooser``; ``count`` is called with each choice.
 
     ``autos`` finds an auto alias with the caller's rules.
     """
@@ -161,7 +161,7 @@ class Choosing:
     def _able(
         self, rule: Rule, wish: InferenceRequest, trial: _Trial, fell_back: list[VersionId]
     ) -> VersionEntry | Misfit | None:
-        """Return the rule's version if only the prompt's length may be against it."""
+        """Return the rule's version if at most the prompt's length speaks against it, else the misfit."""
         why = rules.misfit(rule, trial.asks)
         try:
             version = self.resolver.resolve(wish, trial.call.principal, fell_back.append)

@@ -1,4 +1,4 @@
-"""The short corridor for a conversation's token count, without an engine: identify → resolve → rate → count.
+"""Counts a conversation's tokens without an engine: identify → resolve → rate → count.
 
 It counts by the version's template and tokenizer. One request is drawn from the caller's rates, nothing is billed.
 """
@@ -23,7 +23,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 class Rates(Protocol):
     async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
-        """Draw one request; return headers with the rest; raise ``OverLimit``."""
+        """Draw one request; return headers with the remaining limits; raise ``OverLimit``."""
         ...
 
 
@@ -35,7 +35,7 @@ class Counting:
     rates: Rates
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Raise a ``PenstockError`` only before the reply has started."""
+        """Answer a count; raise a ``PenstockError`` only before the reply has started."""
         left: list[tuple[bytes, bytes]] = []
 
         async def draw(version: VersionEntry) -> None:

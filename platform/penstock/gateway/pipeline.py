@@ -42,16 +42,16 @@ class Resolver(Protocol):
     ) -> VersionEntry:
         """Return the version, or raise ``UnsupportedByModel``, or ``UnknownModel``, also for a key without access.
 
-        For a fallback, note the replaced version. It is called once: a request keeps its version.
+        If a fallback is returned, ``note`` gets the replaced version. It is called once: a request keeps its version.
         """
         ...
 
 
 class Preprocessor(Protocol):
-    """Prompt → tokens and block hashes, off the event loop if long."""
+    """Turns a prompt into tokens and block hashes, off the event loop if it is long."""
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
+        """Count and hash the prompt, or raise ``InvalidField`` or ``ContextTooLong``."""
         ...
 
 
@@ -77,21 +77,21 @@ class Admission(Protocol):
         ...
 
     async def reserve(self, call: Admitted) -> None:
-        """Draw on its limits, or raise a ``Rejected``, or ``StoreUnavailable`` without a needed store."""
+        """Draw on the limits, or raise a ``Rejected``, or ``StoreUnavailable`` if a required store is away."""
         ...
 
     def move(self, call: Admitted) -> None:
-        """Move the open lease to the call's present version, before anything runs: its price and row."""
+        """Move the open lease to the call's present version before the request runs: price and ledger row."""
         ...
 
 
 class Degrader(Protocol):
-    """A tenant's opted-in alternatives to a refusal under pressure (C6)."""
+    """Finds the degraded request that a tenant prefers to a refusal under pressure (C6)."""
 
     def capped(self, call: Chosen) -> InferenceRequest | None: ...
 
     def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
-        """Return the request for a smaller model; ``refused``: the wished one has refused it."""
+        """Return the request for a smaller model; ``refused``: the requested model has refused it."""
         ...
 
     def fits(self, call: Chosen, smaller: VersionEntry) -> bool: ...
@@ -99,7 +99,7 @@ class Degrader(Protocol):
 
 class Held(Protocol):
     async def until_awake(self, relay: Relay) -> None:
-        """Return when the request may go on, or raise."""
+        """Wait until the request may go on, or raise."""
         ...
 
     def leave(self) -> None: ...
@@ -107,15 +107,17 @@ class Held(Protocol):
 
 class Holding(Protocol):
     def place(self, call: Admitted) -> Held | None:
-        """Return its place; None without a need to wait. Raises a ``Rejected`` if waiting is vain."""
+        """Hold the request if its version sleeps; None if it need not wait. Raises a ``Rejected`` if waiting is in
+        vain.
+        """
         ...
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:
-        """Tell whether to hold a refused request: its workers have fallen asleep meanwhile."""
+        """Tell whether to hold a refused request because its workers have fallen asleep meanwhile."""
         ...
 
     def passed_by(self, version: VersionEntry) -> None:
-        """Note that another version answers instead."""
+        """Note that a request for this sleeping version is answered by another one."""
         ...
 
 
@@ -132,7 +134,9 @@ class Router(Protocol):
         ...
 
     def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
-        """Return what every worker of these versions has just told this tenant: its own queue is full."""
+        """Return the refusal that every worker of these versions gave this tenant a moment ago: its own queue is
+        full.
+        """
         ...
 
     def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
@@ -156,7 +160,7 @@ class Dispatcher(Protocol):
         ...
 
     def failed(self, call: Admitted) -> None:
-        """Note a stream's end by an engine error that no worker can continue."""
+        """Note that a stream ended by an engine error that no worker can continue."""
         ...
 
 
@@ -165,10 +169,10 @@ class Relays(Protocol):
 
 
 class Billing(Protocol):
-    """Closes an admitted request's lease and row, by its worker's counts."""
+    """Closes an admitted request's lease and ledger row, by its worker's counts."""
 
     def close(self, call: Admitted, answer: Answer) -> None:
-        """Bill it, now or when its worker tells the usage; its slots are free at once."""
+        """Bill the request, now or when its worker reports the usage; its slots are free at once."""
         ...
 
 
@@ -372,16 +376,18 @@ class Pipeline:
 
 
 def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
-    """Return the caller's error: the quota's, if it ran over quota and there was no spare capacity."""
+    """Return the error for the caller: the quota's, if the request ran over quota and there was no spare capacity."""
     return lease.over_quota if lease.over_quota is not None and isinstance(error, Rejected | Evicted) else error
 
 
 def _queues_as(call: Call) -> TenantId:
-    """Return the request's tenant in a worker's queue: copies queue as no tenant, apart by original."""
+    """Return the tenant under which the request queues at a worker; a shadow copy queues apart from all tenants."""
     return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
 
 
 def _of_rest(ticket: Ticket, rest: Rest) -> Ticket:
-    """Return a stream rest's ticket: delivered tokens count as prompt, and it has started."""
+    """Return the ticket for the rest of a broken stream: delivered tokens count as prompt, and the request has
+    started.
+    """
     expected = min(rest.output_tokens, ticket.expected_output_tokens)
     return replace(ticket, prompt_tokens=rest.prompt_tokens, expected_output_tokens=expected, start_by=0.0)

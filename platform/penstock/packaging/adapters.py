@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models import adapter
 from penstock.domain.models.model import AdapterSettings, Manifest, ModelVersion, Provenance
+from penstock.domain.money import Price
 from penstock.formats import manifests
 from penstock.formats.contents import PICKLES, check_manifest
 from penstock.packaging import adapter_config, adapter_weights
@@ -19,8 +20,9 @@ def push(source: Path, choices: Choices, base: ModelVersion, publishing: Publish
     with tempfile.TemporaryDirectory(prefix=".adapter-", dir=publishing.work) as name:
         folder = Path(name)
         publishing.report(f"{choices.name}: checking it beside {base.id}")
+        price = _price_of(choices)
         settings = _collect(source, folder, choices, base, publishing)
-        manifest = _described(folder, choices, base, settings)
+        manifest = _described(folder, choices, price, base, settings)
         return publish(folder, manifest, publishing)
 
 
@@ -31,7 +33,6 @@ def _collect(
     weights = _weights_in(source)
     config = adapter_config.read(source)
     adapter.check_base(base, config.rank)
-    _check_choices(choices)
     shapes = adapter_weights.shapes_of(base.manifest, publishing.store)
     _check_size(weights, config.rank, shapes)
     shutil.copyfile(weights, folder / adapter.WEIGHTS)
@@ -71,23 +72,24 @@ _HEADER_BYTES = 4096
 """More than a header needs for the two matrices of one module."""
 
 
-def _check_choices(choices: Choices) -> None:
+def _price_of(choices: Choices) -> Price:
+    """Return the price after checking what an adapter's publisher may choose."""
     if choices.engine_changes or choices.tensor_parallel_size != 1:
         raise ArtifactRefused("an adapter runs as its base does: leave --engine and --gpus out")
     if choices.price is None:
         raise ArtifactRefused("a version needs a price: give --price")
     if not choices.licence:
         raise ArtifactRefused("a version needs a licence: give --licence, for example Apache-2.0")
+    return choices.price
 
 
-def _described(folder: Path, choices: Choices, base: ModelVersion, settings: AdapterSettings) -> Manifest:
+def _described(folder: Path, choices: Choices, price: Price, base: ModelVersion, settings: AdapterSettings) -> Manifest:
     """Return the manifest: the base's serving fields with the adapter's name, files, price and prompts."""
-    assert choices.price is not None  # noqa: S101  ``_check_choices``; tells mypy
     manifest = replace(
         base.manifest,
         name=choices.name,
         files=measure(folder, adapter.FILES),
-        price=choices.price,
+        price=price,
         tier=choices.tier or base.manifest.tier,
         provenance=Provenance(origin=choices.origin, licence=choices.licence, source_sha256=choices.source_sha256),
         golden=choices.golden,

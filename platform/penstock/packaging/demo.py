@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +20,20 @@ from pathlib import Path
 import msgspec
 
 from penstock.domain.command_error import CommandError
+from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import Alias, ModelName
 from penstock.domain.models.model import Artifact
 from penstock.formats.contents import ALLOWED, LABELS, WITH_HANDLER
-from penstock.packaging import imagenet
 from penstock.packaging.convert import PROGRAMS, convert
 from penstock.packaging.demo_models import DEMO_MODELS, DemoModel
 from penstock.packaging.locking import locked
 from penstock.packaging.packing import Choices, Packed, Publishing, describe, measure, publish
 from penstock.packaging.ports import Report
 from penstock.packaging.wheels import Pin, download, sha256_of, unpack
+
+CLASSES = 1000
+_SYNSETS = "timm/data/_info/imagenet_synsets.txt"
+_LEMMAS = "timm/data/_info/imagenet_synset_to_lemma.txt"
 
 
 class _Record(msgspec.Struct):
@@ -126,7 +131,7 @@ async def _fetch(model: DemoModel, pins: Mapping[str, Pin], folder: Path, report
         if model.labels_wheel:
             report(f"{name}: labels")
             wheel = await _download(name, pins[model.labels_wheel], Path(scratch, "labels"), report)
-            (found / LABELS).write_text(await asyncio.to_thread(imagenet.labels, wheel))
+            (found / LABELS).write_text(await asyncio.to_thread(class_names, wheel))
         if model.beside is not None:
             await asyncio.to_thread(shutil.copytree, model.beside, found, dirs_exist_ok=True)
         await asyncio.to_thread(shutil.move, found, folder)
@@ -142,3 +147,20 @@ async def _download(name: str, pin: Pin, into: Path, report: Report) -> Path:
     report(f"{name}: downloading")
     await asyncio.to_thread(into.mkdir, exist_ok=True)
     return await download(pin, into, report)
+
+
+def class_names(wheel: Path) -> str:
+    """Return the first name of each of ImageNet's classes, in the order of the networks' outputs.
+
+    The names are WordNet's, free to use and copy; the wheel is timm's (Apache-2.0).
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            synsets, lemmas = (archive.read(name).decode().splitlines() for name in (_SYNSETS, _LEMMAS))
+    except (KeyError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        raise ArtifactRefused(f"{wheel.name} does not name the classes of ImageNet") from error
+    words = dict(line.split("\t", 1) for line in lemmas if "\t" in line)
+    found = [words[one].partition(",")[0].strip() for one in synsets if one in words]
+    if len(found) != CLASSES:
+        raise ArtifactRefused(f"{wheel.name} names {len(found)} classes of ImageNet instead of {CLASSES}")
+    return "".join(f"{one}\n" for one in found)

@@ -54,7 +54,7 @@ class TenantRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RejectedRequest:
+class RefusedRequest:
     at: float
     work: Work
     why: Shed
@@ -87,7 +87,7 @@ class Worker:
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
         self.records: dict[TenantId, TenantRecord] = defaultdict(TenantRecord)
-        self.refused: list[RejectedRequest] = []
+        self.refused: list[RefusedRequest] = []
         self._queue, self._engine = queue, engine
         queue.look_later = lambda seconds: self._at(self.now + seconds, lambda: queue.look(self.now))
         self._here: dict[RequestId, _Here] = {}
@@ -154,7 +154,7 @@ class Worker:
     def _reject(self, arrival: Arrival, why: Shed, wait_s: float) -> None:
         work = arrival.work
         self.records[work.tenant].shed[why] += 1
-        self.refused.append(RejectedRequest(at=self.now, work=work, why=why, told_s=wait_s))
+        self.refused.append(RefusedRequest(at=self.now, work=work, why=why, told_s=wait_s))
         del self._here[work.request]
         self._ask_again(arrival)
 

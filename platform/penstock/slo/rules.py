@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.domain.models.model import Tier
 from penstock.domain.serving.slo import SloTier
-from penstock.slo import absent, burning, recorded, recording
+from penstock.slo import absent, burning, recorded
 from penstock.slo.indicators import Unmeasurable, measure
 from penstock.slo.promise import Promise
 from penstock.slo.rule import Alert, Group, RecordingRule
@@ -55,11 +55,42 @@ def groups(promised: Iterable[Promise], windows: Windows, interval_s: int = reco
 def _group(promise: Promise, windows: Windows, interval_s: int) -> Group:
     _check(promise, windows)
     rules: list[RecordingRule | Alert] = [
-        *recording.of(promise, windows),
+        *_recordings(promise, windows),
         *burning.of(promise, windows, interval_s),
         absent.of(promise),
     ]
     return Group(name=f"slo-{promise.tier}-{promise.objective}", interval_s=interval_s, rules=tuple(rules))
+
+
+def _recordings(promise: Promise, windows: Windows) -> list[RecordingRule]:
+    """Return one promise's recording rules: events, the share of bad ones over each window, the budget's rest.
+
+    The platform's counters are read over five minutes alone; longer windows add up the recorded rates. That costs
+    little over days, weighs each event alike whatever the traffic, and outlives a gateway's counters. Without events
+    there is no share: unknown is never 0.
+    """
+    period = f"{promise.period_days}d"
+    left = f"1 - {promise.series(recorded.error_ratio(period))} / {promise.series(recorded.BUDGET)}"
+    return [
+        _record(promise, recorded.EVENTS, promise.measure.events_rate(recorded.BASE_WINDOW)),
+        _record(promise, recorded.BAD_EVENTS, promise.measure.bad_rate(recorded.BASE_WINDOW)),
+        _record(promise, recorded.BUDGET, f"vector({promise.budget_ratio:.6g})"),
+        *(_error_ratio(promise, window) for window in (*windows.lengths, period)),
+        _record(promise, recorded.BUDGET_LEFT, left),
+    ]
+
+
+def _error_ratio(promise: Promise, window: str) -> RecordingRule:
+    bad, events = (_sum(promise.series(series), window) for series in (recorded.BAD_EVENTS, recorded.EVENTS))
+    return _record(promise, recorded.error_ratio(window), f"{bad} / ({events} > 0)")
+
+
+def _sum(series: str, window: str) -> str:
+    return series if window == recorded.BASE_WINDOW else f"sum_over_time({series}[{window}])"
+
+
+def _record(promise: Promise, series: str, expr: str) -> RecordingRule:
+    return RecordingRule(record=series, expr=expr, labels=promise.labels)
 
 
 def _check(promise: Promise, windows: Windows) -> None:

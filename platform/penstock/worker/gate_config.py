@@ -12,7 +12,7 @@ TICKET = "penstock.ticket"
 class GateConfig:
     """``ticket_key`` (hex) is the key of the tickets that gateways seal for this worker.
 
-    ``displaces``: the engine takes slots back from tenants above their share. ``takes_turns``: tenants take turns
+    ``preempts``: the engine takes slots back from tenants above their share. ``time_shares``: tenants take turns
     inside it.
     """
 
@@ -23,8 +23,8 @@ class GateConfig:
     max_num_batched_tokens: int = 512
     long_prefill_tokens: int = 0
     block_size: int = 16
-    displaces: bool = False
-    takes_turns: bool = False
+    preempts: bool = False
+    time_shares: bool = False
     adapter_slots: int = 0
     """Adapters of how many versions the engine takes into one batch; 0 where it takes none."""
     adapters_kept: int = 0

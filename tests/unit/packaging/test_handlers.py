@@ -15,7 +15,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import Runtime, Task, Tier
 from penstock.domain.models.tensors import Datatype
-from penstock.packaging import handlers, imagenet
+from penstock.packaging import demo, handlers
 from penstock.worker.engines.pickled import NotWeights, compare, tensors_of
 from tests.support.models.versions import CHOICES, weights
 
@@ -219,4 +219,4 @@ def test_a_wheel_without_the_classes_is_refused(tmp_path: Path) -> None:
     """Another wheel under the pinned name would not do."""
     (tmp_path / "timm.whl").write_bytes(b"no archive")
     with pytest.raises(ArtifactRefused, match="does not name the classes"):
-        imagenet.labels(tmp_path / "timm.whl")
+        demo.class_names(tmp_path / "timm.whl")

@@ -27,9 +27,6 @@ DEPLOYMENT = ObjectKind(group="apps", version="v1", name="Deployment", plural="d
 BUDGET = ObjectKind(group="policy", version="v1", name="PodDisruptionBudget", plural="poddisruptionbudgets")
 SCALER = ObjectKind(group="keda.sh", version="v1alpha1", name="ScaledObject", plural="scaledobjects")
 
-WRITTEN = (SCALER, BUDGET, DEPLOYMENT)
-"""What a version has in each pool, in the order of taking it away: the Deployment, by which we know it, goes last."""
-
 RIGHTS: dict[ObjectKind, tuple[str, ...]] = {
     POD: ("list", "watch", "patch", "delete"),
     DEPLOYMENT: ("list", "watch", "create", "patch", "delete"),

@@ -7,17 +7,30 @@ from contextlib import suppress
 
 import asyncpg
 
-from penstock.connectors.postgres.database import CONNECT_WITHIN_S, translated, way
+from penstock.connectors.postgres.database import CONNECT_WITHIN_S, Database, translated, way
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import StoreUnavailable
 from penstock.lateness import timeout
 
 _SQL = load("leadership")
+NAME_BYTES = 63
+"""Postgres cuts a longer ``application_name``."""
+
+
+async def leader(database: Database) -> str:
+    """Return the leader's name, empty without one.
+
+    Never over a candidate's own connection: a question that is cut off there would cost it the lead.
+    """
+    row = await database.row(_SQL["holder"])
+    return str(row["name"]) if row else ""
 
 
 class PostgresLeadership:
-    def __init__(self, dsn: str) -> None:
-        self._way = way(dsn)
+    """A candidate under this name, which is its connection's ``application_name``."""
+
+    def __init__(self, dsn: str, name: str) -> None:
+        self._way, self._name = way(dsn), name[:NAME_BYTES]
         self._connection: asyncpg.Connection | None = None
         self._holds = False
 
@@ -40,7 +53,9 @@ class PostgresLeadership:
     async def _ask(self) -> bool:
         if self._connection is None or self._connection.is_closed():
             self._holds = False
-            self._connection = await asyncpg.connect(self._way.dsn, password=self._way.password)
+            self._connection = await asyncpg.connect(
+                self._way.dsn, password=self._way.password, server_settings={"application_name": self._name}
+            )
         if self._holds:
             await self._connection.execute(_SQL["still_here"])
         else:

@@ -69,11 +69,8 @@ class RedisLimits:
         # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
         mark = secrets.token_hex(8)
         found = await _answered(self._present, keys, [gateway, int(alive_s * 1000), since_ms, mark])
-        assert isinstance(found, list)  # noqa: S101  as the script says
-        *counts, marked = found
-        at_ms, gateways, since = _ints(counts)
-        assert isinstance(marked, bytes)  # noqa: S101
-        return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=marked.decode())
+        at_ms, gateways, since = _ints(found)
+        return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=_texts(found)[0])
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
         counted = await _answered(self._spent, [self._prefix + key for key in meters], []) if meters else []
@@ -109,8 +106,16 @@ async def _answered(script: Script, keys: Sequence[str], argv: Sequence[Argument
 
 
 def _ints(values: Value) -> list[int]:
+    return [value for value in _listed(values) if isinstance(value, int)]
+
+
+def _texts(values: Value) -> list[str]:
+    return [value.decode() for value in _listed(values) if isinstance(value, bytes)]
+
+
+def _listed(values: Value) -> list[Value]:
     assert isinstance(values, list)  # noqa: S101  as every script of ours says
-    return [value for value in values if isinstance(value, int)]
+    return values
 
 
 def _retry_after_s(draw: Draw, wait_ms: int) -> float:

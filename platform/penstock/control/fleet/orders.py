@@ -1,10 +1,8 @@
 """Orders to workers, sent in the answers to their heartbeats; drains are also sent by the host's signals.
 
 The answer to a heartbeat is the only way to order a worker that another host started, and a second way to order one
-that
-missed a signal. A drain is never withdrawn. Sleep and wake orders hold while the controller that decided them leads;
-any
-other controller lets each worker keep its state.
+that missed a signal. A drain is never withdrawn. Sleep and wake orders hold while the controller that decided them
+leads; any other controller lets each worker keep its state.
 """
 
 from collections.abc import Mapping
@@ -22,16 +20,8 @@ class Host(Protocol):
     async def apply(self, plan: FleetPlan) -> None: ...
 
 
-class Warmth(Protocol):
-    def promote(self, worker: WorkerId) -> None: ...
-
-    def park(self, worker: WorkerId) -> None:
-        """Order a worker to free its engine's memory once its streams have ended."""
-        ...
-
-
 class Orders:
-    """A host that remembers its orders; implements `control.loop.Fleet` and ``Warmth``."""
+    """A host that remembers its orders; implements `control.loop.Fleet`."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -81,16 +71,10 @@ class Orders:
         for worker in plan.drain:
             self._note(worker)
         for worker in plan.sleep:
-            self.park(worker)
+            self._tell(worker, WorkerOrder.SLEEP)
         for worker in plan.wake:
-            self.promote(worker)
+            self._tell(worker, WorkerOrder.SERVE)
         await self._host.apply(plan)
-
-    def promote(self, worker: WorkerId) -> None:
-        self._tell(worker, WorkerOrder.SERVE)
-
-    def park(self, worker: WorkerId) -> None:
-        self._tell(worker, WorkerOrder.SLEEP)
 
     def _tell(self, worker: WorkerId, order: WorkerOrder) -> None:
         self._told.pop(worker, None)

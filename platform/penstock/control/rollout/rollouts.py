@@ -67,8 +67,7 @@ class Rollouts:
     """How many requests an alias had before a moment (Unix seconds), in so many seconds."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
-        """Begin a rollout beside the version that has all of the alias, or raise ``InvalidField``, ``UnknownModel``
-        or
+        """Begin a rollout beside the version that has all of the alias, or raise ``InvalidField``, ``UnknownModel`` or
         ``Conflict``.
         """
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]

@@ -107,8 +107,7 @@ class Prepared:
     """Prompt tokens, and the prompt's block hashes for prefix routing.
 
     ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt. If only the engine can
-    render
-    the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
+    render the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
     """
 
     prompt_tokens: int

@@ -1,1 +1,1 @@
-"""Whether a request may run now: its deadline, its plan's bounds, one lease."""
+"""Decides whether a request may run now: its deadline, its plan's bounds, one lease."""

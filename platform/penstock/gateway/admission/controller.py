@@ -35,7 +35,7 @@ class _Reserved(NamedTuple):
 
 
 class AdmissionController:
-    """Implements the pipeline's ``Admission``; keeps the leases that it opens."""
+    """Implements the pipeline's ``Admission`` and keeps the leases that it opens."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class AdmissionController:
         self._in_flight(model, 1)
 
     def move(self, call: Admitted) -> None:
-        """Raises ``StoreUnavailable``; the reservation stays, since the new version costs no more."""
+        """Move the lease; raises ``StoreUnavailable``. The reservation stays, since the new version costs no more."""
         self._running[call.lease] = call
         self._reserved[call.lease] = self._reserved[call.lease]._replace(call=call)
         self._reservations.move(self._opening(call))
@@ -137,8 +137,8 @@ class AdmissionController:
 def gpu_s(call: Call, end: Settlement) -> float:
     """Return the engine seconds of a request by its worker's count; over all requests they add up to the busy time.
 
-    Without a count: its time in the engine over the requests beside it. A whole answer that broke off has no stages:
-    then all time from dispatch, less the known wait.
+    Without a count: the request's time in the engine divided by the requests beside it. A whole answer that broke off
+    has no stages: then all time from dispatch, less the known wait.
     """
     if call.attempts.used is not None and call.attempts.used.engine_us is not None:
         return min(call.attempts.used.engine_us / 1e6, end.held_s)
@@ -182,7 +182,7 @@ def within_context(request: InferenceRequest, call: Chosen) -> InferenceRequest:
 
 
 def _sent(request: InferenceRequest) -> str:
-    """Return the field that names the output; the older one only if it stands alone."""
+    """Return the field with which the caller bounds the output; the older one only if it stands alone."""
     field, older = OUTPUT_FIELD[request.api], "max_tokens"
     is_older = request.body.get(field) is None and request.body.get(older) is not None
     return older if is_older and request.api is Api.CHAT else field

@@ -21,7 +21,9 @@ from penstock.gateway.calls.call import Chosen
 
 class Crowd(Protocol):
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work at its least busy worker; infinite if no worker would take a request."""
+        """Return the seconds of work at the version's least busy worker; infinite if no worker would take a
+        request.
+        """
         ...
 
 
@@ -42,7 +44,9 @@ class Pressure:
         self.is_on = False
 
     def look(self, wait_s: float, now: float) -> bool:
-        """Update by the present wait (infinite if no worker serves) at monotonic second ``now``; return the state."""
+        """Update the state from the present wait (infinite if no worker serves) at monotonic second ``now``; return
+        the state.
+        """
         ours = self._settings
         if wait_s >= ours.enter_s:
             self.is_on, self._calm_since = True, None

@@ -21,7 +21,7 @@ MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Expected tokens, their price, and slots of one request.
+    """The expected tokens, their price, and the slots of one request.
 
     Tokens that are a bound (``is_bound``) never exceed a whole bucket: no bound refuses for good, and the excess is
     owed.
@@ -36,7 +36,9 @@ class Need:
 
 
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
-    """Return all draws, cheapest to explain first; bounds of zero draw nothing. ``now`` is Unix seconds."""
+    """Return all draws, those with the simplest refusal first; bounds of zero draw nothing. ``now`` is Unix
+    seconds.
+    """
     return tuple(draw for scope in scopes for draw in _of(scope, need, now))
 
 
@@ -46,7 +48,7 @@ def least(scopes: tuple[Scope, ...], version: VersionId, now: float) -> tuple[Dr
 
 
 def beyond_quota(wanted: Iterable[Draw]) -> tuple[Draw, ...]:
-    """Return the draws of a request over its rates: slots and budgets, which none may exceed."""
+    """Return the draws of a request over its rates: only slots and budgets, which no request may exceed."""
     return tuple(draw for draw in wanted if draw.kind is not MeterKind.BUCKET)
 
 

@@ -18,7 +18,7 @@ PART_OF_WHAT_IS_LEFT = 4
 
 
 class Exposure:
-    """Amounts are micro-dollars. A meter that was never asked is near its end."""
+    """The exposure of each budget meter, micro-dollars. A meter that was never read counts as nearly spent."""
 
     def __init__(self) -> None:
         self._open: dict[str, int] = {}
@@ -66,6 +66,6 @@ def left(wanted: Sequence[Draw], remaining: Sequence[int]) -> int:
 
 
 def less(wanted: Iterable[Draw], least: int, has: int) -> tuple[Draw, ...]:
-    """Return the same draws with a quarter of the money ``has``, at least ``least``."""
+    """Return the draws with money reduced to a quarter of the meter's rest ``has``, at least ``least``."""
     amount = max(least, has // PART_OF_WHAT_IS_LEFT)
     return tuple(replace(draw, amount=amount) if draw.kind is MeterKind.BUDGET else draw for draw in wanted)

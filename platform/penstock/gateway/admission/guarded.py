@@ -36,7 +36,7 @@ GRACE_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """Settings of an outage; ``gateways`` is their assumed number until the store has told it."""
+    """Settings for an outage of the store; ``gateways`` is their assumed number until the store has reported it."""
 
     me: str
     store: Callable[[], LimitStore]
@@ -73,7 +73,9 @@ class GuardedLimits:
         return self._breaker.reach
 
     def counting(self) -> None:
-        """Budgets are being counted: data that the store loses from now on needs another count."""
+        """Note that budgets are being counted from the ledger: data that the store loses from now on needs another
+        count.
+        """
         self.wants_count = False
 
     def counted(self) -> None:
@@ -83,7 +85,9 @@ class GuardedLimits:
     # -- LimitStore --------------------------------------------------------------------
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Raises ``StoreUnavailable`` also if the outage policy closes one of these limits."""
+        """Reserve in the store or on this gateway's share; ``StoreUnavailable`` also if the outage policy closes
+        one of these limits.
+        """
         if (decision := await self._shared(lease, draws, hold_s)) is not None:
             return decision
         if self._closes(draws):
@@ -176,7 +180,7 @@ class GuardedLimits:
         return decision
 
     async def _by_myself(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Decide on this gateway's share; while gateways return, the store must grant too."""
+        """Decide by this gateway's share; while gateways return, the store must grant too."""
         mine = held_alone(draws, self._settings.policy, self._gateways)
         self._decided.labels(WhenAway.SHARE if len(mine) == len(draws) else WhenAway.OPEN).inc()
         decision = _as_of(draws, mine, await self._alone.reserve(lease, mine, hold_s))
@@ -272,7 +276,7 @@ def _why(error: StoreUnavailable) -> str:
 
 
 def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: MeterDecision) -> MeterDecision:
-    """Return this gateway's decision in terms of the whole draws; an open limit appears untouched."""
+    """Return this gateway's decision in terms of the whole draws; a limit that is open appears unused."""
     left = {draw.key: left for draw, left in zip(mine, decision.remaining, strict=True)}
     refused = decision.refused_by
     return replace(

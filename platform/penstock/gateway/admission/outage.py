@@ -15,7 +15,7 @@ from penstock.domain.tenancy.limits import Draw, Measure
 
 
 class Reach(StrEnum):
-    """The breaker's state, also the label of a metric."""
+    """The state of the store's breaker, also the label of a metric."""
 
     SHARED = "shared"
     ALONE = "alone"
@@ -23,7 +23,7 @@ class Reach(StrEnum):
 
 
 class WhenAway(StrEnum):
-    """How a limit holds meanwhile: also a metric label."""
+    """The treatment of a limit while the store is away; also a metric label."""
 
     CLOSED = "closed"
     """Requests that draw on it are refused."""
@@ -41,14 +41,14 @@ POLICY: Mapping[Measure, WhenAway] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds between tries, and of waiting for the other gateways to return."""
+    """Seconds between tries to reach the store, and seconds to wait for the other gateways' return."""
 
     rest_s: float = 0.3
     patience_s: float = 4.0
 
 
 class Breaker:
-    """State machine of the store's reach; ``now`` is monotonic seconds."""
+    """The state machine of the store's availability; ``now`` is monotonic seconds."""
 
     def __init__(self, times: Times | None = None) -> None:
         self._times = times or Times()
@@ -68,7 +68,9 @@ class Breaker:
             self.reach, self._since = Reach.RETURNING, now
 
     def met(self, now: float, *, all_there: bool) -> bool:
-        """Return True if the store decides alone again: all gateways are back, or the others are late."""
+        """Record a contact with the store; True if it decides alone again: all gateways are back, or the others are
+        late.
+        """
         if self.reach is Reach.RETURNING and (all_there or now >= self._since + self._times.patience_s):
             self.reach = Reach.SHARED
             return True

@@ -1,7 +1,7 @@
-"""The errors of limits and budgets: the scope and its limit, when to come back, the rest of each.
+"""The errors of limits and budgets: scope and limit, time to come back, what is left of each limit.
 
-A budget's refusal tells spent from held money: only the spent part lasts until its window ends. A request that exceeds
-a limit by itself is told not to come back. The ``x-ratelimit-*`` headers are OpenAI's.
+A budget's refusal separates spent from held money: only the spent part lasts until its window ends. A request that
+exceeds a limit by itself is told not to come back. The ``x-ratelimit-*`` headers are OpenAI's.
 """
 
 from collections.abc import Iterable

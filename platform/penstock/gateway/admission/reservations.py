@@ -50,7 +50,7 @@ class Journal(Protocol):
     """Port: the spool on local disk, which ledger rows are written to first."""
 
     def opened(self, opening: Opening) -> None:
-        """Record a start; raises ``StoreUnavailable`` if the disk is full."""
+        """Record a request's opening; raises ``StoreUnavailable`` if the disk is full."""
         ...
 
     def delivered(self, request: RequestId, tokens: int) -> None: ...
@@ -60,7 +60,7 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """``yields``: run on spare capacity rather than be refused for its rates."""
+    """The request to reserve for; ``yields``: run on spare capacity rather than be refused for its rates."""
 
     opening: Opening
     scopes: tuple[Scope, ...]
@@ -71,7 +71,7 @@ class Claim:
 
 @dataclass(slots=True, kw_only=True)
 class Reservation:
-    """``leases`` are those in the store: the first, and one per top-up."""
+    """One request's reservation; ``leases`` are those in the store: the first, and one per top-up."""
 
     opening: Opening
     cost: Cost
@@ -174,7 +174,7 @@ class Reservations:
         return self._refusal(who.tenant, decision.refused_by, decision, told)
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
-        """Take the draws; of a yielding request over its rates, slots and budgets alone."""
+        """Make the draws; for a yielding request over its rates, only those of slots and budgets."""
         request, tenant = claim.opening.request, claim.opening.tenant
         wanted = draws(claim.scopes, need, self._clock.now())
         if exposure.money(wanted) is None:
@@ -200,7 +200,7 @@ class Reservations:
     async def _take_what_is_left(
         self, request: RequestId, wanted: tuple[Draw, ...], least: int
     ) -> tuple[tuple[Draw, ...], MeterDecision]:
-        """Take the draws; of a budget with less, a quarter of its rest and at least ``least``."""
+        """Make the draws; from a budget with less left, a quarter of its rest and at least ``least``."""
         tries = 0
         while True:
             decision = await self._take(request, wanted)
@@ -233,7 +233,7 @@ class Reservations:
                 await self._store.free(request)
 
     def close(self, reservation: Reservation, end: Settlement, *, gpu_s: float = 0.0, continued: int = 0) -> LedgerRow:
-        """Write the ledger row and learn; ``flush`` settles it with the store."""
+        """Write the ledger row and learn the output length; ``flush`` settles the lease with the store."""
         usage = end.usage
         row = close(reservation.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
         del self._living[reservation.opening.request]
@@ -259,14 +259,14 @@ class Reservations:
                 self._unsettled[lease] = actual
 
     async def inherit(self, rows: Sequence[LedgerRow]) -> None:
-        """Settle a dead gateway's open leases; those that it had settled stay as they are."""
+        """Settle a dead gateway's open leases; those it had settled itself are unchanged."""
         for row in rows:
             used = {Measure.TOKENS: row.prompt_tokens + row.output_tokens, Measure.SPEND: int(row.cost)}
             self._unsettled.setdefault(row.request, used)
         await self.flush()
 
     def _settle(self, lease: RequestId, actual: dict[Measure, int]) -> None:
-        """Settle now, or at the loop's next turn if the store is remote."""
+        """Settle at once, or in the loop's next turn if the store is remote."""
         if self._at_once is not None:
             self._at_once.settle_now(lease, actual)
             return
@@ -284,7 +284,9 @@ class Reservations:
             self._journal.delivered(request, reservation.lease.delivered)
 
     async def top_up(self) -> None:
-        """Reserve more for answers that outgrow their reservation by the next round; end those refused."""
+        """Reserve more for answers that will outgrow their reservation before the next round; end those that are
+        refused.
+        """
         for reservation in list(self._living.values()):
             made = reservation.lease.delivered - reservation.seen
             reservation.seen += made
@@ -313,7 +315,7 @@ class Reservations:
             end_early(self._refusal(reservation.opening.tenant, draw, refused, [], has_run=True))
 
     async def _take_more(self, reservation: Reservation, extra: int) -> MeterDecision | None:
-        """Take these tokens under a lease of their own; None if the store is away."""
+        """Reserve these tokens under a lease of their own; None if the store is away."""
         cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in reservation.draws if d.measure in amounts)
@@ -364,7 +366,7 @@ def _worst(claim: Claim) -> int:
 
 
 def _paid_output(claim: Claim, held: int) -> int:
-    """Return the output tokens that this money pays after the prompt."""
+    """Return the output tokens that the held money pays after the prompt."""
     price = claim.opening.price
     prompt = price.of(prompt=claim.cost.prompt_tokens, cached=0, output=0)
     return price.output_for(held - prompt, claim.cost.output_tokens)

@@ -1,6 +1,6 @@
-"""A gateway's own leases, and how a store that was away learns of them: each lease once, no debt twice.
+"""A gateway's own leases, and their report to a store that was away: each lease once, no debt twice.
 
-Of leases that ended unsynced only the last minute's use is left: buckets have refilled the rest.
+Of leases that ended unsynced only the last minute's use is reported: buckets have refilled the rest.
 """
 
 from collections import deque
@@ -26,7 +26,9 @@ class _Debt:
 
 
 class UnsyncedLeases:
-    """``hold_s`` is the hold of leases reported to the store, until they are renewed."""
+    """Leases that this gateway granted alone; ``hold_s`` is their hold once they are reported to the store, until
+    they are renewed.
+    """
 
     def __init__(self, me: str, clock: Clock, *, hold_s: float) -> None:
         self._me, self._clock, self._hold_s = me, clock, hold_s
@@ -48,7 +50,7 @@ class UnsyncedLeases:
 
     @contextmanager
     def undecided(self, lease: RequestId) -> Iterator[None]:
-        """Keep ``take_back`` from this lease: its request still waits for the store, and will ask again."""
+        """Exclude this lease from ``take_back``: its request still waits for the store, and will ask again."""
         self._undecided.add(lease)
         try:
             yield
@@ -59,7 +61,7 @@ class UnsyncedLeases:
         return lease in self._doubtful
 
     def ended(self, lease: RequestId, actual: Mapping[Measure, int]) -> bool:
-        """Record an end; True if the store did not know the lease. Spend is counted from the ledger, not here."""
+        """Record a lease's end; True if the store did not know it. Spend is counted from the ledger, not here."""
         draws = self.living.pop(lease, ())
         if lease not in self._unsynced:
             return False
@@ -72,7 +74,7 @@ class UnsyncedLeases:
         return True
 
     async def sync(self, store: LimitStore) -> None:
-        """Bring the store up to date; what it could not take stays. Raises ``StoreUnavailable``."""
+        """Report all leases to the store; those it could not take stay. Raises ``StoreUnavailable``."""
         await self.take_back(store)
         await self.sync_running(store, list(self._unsynced))
         self._forget_old()
@@ -84,7 +86,7 @@ class UnsyncedLeases:
             await store.settle(carrier, {})
 
     async def take_back(self, store: LimitStore) -> None:
-        """Settle leases that the store may have taken and no request was given."""
+        """Settle leases that the store may have granted although no request received the answer."""
         for lease in self._doubtful - self._undecided:
             if lease not in self.living:
                 await store.settle(lease, NOTHING)

@@ -1,4 +1,4 @@
-"""An answer's end in any API's shape: usage, finish reason, engine times, engine error. Pure."""
+"""Reads the end of an answer of any API: usage, finish reason, engine times, engine error. Pure."""
 
 import msgspec
 
@@ -56,7 +56,7 @@ class _Body(msgspec.Struct, gc=False):
 
 
 class Account(msgspec.Struct, frozen=True, gc=False):
-    """One body's or event's; ``is_usage_only``: an OpenAI stream's last event, without choices."""
+    """The account of one body or event; ``is_usage_only``: an OpenAI stream's last event, without choices."""
 
     usage: Usage | None = None
     finish: FinishReason | None = None
@@ -127,7 +127,7 @@ def _fault(event: bytes) -> _Fault | None:
 
 
 def _usage(said: RawUsage) -> Usage:
-    """Return the counts; Messages count the cached prompt apart, so it is added."""
+    """Return the token counts; Messages report the cached prompt tokens separately, so they are added."""
     details = said.prompt_tokens_details or said.input_tokens_details
     read, made = said.cache_read_input_tokens or 0, said.cache_creation_input_tokens or 0
     prompt = max(0, said.prompt_tokens or said.input_tokens + read + made)

@@ -1,4 +1,4 @@
-"""A small request to a worker, and its whole answer."""
+"""Sends a small request to a worker and collects the whole answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Collected:
 
 
 class Unreachable(ConnectionError):
-    """No connection could be had."""
+    """The worker accepted no connection."""
 
 
 async def ask(

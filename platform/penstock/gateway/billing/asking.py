@@ -25,7 +25,8 @@ class Asks(Protocol):
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
     ) -> Mapping[RequestId, Used] | None:
-        """Return the usage so far, or all of requests that end within ``wait_s``; unknown ones are left out.
+        """Return the usage so far, or all usage of requests that end within ``wait_s``; unknown requests are left
+        out.
 
         None if the worker does not answer within ``within_s``.
         """

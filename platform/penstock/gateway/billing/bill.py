@@ -14,7 +14,7 @@ _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 
 
 def due(answer: Answer, usage: Usage) -> Usage:
-    """Return the usage that is paid for: none after an engine's or our own error before the first token."""
+    """Return the usage to pay: none after an engine's error or ours before the first token."""
     return Usage(exact=usage.exact) if answer.outcome in _FREE and answer.ttft_s is None else usage
 
 
@@ -30,7 +30,7 @@ def counted(call: Call, used: Used) -> Usage:
 
 
 def guessed(call: Admitted, answer: Answer) -> Usage:
-    """Return the best estimate without the worker's count: never nothing if it ran."""
+    """Return the best estimate without the worker's count; not zero if the request ran."""
     known = answer.usage
     return Usage(
         prompt_tokens=max(known.prompt_tokens, call.prepared.prompt_tokens),
@@ -41,7 +41,7 @@ def guessed(call: Admitted, answer: Answer) -> Usage:
 
 
 def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
-    """Return the usage if it is within the request's maximum; else that, as a guess."""
+    """Return the usage if it is within the request's maximum; else the maximum, as a guess."""
     if usage.prompt_tokens <= prompt and usage.output_tokens <= output:
         return usage
     prompt = min(prompt, usage.prompt_tokens)
@@ -54,7 +54,7 @@ def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
 
 
 def differs(call: Call, said: Usage, used: Used) -> bool:
-    """Tell whether the engine's account of an ended answer differs from the gate's.
+    """Tell whether the engine's account of an ended answer differs from the gate's count.
 
     Beams are the exception: the engine counts those that it kept, the gate all that it ran.
     """

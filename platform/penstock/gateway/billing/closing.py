@@ -32,13 +32,13 @@ TRIES = 3
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
-class Ledger(Protocol):
+class LedgerWriter(Protocol):
     def record(self, call: Call, answer: Answer) -> None: ...
 
 
 class Closing:
     def __init__(
-        self, *, asks: Asks, ledger: Ledger, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
+        self, *, asks: Asks, ledger: LedgerWriter, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
     ) -> None:
         self._asks = Together(asks, spawn, within_s=WITHIN_S, wait_s=WAIT_S)
         self._ledger, self._clock, self._spawn = ledger, clock, spawn
@@ -71,9 +71,9 @@ class Closing:
             self._bill(call, answer, usage)
 
     async def _told(self, call: Admitted, worker: WorkerEntry) -> Usage | None:
-        """Return the worker's usage; None if it tells none.
+        """Return the worker's usage of the request; None if it reports none.
 
-        Only its first answer shows that a request never came: later ones may be a restarted engine's.
+        Only the first answer shows that a request never came: a later one may be a restarted engine's.
         """
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, call.request.id)

@@ -21,7 +21,7 @@ class ForgivenEnds:
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     def closed(self, call: Admitted, answer: Answer) -> None:
-        """Count a request with a row once it is known to be forgiven; a copy is in no budget."""
+        """Count a request with a ledger row once its end is known to be forgiven; a copy is in no budget."""
         outcome = answer.outcome
         if call.copy is not None or not outcome.spends_error_budget:
             return

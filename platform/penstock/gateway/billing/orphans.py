@@ -22,7 +22,7 @@ WAIT_S, WITHIN_S = 1.0, 2.0
 
 
 class Orphans:
-    """``versions`` may be empty for a moment: a process that starts has no table yet."""
+    """Asks workers for a dead gateway's requests; ``versions`` may be empty for a moment, before the first table."""
 
     def __init__(self, versions: Callable[[], Iterable[VersionEntry]], asks: Asks) -> None:
         self._versions, self._asks = versions, asks

@@ -29,7 +29,9 @@ class _Question:
 
 
 class Together:
-    """``spawn`` starts the questions, which outlive each single bill; the times are those of ``Asks``."""
+    """Joins questions to one worker; ``spawn`` starts them, since they outlive each bill. The times are those of
+    ``Asks``.
+    """
 
     def __init__(self, asks: Asks, spawn: Spawn, *, within_s: float, wait_s: float) -> None:
         self._asks, self._spawn = asks, spawn
@@ -37,7 +39,7 @@ class Together:
         self._next: dict[str, _Question] = {}
 
     async def ask(self, worker: WorkerEntry, request: RequestId) -> Told:
-        """Return the worker's usage of this request and those asked with it; None if it tells none in time."""
+        """Return the worker's usage of this request, asked with others; None if it reports none in time."""
         loop = asyncio.get_running_loop()
         question = self._next.get(worker.url)
         if question is None:

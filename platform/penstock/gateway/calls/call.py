@@ -119,13 +119,13 @@ class Attempts:
         self.report = SILENT
 
     def begin(self) -> None:
-        """Forget the previous attempt's report."""
+        """Forget the previous attempt's report on the request."""
         self.used, self.report = None, SILENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
-    """One request with all that the stages have learned; each stage returns its own.
+    """One request with all that the stages have learned; each stage returns a new call.
 
     ``Chosen`` and ``Admitted`` are later forms, with fewer unknowns.
     """
@@ -178,7 +178,9 @@ class Call:
 
     @property
     def demand(self) -> Demand:
-        """What a tenant's full queue refuses; a copy waits in no tenant's."""
+        """The request as it is compared with a full queue's refusal; any for a copy, which waits in no tenant's
+        queue.
+        """
         request = self.request
         if self.copy is not None:
             return ANY
@@ -186,7 +188,7 @@ class Call:
 
     @property
     def received_at(self) -> float:
-        """The monotonic second after the upload: from here the platform's time counts."""
+        """The monotonic second after the upload, from which the platform's time counts."""
         return self.request.arrived_at + self.timings.seconds.get(Stage.UPLOAD, 0.0)
 
     def is_own(self, answer: "Answer") -> bool | None:
@@ -199,7 +201,7 @@ class Call:
         return outcome is Outcome.DEADLINE and self._had_too_little_time(refusal)
 
     def named(self, answer: "Answer") -> "Answer":
-        """Return the answer with its outcome's one name, as far as the end itself tells it."""
+        """Return the answer with its outcome's one name, as far as the end tells it."""
         if answer.outcome is not Outcome.DEADLINE:
             return answer
         return replace(answer, outcome=outcome_of(answer.outcome, is_own=bool(self.is_own(answer))))
@@ -218,7 +220,7 @@ class Call:
         return until - self.received_at - paused_s < self.pace.of(tokens / self.request.cost.sequences)
 
     def tell_outcome(self, answer: "Answer", tell: Callable[[Outcome], None]) -> None:
-        """Tell the end's name, at once or when it is known."""
+        """Report the outcome's name, at once or when it is known."""
         outcome, doubt = answer.outcome, self.attempts.doubt
         if doubt is not None and outcome in ENGINES_WORD:
             doubt.then(lambda is_own: tell(outcome_of(outcome, is_own=is_own)))
@@ -227,7 +229,7 @@ class Call:
 
     @property
     def cost(self) -> Cost:
-        """The most that the request may cost, as known so far."""
+        """The most that the request may cost, by what is known so far."""
         if self._cost is not None:
             return self._cost
         cost = self.request.cost
@@ -255,7 +257,7 @@ class Chosen(Call):
 
     @property
     def slo(self) -> Tier:
-        """The promise by which it is judged: its service tier's, else its version's."""
+        """The promise for the request: its service tier's, else its version's."""
         return self.principal.tier.slo or self.version.tier
 
     def refused(self, due: Due) -> "Chosen":
@@ -288,7 +290,7 @@ class Admitted(Chosen):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a request has come; the pipeline alone writes it."""
+    """A request's progress through the pipeline, which alone writes it."""
 
     call: Call
     answer: "Answer | None" = None

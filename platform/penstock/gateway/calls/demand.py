@@ -8,14 +8,14 @@ EVERYBODY = TenantId("")
 
 
 class Demand(NamedTuple):
-    """A request as far as it is known before it is read; without a deadline it is patient for ever (0)."""
+    """A request as far as it is known before it is read; without a deadline (0) it waits for ever."""
 
     tenant: TenantId = EVERYBODY
     body_bytes: int = 0
     deadline_s: float = 0.0
 
     def is_like(self, refused: "Demand") -> bool:
-        """Tell whether what was refused to the other is refused to this one: it is no smaller and no more patient."""
+        """Tell whether a refusal of the other holds for this one: it is no smaller and no more patient."""
         is_patient = refused.deadline_s and not 0 < self.deadline_s <= refused.deadline_s
         return self.body_bytes >= refused.body_bytes and not is_patient
 

@@ -6,7 +6,7 @@ Hear = Callable[[bool], None]
 
 
 class Doubt:
-    """Settled once; listeners hear it then, or at once if it is known."""
+    """Whether a caller caused a failure: settled once; listeners are called then, or at once if it is known."""
 
     __slots__ = ("_hear", "is_own")
 
@@ -15,7 +15,7 @@ class Doubt:
         self._hear: list[Hear] = []
 
     def settle(self, *, is_own: bool) -> None:
-        """Settle it; the first word counts."""
+        """Settle the doubt; only the first call counts."""
         if self.is_own is not None:
             return
         self.is_own = is_own

@@ -17,7 +17,7 @@ from penstock.gateway.calls.relay import Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The end of such a request: its call so far, its answer, and its refusal."""
+    """The end of a request from inside: its call so far, its answer, and its refusal."""
 
     call: Call
     answer: Answer
@@ -35,7 +35,7 @@ class Ask(Protocol):
         copy: Copy | None = None,
         reply: Reply | None = None,
     ) -> Asked:
-        """Return its end; a refusal is returned, not raised."""
+        """Return the request's end; a refusal is returned, not raised."""
         ...
 
 
@@ -49,7 +49,7 @@ class BodyReply:
 
     @property
     def body(self) -> bytes:
-        """The body so far, if it is kept."""
+        """The body so far, if bodies are kept."""
         return b"".join(self._pieces)
 
     def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

@@ -16,7 +16,7 @@ from penstock.domain.tokens import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """A lease's end; ``held_s`` until nothing ran any more."""
+    """A lease's end; ``held_s`` is the time until nothing ran any more."""
 
     outcome: Outcome
     usage: Usage

@@ -14,7 +14,7 @@ _DURATION = re.compile(rb"(?:(\d+)m(?!s))?(?:([\d.]+)(ms|s))?")
 
 
 def anthropics(told: Headers, now: float) -> list[tuple[bytes, bytes]]:
-    """Return the headers beside those that were told, at Unix second ``now``."""
+    """Return Anthropic's headers for OpenAI's that were told, at Unix second ``now``."""
     made = []
     for name, value in told:
         if found := _OPENAIS.fullmatch(name):

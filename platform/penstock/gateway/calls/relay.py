@@ -56,7 +56,7 @@ class Reply(Protocol):
 
 
 class Source(Protocol):
-    """The worker's answer, as the relay holds it: the dispatcher's present attempt."""
+    """The worker's answer as the relay holds it: the dispatcher's present attempt."""
 
     def pause(self) -> None:
         """Stop reading: TCP carries the client's slowness to the engine."""
@@ -70,18 +70,18 @@ class Source(Protocol):
 
 
 class Relay(Receiver, Protocol):
-    """Passes the worker's answer to the reply as it comes."""
+    """Passes the worker's answer on to the reply."""
 
     def attach(self, source: Source) -> None: ...
 
     @property
     def has_delivered(self) -> bool:
-        """True once this attempt has delivered something: the dispatcher has no say now."""
+        """True once this attempt has delivered something: the dispatcher can't retry any more."""
         ...
 
     @property
     def stopped(self) -> PenstockError | None:
-        """The reason against further attempts: client left, time over. None while one is awaited."""
+        """The reason against further attempts (client left, time over); None if there is none."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class Relay(Receiver, Protocol):
         ...
 
     def fail(self, error: PenstockError) -> Answer:
-        """End the reply with this error: in band if it has started, else the edge gives the status."""
+        """End the reply with this error: in band after the first byte, else with a status."""
         ...
 
     async def answer(self) -> Answer: ...

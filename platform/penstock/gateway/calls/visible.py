@@ -10,7 +10,7 @@ from penstock.domain.tenancy.tenant import Principal
 
 
 def shares_of(route: Route, versions: Mapping[str, VersionEntry], who: Principal) -> tuple[Share, ...]:
-    """Return an alias's shares for this caller; without any, the alias does not exist for it.
+    """Return an alias's shares for this caller; an alias without any does not exist for the caller.
 
     A version without weight answers only tenants with an override.
     """

@@ -26,7 +26,7 @@ _NO_CALL = ("none", {"type": "none"})
 
 
 def is_structured(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer has a form that a cut would break."""
+    """Tell whether the answer has a structure that a cut would break."""
     text = body.get("text")
     formats = (
         body.get("response_format"),
@@ -59,9 +59,9 @@ _WARMEST = 1.0
 
 
 def leaves_end(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> bool:
-    """Tell whether the model alone decides its one answer's end.
+    """Tell whether the model alone decides the end of its one answer.
 
-    Any other field than a known harmless one, or one in ``besides``, takes that away.
+    Any field beyond the known harmless ones and ``besides`` takes that away.
     """
     named = {name for name, value in body.items() if value is not None and (value or name not in _SILENT)}
     if named - _LEAVES_END - besides - ({"n"} if body.get("n") == 1 else set()):
@@ -76,7 +76,7 @@ def _is_one_prompt(prompt: object) -> bool:
 
 
 def _is_begun(turns: object) -> bool:
-    """Tell whether the caller wrote the answer's beginning, or may have."""
+    """Tell whether the caller wrote the beginning of the answer, or may have."""
     if not isinstance(turns, list):
         return isinstance(turns, Sealed)
     return bool(turns) and isinstance(turns[-1], dict) and turns[-1].get("role") == "assistant"

@@ -37,9 +37,9 @@ _ERROR_EVENTS = (b'data: {"error"', b"event: error")
 
 
 class Attempt:
-    """Receiver of one exchange, and the relay's source.
+    """Receives one exchange with a worker, and is the relay's source.
 
-    The relay learns of it at once, so that a client that leaves ends it.
+    The relay knows the attempt from its start, so that a leaving client ends it.
     """
 
     __slots__ = (
@@ -131,7 +131,7 @@ class Attempt:
         call.attempts.used = NOTHING if self._refused else report.used
 
     def _for_adapter(self, report: Report) -> float:
-        """Return its wait at the gate without the adapter's load, which is a stage of its own."""
+        """Return the request's wait at the gate without that for its adapter, which is a stage of its own."""
         call, waited_s = self._call, report.waited.waited_s if report.waited is not None else 0.0
         if report.adapted is None or not call.version.base:
             return waited_s
@@ -171,7 +171,9 @@ class Attempt:
 
     @property
     def _has_run(self) -> bool:
-        """Tell whether tokens were made for its one prompt; of a list a later prompt may be the one refused."""
+        """Tell whether tokens were made for the request's one prompt; of a list, a later prompt may be the refused
+        one.
+        """
         used = self._call.attempts.used
         return used is not None and used.output_tokens > 0 and self._call.request.cost.prompts == 1
 

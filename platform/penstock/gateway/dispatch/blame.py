@@ -18,7 +18,9 @@ from penstock.gateway.dispatch.charges import Origin, Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameSettings:
-    """The complaining tenants and shapes that count against a version; ``lasts_s`` is a complaint's lifetime."""
+    """The numbers of complaining tenants and of shapes that count against a version; ``lasts_s`` is a complaint's
+    lifetime.
+    """
 
     least_tenants: int = 3
     least_shapes: int = 2
@@ -30,7 +32,7 @@ class BlameSettings:
 
 
 class Blame:
-    """Each tenant has one vote at a version: its last failure."""
+    """The complaints about versions: each tenant has one vote per version, its last failure."""
 
     __slots__ = ("_complaints", "_doubts", "_settings")
 
@@ -52,7 +54,7 @@ class Blame:
         return len(late) >= ours.least_tenants and len({shape for _, shape in late}) >= ours.least_shapes
 
     def wait(self, worker: WorkerId, version: VersionId, doubt: Doubt) -> None:
-        """Settle the doubt with the worker's next probe."""
+        """Keep a failure's doubt until the worker's next probe settles it."""
         waiting = self._doubts[worker]
         if len(waiting) >= self._settings.most_doubts:
             doubt.settle(is_own=False)

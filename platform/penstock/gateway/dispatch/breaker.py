@@ -95,7 +95,10 @@ class Breakers:
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """A full list keeps the worker with the soonest probe; a sample may be passed over as a whole."""
+        """Return the workers to pass over; of a full list the one with the soonest probe stays.
+
+        A sample may be passed over as a whole.
+        """
         del now
         if not self._open and not self._stalled and not self._doubted:
             return frozenset()
@@ -120,7 +123,7 @@ class Breakers:
         return self._domains.is_shut(version)
 
     def is_doubted(self, worker: WorkerId) -> bool:
-        """Tell whether it may be gone: its circuit is open, or it has not been probed since a connection failed."""
+        """Tell whether the worker may be gone: its circuit is open, or it was not probed since a connection failed."""
         return worker in self._doubted or worker in self._open
 
     def is_unreachable(self, version: VersionId) -> bool:
@@ -152,9 +155,9 @@ class Breakers:
         return True
 
     def doubt(self, worker: WorkerId, origin: Origin, now: float, *, is_charged: bool) -> Doubt:
-        """Return whether the failure given to ``failed`` is its caller's own, as one body may make it.
+        """Return the doubt whether the failure given to ``failed`` is its caller's own: one body may make it.
 
-        Settled at once if it was charged or no probe will run, else by the probe.
+        The doubt is settled at once if the failure was charged or no probe will run, else by the probe.
         """
         doubt, place = Doubt(), self.place_of(worker)
         if place is not None and is_charged:
@@ -168,7 +171,7 @@ class Breakers:
         return doubt
 
     def refused(self, version: VersionId, origin: Origin, now: float) -> Doubt:
-        """Return the settled doubt of a failure that only this caller's kind of request has."""
+        """Return the settled doubt of a failure that only this caller's shape of request has."""
         doubt = Doubt()
         self._blame.complained(version, origin, now)
         doubt.settle(is_own=not self._blame.is_widespread(version, now))
@@ -191,7 +194,7 @@ class Breakers:
         return min(self._plan.next_at(), min(map(self._probe_at, self._to_close()), default=float("inf")))
 
     def place_of(self, worker: WorkerId) -> Place | None:
-        """Return the worker's version and zone, None if it left the table."""
+        """Return the worker's version and zone; None after it left the table."""
         return self._domains.places.of.get(worker)
 
     def url_of(self, worker: WorkerId) -> str:

@@ -35,7 +35,7 @@ class Origin:
 
 
 def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId = NO_VERSION) -> Shape:
-    """Return API, streaming, size (a power of four), the body's features, and the adapter."""
+    """Return a request's shape: API, streaming, size (a power of four), the body's features, and the adapter."""
     size = (max(0, prompt_tokens).bit_length() + 1) // 2
     features = sorted(_FEATURES.intersection(request.body))
     asked = (request.api, "stream" if request.stream else "whole", f"4^{size}", *features)
@@ -44,7 +44,7 @@ def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeSettings:
-    """A charge's lifetime, the shapes that charge a tenant as a whole, the most tenants."""
+    """A charge's lifetime, the number of shapes that charges a tenant as a whole, the most tenants."""
 
     lasts_s: float = 10.0
     whole_from: int = 4
@@ -52,7 +52,7 @@ class ChargeSettings:
 
 
 class Charges:
-    """Tenant → shape → end of the charge; mostly empty."""
+    """The charged shapes of each tenant with the end of each charge; mostly empty."""
 
     __slots__ = ("_of", "_settings")
 
@@ -84,7 +84,7 @@ class Charges:
         return origin.shape in lasting or len(lasting) >= self._settings.whole_from
 
     def clear(self, origin: Origin) -> None:
-        """Drop the charge of an answered shape: it may fail for another reason next time."""
+        """Drop the charge of an answered shape: its next failure may have another cause."""
         shapes = self._of.get(origin.tenant)
         if shapes is not None:
             shapes.pop(origin.shape, None)

@@ -32,7 +32,7 @@ class Circuit:
         """When it is half-open: the platform may ask."""
 
     def trip(self, now: float, chance: random.Random) -> None:
-        """Open, or stay open after a failed probe, for twice the last time."""
+        """Open the circuit, or keep it open after a failed probe, for twice the last time."""
         if self.is_calm(now):
             self._openings = 0
         ours = self._settings

@@ -205,7 +205,7 @@ class WorkerDispatcher:
         return losses
 
     def _wait_s(self, pick: Pick, tried: frozenset[WorkerId]) -> float | None:
-        """Return routing's estimated wait without these workers, for an error without one."""
+        """Return routing's estimated wait without these workers, for a refusal that tells none."""
         try:
             pick(tried)
         except Rejected as refusal:

@@ -34,7 +34,7 @@ _INPUT, _MISSING = "Input should be ", "Field required"
 
 
 def sentence(message: str, param: str = "") -> tuple[str, str]:
-    """Return the fault and its field; empty if that can't be told without the caller's text."""
+    """Return the fault and its field; empty if the caller's text can't be left out."""
     found = list(_reasons(message))
     if found:
         field = _innermost([where for where, _ in found])
@@ -61,7 +61,7 @@ def _reason(text: str) -> str:
 
 
 def _joined(field: str, reasons: list[str]) -> str:
-    """Return one sentence of the first faults, one for each kind of a field."""
+    """Return one sentence of the first faults, one per kind of a field."""
     said = list(dict.fromkeys(reasons))[:MAX_REASONS]
     kinds = [one.removeprefix(_INPUT) for one in said if one.startswith(_INPUT)]
     if kinds:
@@ -72,7 +72,7 @@ def _joined(field: str, reasons: list[str]) -> str:
 
 
 def _innermost(fields: list[str]) -> str:
-    """Return the first field that contains no other: a list that may be a text has each item's fault later."""
+    """Return the first field that contains no other: if a text may be a list, the items' faults come later."""
     return next(one for one in fields if not any(other.startswith((f"{one}[", f"{one}.")) for other in fields))
 
 

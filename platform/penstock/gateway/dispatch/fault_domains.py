@@ -41,7 +41,7 @@ class FaultDomains:
         return self._judge({*self._in_version, *self._shut}, {*self._in_zone, *self._lost})
 
     def down(self, worker: WorkerId) -> frozenset[WorkerId]:
-        """Count a worker as down; return the other workers of zones lost by that."""
+        """Count a worker as down; return the other workers of the zones that are lost by that."""
         place = self.places.of.get(worker)
         if place is None or worker in self._down or worker not in self.places.ready:
             return frozenset()
@@ -70,7 +70,9 @@ class FaultDomains:
         self._in_zone[place.zone][place.version] += change
 
     def _judge(self, versions: Iterable[VersionId], zones: Iterable[str]) -> frozenset[WorkerId]:
-        """Update these, versions first: workers of shut ones say nothing of their zones."""
+        """Judge these versions and zones anew, versions first: workers of a shut version say nothing of their
+        zones.
+        """
         for version in sorted(versions):
             if self._is_shut(version) is not (version in self._shut):
                 self._shut ^= {version}

@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 
 class Places:
-    """One table's membership; an adapter's workers count as its base's."""
+    """One table's membership; an adapter's workers count as its base version's."""
 
     def __init__(self, versions: Iterable[VersionEntry] = ()) -> None:
         versions = tuple(versions)

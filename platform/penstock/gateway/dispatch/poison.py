@@ -21,7 +21,7 @@ MOST_EVER = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoisonSettings:
-    """A loss's lifetime, the most bodies of a tenant, and the most tenants."""
+    """A loss's lifetime, the most bodies per tenant, and the most tenants."""
 
     lasts_s: float = 180.0
     most_bodies: int = 64
@@ -35,7 +35,7 @@ class _Known:
 
 
 class Poison:
-    """Tenant → digest of a body → its losses; mostly empty."""
+    """The losses of each tenant's bodies, by digest; mostly empty."""
 
     __slots__ = ("_lapses_at", "_of", "_settings")
 
@@ -55,7 +55,7 @@ class Poison:
         return known.losses if known is not None and now < known.until else 0
 
     def lost(self, who: TenantId, body: bytes, losses: int, now: float) -> None:
-        """Record a loss; ``losses``: those known at the request's start, and its own."""
+        """Record a loss; ``losses`` are those known at the request's start, and its own."""
         losses = max(losses, self.losses(who, body, now))
         bodies = self._of.pop(who, {})
         bodies.pop(body, None)
@@ -74,5 +74,5 @@ class Poison:
 
 
 def is_enough(losses: int, lost: int) -> bool:
-    """Tell whether no other worker is to have a request, by its body's losses and its own."""
+    """Tell whether no further worker may get a request, by its body's losses and its own."""
     return lost > 0 and max(losses, lost) >= MOST_LOST

@@ -38,7 +38,7 @@ _FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProberSettings:
-    """An engine that neither answers in time nor does anything meanwhile has stalled."""
+    """Seconds and rates of probes; an engine that neither answers in time nor does anything meanwhile has stalled."""
 
     ticket_key: Callable[[WorkerId], bytes]
     timeout_s: float = 5.0
@@ -93,7 +93,7 @@ class Prober:
             return
 
     async def _settle(self, probe: Probe, woken: asyncio.Event) -> None:
-        """Probe, count and log it, and tell the breakers."""
+        """Probe a worker, count and log the result, and tell the breakers."""
         began = self.clock.monotonic()
         place = self.breakers.place_of(probe.worker)
         url = self.breakers.url_of(probe.worker)
@@ -168,7 +168,7 @@ class Prober:
 
 
 def _judged(reply: Collected) -> ProbeResult:
-    """Judge an answer: a refusal was read by the engine, and a full queue is no fault."""
+    """Judge a probe's answer: the engine has read a request that it refuses, and a full queue is no fault."""
     if reply.status == _FULL:
         return ProbeResult.BUSY
     return ProbeResult.FAILED if reply.status in _FAILURES else ProbeResult.PASSED

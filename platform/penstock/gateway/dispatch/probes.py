@@ -19,7 +19,7 @@ class ProbePlan:
         self._ended_at: dict[WorkerId, float] = {}
 
     def want(self, probe: Probe) -> bool:
-        """Plan it if none is under way; False if that changes nothing."""
+        """Plan a probe of the worker if none is under way; False if that changes nothing."""
         before = self._wanted.get(probe.worker)
         if probe.worker in self._running or (before is not None and (before.is_urgent or not probe.is_urgent)):
             return False
@@ -52,7 +52,7 @@ class ProbePlan:
         return worker in self._wanted
 
     def ended(self, probe: Probe, now: float) -> bool:
-        """Record its end; False if it was not running any more."""
+        """Record a probe's end; False if the probe was not running any more."""
         if self._running.get(probe.worker) is not probe:
             return False
         del self._running[probe.worker]

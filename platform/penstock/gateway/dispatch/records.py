@@ -11,7 +11,7 @@ from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
 
 
 class FailureEvidence(StrEnum):
-    """What a failed attempt says of its worker: a metric label."""
+    """The evidence of a failed attempt on its worker, also a metric label."""
 
     NONE = "none"
     """Nothing: the caller's fault, or the gate's word about its queue."""
@@ -28,7 +28,7 @@ class FailureEvidence(StrEnum):
 
 
 class Why(StrEnum):
-    """Why the platform probes a worker: a metric label."""
+    """The reason of a probe, also a metric label."""
 
     ANSWERED = "answered"
     BROKEN = "broken"
@@ -52,7 +52,7 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """``origin``: of the failed request that made the worker suspicious, if one did."""
+    """One probe; ``origin`` is the failed request that made the worker suspicious, if any."""
 
     worker: WorkerId
     why: Why
@@ -105,7 +105,7 @@ Tell = Callable[[Change], None]
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """``is_hard``: it can't be reached."""
+    """One worker's record; ``is_hard``: no connection to it could be made."""
 
     circuit: Circuit
     is_hard: bool = False

@@ -23,7 +23,7 @@ _FORGOTTEN = 0.05
 
 
 class RetryBudget:
-    """Token bucket: each request puts ``ratio`` in, each retry takes 1 out."""
+    """A token bucket: each request adds ``ratio``, each retry takes 1."""
 
     __slots__ = ("_at", "_capacity", "_floor_per_s", "_of", "_ratio", "_taken", "level")
 
@@ -95,10 +95,10 @@ class Doors:
         return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
 
     def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:
-        """Return the refusal with the soonest end; None if none of these refused."""
+        """Return the refusal with the soonest end; None if none of these workers refused."""
         refused = [worker for worker in workers if worker in self._said]
         return self._said[min(refused, key=self._opens_at.__getitem__)] if refused else None
 
     def wait_s(self, workers: frozenset[WorkerId], now: float) -> float:
-        """Return the seconds until the first of these may be asked again."""
+        """Return the seconds until the first of these workers may be asked again."""
         return max(0.0, min((self._opens_at.get(worker, now) for worker in workers), default=now) - now)

@@ -15,7 +15,7 @@ from penstock.domain.ids import WorkerId
 
 
 class StreamProgress(NamedTuple):
-    """``stream`` is its number, ``delivered`` its tokens so far."""
+    """One stream's progress: its number, and the tokens ``delivered``."""
 
     worker: WorkerId
     stream: int
@@ -24,7 +24,7 @@ class StreamProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallSettings:
-    """A silence is suspicious if longer than ``least_s`` and than ``times_usual`` the usual time between tokens."""
+    """A silence is suspicious above ``least_s`` and above ``times_usual`` the usual time between tokens."""
 
     least_s: float = 1.5
     times_usual: float = 6.0
@@ -45,7 +45,7 @@ class Stalls:
         self._pulses: dict[WorkerId, _Pulse] = {}
 
     def look(self, streams: Iterable[StreamProgress], now: float) -> frozenset[WorkerId]:
-        """Return the suspicious workers at monotonic second ``now``; ``streams`` are all running ones."""
+        """Return the suspicious workers at monotonic second ``now``; ``streams`` are all running streams."""
         found: dict[WorkerId, dict[int, int]] = {}
         for one in streams:
             if one.delivered:

@@ -55,12 +55,12 @@ class FailedAttempt:
 
     @property
     def is_own_queue(self) -> bool:
-        """Tell whether the tenant's own requests fill its queue there: asking again adds to them."""
+        """Tell whether the tenant's own requests fill its queue there: a retry would add to them."""
         return self.error.reason == TENANT_QUEUE and isinstance(self.error, Rejected)
 
     @property
     def left_alone(self) -> PenstockError:
-        """The error if another worker would have been tried, and there is none."""
+        """The error if no other worker is left to try."""
         return LastWorkerLost() if self.evidence is FailureEvidence.BROKEN else self.error
 
 
@@ -74,7 +74,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def no_connection(error: OSError) -> FailedAttempt:
-    """Judge a connection that was not made: refused, left without an answer, or not tried for want here."""
+    """Judge a connection that was not made: refused, unanswered, or not tried for lack of sockets here."""
     said, evidence, reason = NoCapacity("the worker can't be reached"), FailureEvidence.CLOSED, "connect"
     if is_own_shortage(error):
         said, evidence, reason = NoCapacity("this gateway has no connection left"), FailureEvidence.NONE, "own_shortage"
@@ -88,7 +88,7 @@ def lost() -> FailedAttempt:
 
 
 def silent() -> FailedAttempt:
-    """Nothing came until the deadline: of a frozen worker, or of a full one."""
+    """Judge an attempt without an answer until the deadline: of a frozen worker, or of a full one."""
     return FailedAttempt(error=DeadlineExceeded(), reason="silent", evidence=FailureEvidence.SILENT)
 
 
@@ -106,7 +106,7 @@ def no_stream() -> FailedAttempt:
 
 
 def unformed() -> FailedAttempt:
-    """The engine refused after it had made tokens: its own answer is at fault, and a second one would be alike."""
+    """Judge a refusal after tokens were made: the engine's own answer is at fault, and a second one would be alike."""
     return FailedAttempt(error=AnswerUnformed(), reason="unformed")
 
 
@@ -140,7 +140,7 @@ def _of_client_error(status: int, body: bytes) -> FailedAttempt:
 
 
 def of_event(data: bytes) -> FailedAttempt:
-    """Judge a stream's first event that is an error: its code is the engine's status."""
+    """Judge a stream that begins with an error: its code is the engine's status."""
     line = data.partition(b"data: ")[2].partition(b"\n")[0]
     try:
         code = msgspec.json.decode(line, type=_CodeBody).error.code
@@ -163,7 +163,7 @@ class _Wait(msgspec.Struct):
 
     @property
     def why(self) -> str | None:
-        """The reason if it is a known one, since callers see it."""
+        """The gate's reason if it is a known one, since callers see it."""
         return self.reason if self.reason in (TENANT_QUEUE, ADAPTER_LOADING) else None
 
     @property
@@ -221,7 +221,7 @@ _CLOSED = {b"draining": _draining, b"sleeping": _sleeping}
 
 
 def _unknown_here() -> FailedAttempt:
-    """Judge a refused ticket: the platform's own probe will show whether any is accepted."""
+    """Judge a refused ticket: the platform's own probe will show whether the worker accepts any."""
     error = EngineError("the worker does not know this gateway")
     return FailedAttempt(error=error, reason="ticket", evidence=FailureEvidence.ANSWERED)
 

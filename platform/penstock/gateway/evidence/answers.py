@@ -32,9 +32,9 @@ def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, wor
 
 
 def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> None:
-    """Count a caller's price if the model alone decides the length, or a copy's against its original's.
+    """Count a caller's price if the model alone decides the length, or a copy's price against its original's.
 
-    As if nothing were cached: a candidate's cache is cold.
+    Prices are those without cached tokens: a candidate's cache is cold.
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
@@ -66,7 +66,7 @@ def _worth(totals: Totals, call: Call, answer: Answer) -> None:
 
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
-    """Return the requests running beside it, by its worker's report: the table's figure is old."""
+    """Return the requests that ran beside this one, by its worker's report: the table's figure is old."""
     load = call.attempts.report.load
     return worker.load.running if load is None else max(0, load.running - 1)
 

@@ -41,14 +41,14 @@ from penstock.telemetry import logs
 
 
 class Once:
-    """Keys counted in the last ``span_s`` seconds, ``most`` at once: while it is full, nothing new counts."""
+    """The keys counted in the last ``span_s`` seconds, at most ``most``: a full set counts nothing new."""
 
     def __init__(self, span_s: float, most: int) -> None:
         self._span_s, self._most = span_s, most
         self._at: dict[Hashable, float] = {}
 
     def counts(self, key: Hashable, now: float) -> bool:
-        """Tell whether this key counts (monotonic seconds), and remember it."""
+        """Tell whether this key counts at monotonic second ``now``, and remember the key."""
         at = self._at.get(key)
         if at is not None and now - at < self._span_s:
             return False
@@ -78,7 +78,7 @@ class Store(Protocol):
 
 
 class Shared(NamedTuple):
-    """An alias of several versions: the longest context among them."""
+    """An alias with several versions, and their longest context."""
 
     alias: Alias
     longest: int
@@ -134,14 +134,14 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def judges(self, call: Call) -> bool:
-        """Tell whether this answer is compared with another version's."""
+        """Tell whether the answer is compared with another version's."""
         copy = call.copy
         if copy is not None:
             return copy.is_evidence and copy.pair is None
         return self._shared(call.request.model) is not None
 
     def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
-        """Count an answer scored by both versions, and its differing tokens' ratio."""
+        """Count an answer that both versions scored, and its ratio of differing tokens."""
         self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
 
     def compared(self, pair: Pair, tenant: TenantId, counts: Counts) -> None:
@@ -198,7 +198,7 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def _is_first(self, arm: Arm, tenant: TenantId) -> bool:
-        """Tell whether it is a tenant's first answer from a version in this second, at any worker."""
+        """Tell whether this is a tenant's first answer of a version in this second, at any worker."""
         who = (arm.alias, arm.version, tenant)
         is_first = who not in self._seen
         self._seen.add(who)
@@ -211,7 +211,7 @@ class Arms:
         return found
 
     def _end(self, arm: Arm, sticky: str, outcome: Outcome) -> None:
-        """Count an end as promises do, possibly seconds later."""
+        """Count an end as promises do, possibly some seconds later."""
         key, now = (arm.alias, arm.version, sticky), self._clock.monotonic()
         if outcome is Outcome.OK:
             if self._good.counts(key, now):

@@ -37,7 +37,7 @@ class Totals:
     left_out: int = 0
 
     def spoil(self, tenant: TenantId, what: str) -> None:
-        """Count a bad end and its tenant, which must not decide alone."""
+        """Count a bad end and its tenant: one tenant must not decide."""
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
@@ -51,7 +51,7 @@ class Totals:
         return True
 
     def pay(self, tenant: TenantId, what: tuple[Stratum, int] | int) -> None:
-        """Note a tenant's price: stratum and bucket, or a copy's step."""
+        """Record a tenant's price: stratum and bucket, or a copy's step."""
         self.prices.setdefault(tenant, Counter())[what] += 1
 
     def told(self, arm: Arm) -> ArmCounts:

@@ -37,7 +37,7 @@ class Level:
         self._left -= amount
 
 
-class Turns:
+class TenantTurns:
     """Turns of tenants: of those that came lately, the one with the oldest turn is next."""
 
     __slots__ = ("_came_at", "_had_at")
@@ -73,7 +73,7 @@ class Taken:
     __slots__ = ("_copies", "_scores", "_tokens", "_turns", "at_once", "coming")
 
     def __init__(self) -> None:
-        self._copies, self._tokens, self._scores, self._turns = Level(), Level(), Level(), Turns()
+        self._copies, self._tokens, self._scores, self._turns = Level(), Level(), Level(), TenantTurns()
         self.at_once = 0
         self.coming = 0
         """Those of them that wait for their moment."""
@@ -110,7 +110,7 @@ class ComparisonCaps:
     __slots__ = ("_level", "_running", "_tokens", "_turns")
 
     def __init__(self) -> None:
-        self._level, self._tokens, self._turns = Level(), Level(), Turns()
+        self._level, self._tokens, self._turns = Level(), Level(), TenantTurns()
         self._running: set[TenantId] = set()
 
     def may_go(self, per_s: float, tenant: TenantId, now: float) -> bool:

@@ -1,5 +1,8 @@
 """Compares a rule's answers with those of another rule's model: an operator sees their rate of agreement.
 
+Answers with a form (requested JSON, labels) agree if they are equal. Texts agree if both models find the same token
+likeliest at each position of the caller's answer, so sampling doesn't count. It takes the same tokenizer.
+
 The copies are as those to candidates: after the answer, unseen, at the lowest standing, billed to the platform. They
 wake no version, and are no evidence for rollouts.
 """
@@ -14,14 +17,14 @@ from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId
 from penstock.domain.money import FREE
 from penstock.domain.outcome import Outcome
-from penstock.domain.serving.agreement import Counts, Pair
+from penstock.domain.serving.agreement import PERCENT, Counts, Pair
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Admitted, Answer, no_ids, unknown
+from penstock.gateway.calls.call import ENGINES_WORD, Admitted, Answer, no_ids, unknown
 from penstock.gateway.calls.inside import Ask, Asked
-from penstock.gateway.shadow import agreeing, copies, scoring
+from penstock.gateway.shadow import copies, scoring
 from penstock.gateway.shadow.caps import ComparisonCaps
 from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.unseen import Original, Unseen
@@ -30,6 +33,11 @@ MOST_TOKENS = 8_192
 """Of a request and its answer together: one longer one would stand for many."""
 COPY_S = 60.0
 """Seconds that a copy may take, so that none keeps its tenant's next one waiting for longer."""
+MOST_DIFFERING = 0.1
+"""Up to this part of its tokens two texts agree. What rounding does to one model stays below 0.07, four bits, a lost
+template or a wrong position base are above 0.12 (``scoring``)."""
+_ANSWERED, _ONE = Counts(answered=1), Counts(pairs=1)
+_TELLING = ENGINES_WORD | {Outcome.BAD_REQUEST, Outcome.OK}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +72,7 @@ class Comparing:
             return
         tenant, now = call.principal.tenant, self.unseen.clock.monotonic()
         pair = Pair(alias, rule.name, call.version.id, other.name, version.id if version is not None else NO_VERSION)
-        self.told(pair, tenant, agreeing.ANSWERED)
+        self.told(pair, tenant, _ANSWERED)
         taken = self._taken[alias, rule.name]
         left = self._left_out(call, answer, version)
         if left is None and not taken.may_go(rule.compare_per_s, tenant, now):
@@ -131,19 +139,41 @@ class Comparing:
     ) -> Counts | None:
         """Return the counts of both answers; None if the copy says nothing of its model."""
         answer = copy.answer
-        if not agreeing.is_told(answer.outcome):
+        if not _is_told(answer.outcome):
             return None
         if answer.outcome is not Outcome.OK:
-            return agreeing.ONE._replace(failed=1)
+            return _ONE._replace(failed=1)
         if original.form:
-            counts = agreeing.by_form(original.form, answer.form())
+            counts = _by_form(original.form, answer.form())
         else:
             ids = scoring.pair(original.answer.ids(), answer.ids()) if note.is_scored else None
             differs = None if ids is None else await self.unseen.differ(ask, original.call, note, version, ids)
-            counts = agreeing.by_score(differs)
-        return agreeing.priced(counts, note.paid, copies.paid(copy.call, answer))
+            counts = _by_score(differs)
+        return _priced(counts, note.paid, copies.paid(copy.call, answer))
 
 
 def _has_form(answer: Answer) -> bool:
     """Tell whether the answer may have one, without a look at it."""
     return answer.form is not unknown
+
+
+def _is_told(outcome: Outcome | None) -> bool:
+    """Tell whether a copy's end says anything of its model; a shed one's does not."""
+    return outcome in _TELLING
+
+
+def _by_form(one: bytes, other: bytes | None) -> Counts:
+    if other is None:
+        return _ONE._replace(untold=1)
+    return _ONE._replace(forms=1, forms_agreed=int(one == other))
+
+
+def _by_score(differs: float | None) -> Counts:
+    """Return the counts of two texts by their differing share of tokens; None if unscored."""
+    if differs is None:
+        return _ONE._replace(untold=1)
+    return _ONE._replace(texts=1, texts_agreed=int(differs <= MOST_DIFFERING), alike=round(PERCENT * (1 - differs)))
+
+
+def _priced(counts: Counts, paid: int | None, other: int | None) -> Counts:
+    return counts if paid is None or other is None else counts._replace(paid=paid, other_paid=other)

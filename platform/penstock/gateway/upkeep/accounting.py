@@ -34,7 +34,7 @@ class RowSpool(Protocol):
         ...
 
 
-class Ledger(LedgerSink, LedgerReader, ForgivenSink, Protocol):
+class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, Protocol):
     pass
 
 
@@ -48,7 +48,7 @@ class AccountingParts:
     shared: GuardedLimits | None
     clock: Clock
     metrics: Metrics
-    ledger: Callable[[], AbstractAsyncContextManager[Ledger]]
+    ledger: Callable[[], AbstractAsyncContextManager[LedgerStore]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Accounting:
             await self.live.look()
         await self.parts.reservations.top_up()
 
-    async def _deliver(self, ledger: Ledger) -> None:
+    async def _deliver(self, ledger: LedgerStore) -> None:
         was_away, delivered_at = False, self.parts.metrics.gauge(names.LEDGER_DELIVERED_AT)
         delivered_at.set(self.parts.clock.now())
         try:
@@ -101,7 +101,7 @@ class Accounting:
         finally:
             await self._last(ledger)
 
-    async def _round(self, ledger: Ledger) -> bool:
+    async def _round(self, ledger: LedgerStore) -> bool:
         try:
             took = self.orphans.took if self.orphans is not None else None
             await self.parts.spool.deliver(ledger, self.parts.reservations.inherit, took)
@@ -114,7 +114,7 @@ class Accounting:
             return False
         return True
 
-    async def _forgive(self, ledger: Ledger) -> None:
+    async def _forgive(self, ledger: LedgerStore) -> None:
         """Report failures outside error budgets; refused reports are not repeated."""
         ends = self.parts.forgiven.take()
         try:
@@ -123,7 +123,7 @@ class Accounting:
             self.parts.forgiven.put_back(ends)
             raise
 
-    async def _count_the_past(self, ledger: Ledger) -> None:
+    async def _count_the_past(self, ledger: LedgerStore) -> None:
         """Raise budget counters to the ledger's sums after a start, a new budget, or the store's data loss."""
         forgot = self.parts.shared is not None and self.parts.shared.wants_count
         if not (self._wants_count or forgot):
@@ -140,7 +140,7 @@ class Accounting:
         if self.parts.shared is not None:
             self.parts.shared.counted()
 
-    async def _last(self, ledger: Ledger) -> None:
+    async def _last(self, ledger: LedgerStore) -> None:
         """Deliver this process's last rows; the next process delivers the rest on disk."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
             await self.parts.reservations.flush()

@@ -1,4 +1,4 @@
-"""Progress of a fetch: bytes, rate, time left."""
+"""Progress of a fetch: bytes and rate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,18 +10,11 @@ REPORT_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchProgress:
-    """The state of a fetch at one moment. ``eta_s`` is 0 when done, infinite before the first byte."""
+    """The state of a fetch at one moment."""
 
     bytes_done: int
     bytes_total: int
     rate_bytes_s: float
-
-    @property
-    def eta_s(self) -> float:
-        left = self.bytes_total - self.bytes_done
-        if left <= 0:
-            return 0.0
-        return left / self.rate_bytes_s if self.rate_bytes_s > 0 else float("inf")
 
 
 OnProgress = Callable[[FetchProgress], None]

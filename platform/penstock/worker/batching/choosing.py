@@ -31,7 +31,7 @@ class Room(NamedTuple):
     offline: int
 
 
-class Chosen(NamedTuple):
+class ChosenItems(NamedTuple):
     taken: Sequence[Waiting]
     late: Sequence[Waiting]
     in_time: int
@@ -69,22 +69,22 @@ def in_fair_turn(
     return turn if len(next_at) == 1 else sorted(turn, key=places.__getitem__)
 
 
-def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> Chosen:
+def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> ChosenItems:
     """Return the items to compute now, from items in this order.
 
     If no item can meet its deadline, a full batch is taken: the estimate may be wrong, and only a batch can tell.
     """
     most, _ = _split(turn, room)
     if len(most) == len(turn) and _are_in_time(turn, now + seconds(len(turn))):
-        return Chosen(turn, (), len(turn))
-    best = Chosen(most, (), 0)
+        return ChosenItems(turn, (), len(turn))
+    best = ChosenItems(most, (), 0)
     many = len(most)
     for size in sorted({many - many * i // _SIZES for i in range(_SIZES)}, reverse=True):
         end = now + seconds(size)
         first, rest = _split([one for one in turn if one.deadline_at >= end], room._replace(items=size))
         found = len(first) + count_in_time(rest, room, end, seconds)
         if first and found > best.in_time:
-            best = Chosen(first, [one for one in turn if one.deadline_at < end], found)
+            best = ChosenItems(first, [one for one in turn if one.deadline_at < end], found)
     return best
 
 

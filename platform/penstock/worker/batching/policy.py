@@ -25,7 +25,7 @@ from math import inf
 from typing import NamedTuple
 
 from penstock.domain.serving.batched import Trigger
-from penstock.worker.batching.choosing import Chosen, Room, choose, count_in_time, in_fair_turn, in_turn
+from penstock.worker.batching.choosing import ChosenItems, Room, choose, count_in_time, in_fair_turn, in_turn
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.group import Group
 from penstock.worker.batching.items import Key, Waiting
@@ -174,8 +174,7 @@ class Policy:
 
     def _first(self, ready: Sequence[_Ready], now: float) -> _Ready:
         """Return the group of the tenant with the least virtual time; within a tenant, the one with the batch that
-        meets most
-        deadlines.
+        meets most deadlines.
         """
         places = [min((self._place(one, now) for one in each.group), default=inf) for each in ready]
         least = min(places)
@@ -254,12 +253,12 @@ class Policy:
         trigger = ready.trigger or Trigger.IDLE
         return Batch(key=group.key, trigger=trigger, taken=tuple(chosen.taken), late=tuple(chosen.late))
 
-    def _chosen(self, group: Group, room: Room, now: float) -> Chosen:
+    def _chosen(self, group: Group, room: Room, now: float) -> ChosenItems:
         """Return the batch's items, in fair order if not all fit."""
         key, size = group.key, _size(group, room)
         seconds = partial(self._computes.p50, key)
         if size == len(group) and group.earliest >= now + seconds(size):
-            return Chosen(tuple(group), (), size)
+            return ChosenItems(tuple(group), (), size)
         turn = in_fair_turn(
             self._in_turn(group, size),
             self._tenants.virtual_time,

@@ -1,5 +1,4 @@
-"""Choice of an engine's device. A worker that was given a GPU and cannot see it must not serve on the CPU instead:
-it
+"""Choice of an engine's device. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it
 would be a hundred times slower without a visible reason.
 """
 

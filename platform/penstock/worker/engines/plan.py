@@ -24,12 +24,12 @@ def for_engine(gate: GateConfig, manifest: Manifest) -> GateConfig:
     engine = manifest.engine
     sized = replace(gate, max_num_seqs=engine.max_num_seqs, block_size=engine.block_size)
     if manifest.runtime is Runtime.TORCH:
-        return replace(sized, max_num_batched_tokens=NO_STEPS, takes_turns=True)
+        return replace(sized, max_num_batched_tokens=NO_STEPS, time_shares=True)
     return replace(
         sized,
         max_num_batched_tokens=engine.max_num_batched_tokens,
         long_prefill_tokens=long_prefill(manifest),
-        displaces=shares_steps(manifest),
+        preempts=shares_steps(manifest),
         adapter_slots=engine.adapter_slots,
         adapters_kept=kept_adapters(engine.adapter_slots),
     )

@@ -2,8 +2,7 @@
 only.
 
 Time spent waiting for a core counts like time on it: on a starved machine an engine gets little CPU although it wants
-to
-run.
+to run.
 """
 
 import os

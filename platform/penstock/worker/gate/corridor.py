@@ -23,9 +23,9 @@ from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.in_flight import InFlight, RequestChannels, Visit
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.pages import Pages
-from penstock.worker.gate.queue_wait import QueueWait, Rejection
+from penstock.worker.gate.queue_wait import QueueRefusal, QueueWait
 from penstock.worker.gate.queueing.work import Work
-from penstock.worker.gate.refusals import OF_QUEUE, Refusal, Refusals, Refused
+from penstock.worker.gate.refusals import OF_QUEUE, GateRefusal, RefusalAnswers, Refused
 from penstock.worker.gate.tally import Tally
 from penstock.worker.gate.work import excess, queue_of, work_of
 from penstock.worker.gate_config import TICKET, GateConfig
@@ -33,7 +33,7 @@ from penstock.worker.share import Share
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class EngineEntry:
     """A request that may enter the engine; ``report`` describes its wait."""
 
     receive: Receive
@@ -57,7 +57,7 @@ class Gate:
         self.tally = Tally(self.config, self.queue)
         self.meters = meters if meters is not None else Meters()
         self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)
-        self._refusals = Refusals(self.tally.metrics, self.config.version, self.tally.headers)
+        self._refusals = RefusalAnswers(self.tally.metrics, self.config.version, self.tally.headers)
         self._adapters: AdapterPages | None = None
         if (slots := self.queue.adapters) is not None:
             self._adapters = AdapterPages(self.queue, slots, app, self.clock, self.config.version)
@@ -99,7 +99,7 @@ class Gate:
     def _find_adapter(self, ticket: Ticket) -> None:
         why, for_s = self._without(ticket)
         if why:
-            raise Refused(Refusal.ADAPTER, why, Rejection(None, for_s))
+            raise Refused(GateRefusal.ADAPTER, why, QueueRefusal(None, for_s))
 
     def _without(self, ticket: Ticket) -> tuple[str, float]:
         """Return the reason and seconds for which the ticket's adapter does not answer; empty if it may."""
@@ -107,28 +107,28 @@ class Gate:
             return "", 0.0
         return self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine takes no adapters", 0.0)
 
-    async def _wait(self, visit: Visit, receive: Receive) -> Admitted | None:
+    async def _wait(self, visit: Visit, receive: Receive) -> EngineEntry | None:
         """Return when the request may enter the engine; None if its client has left."""
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
-            return Admitted(receive, Report(waited=AT_ONCE))
+            return EngineEntry(receive, Report(waited=AT_ONCE))
         clocks_apart = self.clock.monotonic() - self.clock.now()
         work = work_of(ticket, visit.request, size, clocks_apart=clocks_apart)
         if too_much := excess(ticket, work, size):
-            raise Refused(Refusal.TOO_LARGE, f"it needs {too_much}")
+            raise Refused(GateRefusal.TOO_LARGE, f"it needs {too_much}")
         wait = QueueWait(self.queue, work, receive, self.clock.monotonic)
-        rejection = await wait.until_admitted()
+        refused = await wait.until_admitted()
         visit.meter.waited_s = wait.waited.waited_s
-        if rejection is None:
+        if refused is None:
             self.tally.queue_s.observe(wait.waited.waited_s)
-            return Admitted(wait.receive, wait.report, work)
-        if rejection.why is None:
+            return EngineEntry(wait.receive, wait.report, work)
+        if refused.why is None:
             return None
-        refusal = OF_QUEUE[rejection.why]
-        self.tally.shed(ticket.standing.name.lower(), rejection.reason or refusal)
-        raise Refused(refusal, self._without(ticket)[0], rejection, wait.report)
+        refusal = OF_QUEUE[refused.why]
+        self.tally.shed(ticket.standing.name.lower(), refused.reason or refusal)
+        raise Refused(refusal, self._without(ticket)[0], refused, wait.report)
 
-    async def _engine(self, visit: Visit, admitted: Admitted, scope: Scope, send: Send) -> None:
+    async def _engine(self, visit: Visit, admitted: EngineEntry, scope: Scope, send: Send) -> None:
         work = admitted.work
         if work is not None and work.part < 1.0:
             visit.meter.share = Share(work.sequences)

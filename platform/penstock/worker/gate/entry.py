@@ -13,7 +13,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import HEADER, Presented, Ticket
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.gate.asgi import BodyTooLarge, Receive, Scope, body_of, header, replay
-from penstock.worker.gate.refusals import Refusal, Refused
+from penstock.worker.gate.refusals import GateRefusal, Refused
 from penstock.worker.gate.tickets import TicketCheck
 
 _TICKET = HEADER.encode()
@@ -43,17 +43,17 @@ class Entry:
         try:
             presented = self._tickets.presented(header(scope, _TICKET))
         except Unauthenticated as error:
-            raise Refused(Refusal.TICKET) from error
+            raise Refused(GateRefusal.TICKET) from error
         if self._clock.now() > presented.ticket.deadline_at:
-            raise Refused(Refusal.LATE)
+            raise Refused(GateRefusal.LATE)
         if (self.is_draining or self.is_resting) and presented.ticket.tenant != PLATFORM:
-            raise Refused(Refusal.DRAINING if self.is_draining else Refusal.SLEEPING)
+            raise Refused(GateRefusal.DRAINING if self.is_draining else GateRefusal.SLEEPING)
         return presented
 
     async def accept(self, presented: Presented, scope: Scope, receive: Receive) -> tuple[Ticket, Receive]:
         """Return a request's ticket, used up, and a channel that begins with its body."""
         if scope["path"] not in _SERVED or scope["method"] != "POST":
-            raise Refused(Refusal.PATH)
+            raise Refused(GateRefusal.PATH)
         body = await self._body(presented, scope, receive)
         return presented.ticket, replay(body, receive)
 
@@ -61,9 +61,9 @@ class Entry:
         try:
             presented = self.presented(scope)
         except Refused as refused:
-            raise Refused(Refusal.TICKET) from refused
+            raise Refused(GateRefusal.TICKET) from refused
         if presented.ticket.tenant != PLATFORM or scope["method"] != "POST":
-            raise Refused(Refusal.TICKET)
+            raise Refused(GateRefusal.TICKET)
         return await self._body(presented, scope, receive)
 
     async def _body(self, presented: Presented, scope: Scope, receive: Receive) -> bytes:
@@ -71,5 +71,5 @@ class Entry:
             body = await body_of(receive, _MAX_BODY_BYTES)
             self._tickets.accept(presented, scope["path"], body)
         except (BodyTooLarge, Unauthenticated) as error:
-            raise Refused(Refusal.TICKET) from error
+            raise Refused(GateRefusal.TICKET) from error
         return body

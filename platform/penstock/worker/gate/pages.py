@@ -17,7 +17,7 @@ from penstock.worker.gate.asgi import OK, ASGIApp, Receive, Scope, Send, answer,
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.load import Observed
 from penstock.worker.gate.meters import Meters, usage
-from penstock.worker.gate.refusals import Refusal, Refusals, Refused
+from penstock.worker.gate.refusals import GateRefusal, RefusalAnswers, Refused
 from penstock.worker.gate.tally import Tally
 from penstock.worker.meter import are_filled
 
@@ -40,7 +40,7 @@ class Pages:
     entry: Entry
     tally: Tally
     meters: Meters
-    refusals: Refusals
+    refusals: RefusalAnswers
     clock: Clock
     adapters: AdapterPages | None
 
@@ -79,7 +79,7 @@ class Pages:
             if (scope.get("client") or ("", 0))[0] in _LOOPBACK:
                 await app(scope, receive, send)
             else:
-                await self.refusals.answer(Refused(Refusal.TICKET), send)
+                await self.refusals.answer(Refused(GateRefusal.TICKET), send)
 
         return page
 

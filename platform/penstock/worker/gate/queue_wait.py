@@ -25,7 +25,7 @@ WORD_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class QueueRefusal:
     """The request does not enter: the reason (None if its client left), and the expected wait."""
 
     why: Shed | None
@@ -39,7 +39,7 @@ class Rejection:
         return {"retry_after_s": round(self.wait_s, 3), "reason": self.reason}
 
 
-FOR_GOOD = Rejection(None)
+FOR_GOOD = QueueRefusal(None)
 """Nothing is known of when it could enter."""
 
 
@@ -89,7 +89,7 @@ class QueueWait:
     def __init__(self, queue: AdmissionQueue, work: Work, receive: Receive, clock: Callable[[], float]) -> None:
         self._queue, self._work, self._receive, self._clock = queue, work, receive, clock
         self._kept: deque[Message] = deque()
-        self._outcome: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
+        self._outcome: asyncio.Future[QueueRefusal | None] = asyncio.get_running_loop().create_future()
         self._came_at, self._mark = clock(), queue.entered.mark(work.tenant)
         self._waiting, self._predicted_s = len(queue), queue.expected_wait_s(work, self._came_at)
         self._has_waited = False
@@ -104,7 +104,7 @@ class QueueWait:
         met = adapter.ended(self._came_at + self.waited.waited_s) if adapter is not None else None
         return Report(waited=self.waited, adapted=met)
 
-    async def until_admitted(self) -> Rejection | None:
+    async def until_admitted(self) -> QueueRefusal | None:
         """Return None when the request may enter: then it must ``leave`` the queue."""
         self._queue.arrive(self._work, self._came_at, lambda: self._settle(None), self._reject)
         if self._outcome.done():
@@ -130,15 +130,15 @@ class QueueWait:
                 return_when=asyncio.FIRST_COMPLETED,
             )
 
-    def _over(self, *, has_left: bool) -> Rejection:
+    def _over(self, *, has_left: bool) -> QueueRefusal:
         self.waited = self._fared()
         reason, is_queued = self._reason(), self._start_by <= self._last
         wait_s = self._queue.give_up(self._work.request, self._clock())
         if has_left:
             return FOR_GOOD
         if is_queued:
-            return Rejection(Shed.FULL, wait_s, reason)
-        return Rejection(Shed.LATE, wait_s if reason == ADAPTER_LOADING else 0.0, reason)
+            return QueueRefusal(Shed.FULL, wait_s, reason)
+        return QueueRefusal(Shed.LATE, wait_s if reason == ADAPTER_LOADING else 0.0, reason)
 
     @property
     def _last(self) -> float:
@@ -171,15 +171,15 @@ class QueueWait:
 
     def _reject(self, why: Shed, wait_s: float) -> None:
         if self._has_waited or why not in (Shed.FULL, Shed.LATE):
-            self._settle(Rejection(why, wait_s, self._reason()))
+            self._settle(QueueRefusal(why, wait_s, self._reason()))
             return
         queue, work, now = self._queue, self._work, self._came_at
         is_for_load = why is Shed.LATE and queue.forecast.is_for_load(work, now)
         is_own = not is_for_load and (queue.forecast.waits_for_own(work) or queue.is_own(work, now))
         reason = ADAPTER_LOADING if is_for_load else TENANT_QUEUE if is_own else None
-        self._settle(Rejection(why, wait_s, reason))
+        self._settle(QueueRefusal(why, wait_s, reason))
 
-    def _settle(self, outcome: Rejection | None) -> None:
+    def _settle(self, outcome: QueueRefusal | None) -> None:
         if not self._outcome.done():
             self._outcome.set_result(outcome)
             if self._predicted_s or self._has_waited or outcome is not None:

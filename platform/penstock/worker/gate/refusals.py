@@ -10,11 +10,11 @@ from penstock.domain.serving.report import SILENT, Report
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.asgi import Headers, Send, answer
-from penstock.worker.gate.queue_wait import FOR_GOOD, Rejection
+from penstock.worker.gate.queue_wait import FOR_GOOD, QueueRefusal
 from penstock.worker.gate.queueing.admission import Shed
 
 
-class Refusal(StrEnum):
+class GateRefusal(StrEnum):
     """The value of ``x-penstock-refused``."""
 
     DRAINING = "draining"
@@ -33,16 +33,16 @@ class Refusal(StrEnum):
 
 
 _STATUS = {
-    Refusal.TICKET: HTTPStatus.UNAUTHORIZED,
-    Refusal.TOO_LARGE: HTTPStatus.BAD_REQUEST,
-    Refusal.PATH: HTTPStatus.NOT_FOUND,
+    GateRefusal.TICKET: HTTPStatus.UNAUTHORIZED,
+    GateRefusal.TOO_LARGE: HTTPStatus.BAD_REQUEST,
+    GateRefusal.PATH: HTTPStatus.NOT_FOUND,
 }
 OF_QUEUE = {
-    Shed.FULL: Refusal.OVERLOADED,
-    Shed.LATE: Refusal.LATE,
-    Shed.EVICTED: Refusal.EVICTED,
-    Shed.CLOSING: Refusal.DRAINING,
-    Shed.ADAPTER: Refusal.ADAPTER,
+    Shed.FULL: GateRefusal.OVERLOADED,
+    Shed.LATE: GateRefusal.LATE,
+    Shed.EVICTED: GateRefusal.EVICTED,
+    Shed.CLOSING: GateRefusal.DRAINING,
+    Shed.ADAPTER: GateRefusal.ADAPTER,
 }
 
 
@@ -50,24 +50,24 @@ class Refused(Exception):
     """The gate refuses the request before its engine has seen it."""
 
     def __init__(
-        self, refusal: Refusal, detail: str = "", rejection: Rejection = FOR_GOOD, report: Report = SILENT
+        self, refusal: GateRefusal, detail: str = "", queue: QueueRefusal = FOR_GOOD, report: Report = SILENT
     ) -> None:
         super().__init__(detail or refusal)
-        self.refusal, self.rejection, self.report = refusal, rejection, report
+        self.refusal, self.queue, self.report = refusal, queue, report
         self.message = f"The worker did not take the request: {detail or refusal}."
 
 
-class Refusals:
+class RefusalAnswers:
     """Answers and counts refusals; ``headers`` are every answer's."""
 
     def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[Report], Headers]) -> None:
         counter = metrics.counter(names.GATE_REFUSALS)
         self._headers = headers
-        self._counts = {refusal: counter.labels(version, refusal) for refusal in Refusal}
+        self._counts = {refusal: counter.labels(version, refusal) for refusal in GateRefusal}
 
     async def answer(self, refused: Refused, send: Send) -> None:
         refusal = refused.refusal
         self._counts[refusal].inc()
-        body = {"error": {"message": refused.message, "code": refusal, **refused.rejection.fields}}
+        body = {"error": {"message": refused.message, "code": refusal, **refused.queue.fields}}
         headers = (*self._headers(refused.report), (b"x-penstock-refused", refusal.encode()))
         await answer(send, refusal.status, json.dumps(body).encode(), headers=headers)

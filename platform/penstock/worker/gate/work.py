@@ -29,8 +29,8 @@ def queue_of(config: GateConfig) -> AdmissionQueue:
         block_size=config.block_size,
         prefill_tokens=config.max_num_batched_tokens,
         long_prefill_tokens=config.long_prefill_tokens,
-        displaces=config.displaces,
-        takes_turns=config.takes_turns,
+        preempts=config.preempts,
+        time_shares=config.time_shares,
     )
     adapters = AdapterSlots(config.adapter_slots, Residents(config.adapters_kept)) if config.adapter_slots else None
     return AdmissionQueue(size, adapters=adapters)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.records import Bounds, RecordFolder, lines
+from penstock.connectors.records import Bounds, RecordFolder
 from penstock.connectors.records.folder import SEGMENT_S, SWEEP_EVERY_S
 from penstock.domain.serving.request_record import Choice, Considered, Refusal, RequestRecord, Tried
 from penstock.domain.serving.waited import Waited
@@ -81,8 +81,8 @@ async def test_an_id_is_matched_whole(site: Site) -> None:
 
 async def test_a_record_is_found_across_slices(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the reader's slices end, the line is found."""
-    monkeypatch.setattr(lines, "SLICE_BYTES", 37)
-    monkeypatch.setattr(lines, "PAUSE_S", 0.0)
+    monkeypatch.setattr("penstock.connectors.records.folder.SLICE_BYTES", 37)
+    monkeypatch.setattr("penstock.connectors.records.folder.SLICE_PAUSE_S", 0.0)
     folder = site.process()
     for number in range(50):
         folder.keep(record(f"req-{number}"))

@@ -1,6 +1,6 @@
 """What workers were told."""
 
-from penstock.control.fleet.orders import Orders, Warmth
+from penstock.control.fleet.orders import Orders
 from penstock.domain.fleet.versions import FleetPlan, Running
 from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -32,8 +32,7 @@ async def test_what_an_earlier_controller_ordered_still_counts(clock: ManualCloc
 async def test_who_sleeps_and_who_wakes_hears_it(clock: ManualClock) -> None:
     """The last order holds, a drain above all, and the next plan sees what was ordered."""
     orders, worker = Orders(PaperHost(clock)), WorkerId("w1")
-    warmth: Warmth = orders
-    warmth.promote(worker)
+    await orders.apply(FleetPlan(wake=(worker,)))
     assert orders.desired(worker, WorkerState.SLEEPING) is WorkerOrder.SERVE
     await orders.apply(FleetPlan(sleep=(worker,)))
     assert orders.desired(worker, WorkerState.READY) is WorkerOrder.SLEEP

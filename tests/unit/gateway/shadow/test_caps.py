@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import TenantId
 from penstock.domain.serving.shadow import ShadowCaps
-from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, ComparisonCaps, Level, Taken, Turns
+from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, ComparisonCaps, Level, Taken, TenantTurns
 
 ACME = TenantId("acme")
 
@@ -91,7 +91,7 @@ def test_a_tenant_alone_is_scored_as_often_as_the_cap_allows() -> None:
 
 def test_turns_of_many_tenants_are_bounded() -> None:
     """Who is one too many gets no turn, and nobody else loses theirs."""
-    turns = Turns()
+    turns = TenantTurns()
     for number in range(2 * MOST_TENANTS):
         turns.came(TenantId(f"t{number}"), 0.0)
     assert len(turns._came_at) == MOST_TENANTS
@@ -136,7 +136,7 @@ def test_long_copies_of_one_tenant_hold_up_nobody_else() -> None:
 
 def test_more_tenants_than_are_remembered_keep_the_rate() -> None:
     """And nobody is first for ever because nobody remembers it."""
-    turns, had = Turns(), Counter[str]()
+    turns, had = TenantTurns(), Counter[str]()
     for second in range(50):
         now = second * 0.01
         for number in range(MOST_TENANTS + 1):

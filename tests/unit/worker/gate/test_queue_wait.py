@@ -49,12 +49,12 @@ async def _silent() -> Message:
     raise AssertionError("nothing ever comes")
 
 
-@pytest.mark.parametrize(("takes_turns", "reason"), [(True, "tenant_queue"), (False, None)])
+@pytest.mark.parametrize(("time_shares", "reason"), [(True, "tenant_queue"), (False, None)])
 async def test_who_waits_for_its_own_tenant_until_its_time_is_over_hears_that(
-    takes_turns: bool, reason: str | None
+    time_shares: bool, reason: str | None
 ) -> None:
     """S6: where tenants take turns inside, nobody else is in its way; it hears so before its gateway gives up."""
-    queue = AdmissionQueue(replace(SIZE, takes_turns=takes_turns))
+    queue = AdmissionQueue(replace(SIZE, time_shares=time_shares))
     queue.arrive(replace(WORK, request=RequestId("inside")), 0.0, lambda: None, lambda *_: None)
     wait = QueueWait(queue, replace(WORK, deadline_at=WORD_S + 0.01), _silent, lambda: 0.0)
     rejection = await wait.until_admitted()

@@ -13,7 +13,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue
 from penstock.domain.serving.ticket import Ticket
 from penstock.worker.engines.torch.handler import Prepared
-from penstock.worker.engines.torch.turns import PendingInput, Turns
+from penstock.worker.engines.torch.turns import PendingInput, ThreadTurns
 
 Note = Callable[[float, float], None]
 """Hears of each input how long it waited for a thread, and how long that was held."""
@@ -40,7 +40,7 @@ class Preparing:
 
     def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
         self.pool = pool
-        self._clock, self._turns, self._note = clock, Turns(most), note
+        self._clock, self._turns, self._note = clock, ThreadTurns(most), note
 
     def __len__(self) -> int:
         return len(self._turns)

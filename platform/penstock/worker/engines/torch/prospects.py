@@ -51,7 +51,7 @@ class Prospect:
 
     def most(self, part: float = 1.0) -> int:
         """Return the items that this part of the device computes before the deadline; at least one."""
-        return int(part * self.whole_s * self.done / self.engine_s) if self.engine_s else self.items
+        return max(1, int(part * self.whole_s * self.done / self.engine_s)) if self.engine_s else self.items
 
     def check(self, now: float) -> None:
         """Raise ``ExceedsEngine`` if the request can't meet its deadline even alone on the device."""

@@ -30,7 +30,7 @@ class _Tenant:
     queue: deque[PendingInput] = field(default_factory=deque)
 
 
-class Turns:
+class ThreadTurns:
     """Waiting inputs by tenant. One tenant may hold ``most`` threads, all together one more."""
 
     def __init__(self, most: int) -> None:

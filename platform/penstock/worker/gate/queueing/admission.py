@@ -26,7 +26,7 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 class Shed(StrEnum):
-    """The reason of a rejection; the request never started, so another worker may be tried."""
+    """The reason of a queue's refusal; the request never started, so another worker may be tried."""
 
     FULL = "full"
     LATE = "late"
@@ -217,7 +217,7 @@ class AdmissionQueue:
     @property
     def _is_full(self) -> bool:
         size = self.slots.size
-        return self.slots.is_full and not (size.displaces or size.takes_turns)
+        return self.slots.is_full and not (size.preempts or size.time_shares)
 
     def _choose(self, now: float) -> Work | None:
         """Take a request on its tenant's reserved capacity, else the next in fair order that fits."""

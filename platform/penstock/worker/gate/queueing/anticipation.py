@@ -16,8 +16,8 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.constants import (
     ANTICIPATION_PART,
     LEARNING,
+    LOOK_AHEAD,
     MOST_ANTICIPATION_S,
-    MOST_AWAY,
     MOST_KNOWN,
 )
 from penstock.worker.gate.queueing.fair_queue import FairQueue
@@ -55,7 +55,7 @@ class Expected:
         habit.left_at = now
         if habit.pause_s is not None and habit.pause_s <= ANTICIPATION_PART * MOST_ANTICIPATION_S:
             self._away[tenant] = Absent(tenant, standing, now, habit.pause_s)
-            if len(self._away) > MOST_AWAY:
+            if len(self._away) > LOOK_AHEAD:
                 self._away.popitem(last=False)
 
     def came(self, tenant: TenantId, now: float) -> None:

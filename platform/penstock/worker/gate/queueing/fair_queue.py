@@ -23,8 +23,8 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 def in_engine(standing: Standing, weight: float) -> float:
-    """Return a tenant's weight in the engine: its level's times its own; spare work has half of the least."""
-    return LEVEL_WEIGHT.get(standing, 0.5) * weight
+    """Return a tenant's weight in the engine: its level's times its own."""
+    return LEVEL_WEIGHT[standing] * weight
 
 
 def oldest(flow: Flow) -> Work:
@@ -46,7 +46,7 @@ class FairQueue:
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
-        self._levels = {one: PriorityLevel(LEVEL_WEIGHT.get(one, 1.0)) for one in sorted(Standing, reverse=True)}
+        self._levels = {one: PriorityLevel(LEVEL_WEIGHT[one]) for one in sorted(Standing, reverse=True)}
         self._shared = [level for one, level in self._levels.items() if not one.is_spare]
         self._times: VirtualTimes[Standing] = VirtualTimes()
         self._waiting: dict[RequestId, Work] = {}

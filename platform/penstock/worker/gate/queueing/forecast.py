@@ -38,7 +38,7 @@ class Forecast:
         On its tenant's reserved slot only its own work is before it.
         """
         rules, fair = self._rules, self._fair
-        if rules.takes_its_turn(work) or (not len(fair) and rules.fits(work) is Fit.YES):
+        if rules.enters_past_full(work) or (not len(fair) and rules.fits(work) is Fit.YES):
             return 0.0
         if rules.reserved.covers(work):
             return fair.waiting_of(work) + self._slots.mean_cost
@@ -93,7 +93,7 @@ class Forecast:
         """Tell whether it waits for its own tenant: with turns taken inside, it would be in."""
         slots = self._slots
         return (
-            slots.size.takes_turns and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
+            slots.size.time_shares and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
         )
 
     def waits_for_load(self, work: Work) -> bool:

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Iterator
 
 from penstock.domain.ids import TenantId
-from penstock.worker.gate.queueing.constants import LOOK_AHEAD, MAX_BYPASSES, MOST_ASIDE, MOST_KNOWN
+from penstock.worker.gate.queueing.constants import LOOK_AHEAD, MAX_BYPASSES, MOST_KNOWN
 from penstock.worker.gate.queueing.flow import Flow, LongestFlows, Place
 from penstock.worker.gate.queueing.work import Fit, Work
 
@@ -75,7 +75,7 @@ class PriorityLevel:
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
-        chosen, first, aside = None, None, 0
+        chosen, first = None, None
         self.held = False
         for flow in self._least_served_first():
             head = pick(flow)
@@ -85,12 +85,11 @@ class PriorityLevel:
                 break
             first = first or flow
             passed.append(flow)
-            aside += fit is Fit.NO_SLOT
             if fit is Fit.NO_ROOM:
                 crowded.append(flow)
                 self.held = flow.bypassed >= MAX_BYPASSES
             self.held = self.held or fit is Fit.SOON
-            if self.held or fit is Fit.CLOSED or len(passed) - aside >= LOOK_AHEAD or aside >= MOST_ASIDE:
+            if self.held or fit is Fit.CLOSED or len(passed) >= LOOK_AHEAD:
                 break
         if chosen is not None and first is not None:
             self._now = max(self._now, first.rank)
@@ -158,23 +157,13 @@ class PriorityLevel:
         self._now = self._last = 0.0
 
     def _wake(self, flow: Flow, work: Work) -> None:
-        flow.virtual = max(flow.virtual, self._present())
+        flow.virtual = max(flow.virtual, self._now)
         self._arrivals += 1
         flow.arrival, flow.fresh = self._arrivals, work.cost
         self._fresh += work.cost
         self._busy += 1
         self._busy_weight += work.weight
         heapq.heappush(self._next, flow.place)
-
-    def _present(self) -> float:
-        """Return a new flow's virtual time: that of the least served waiting one, ahead or not."""
-        while self._next:
-            place = self._next[0]
-            flow = self.flows.get(place[-1])
-            if flow is not None and flow.queue and place == flow.place:
-                return min(self._now, flow.rank)
-            heapq.heappop(self._next)
-        return self._now
 
     def _age(self, flow: Flow) -> None:
         """Forget the fresh cost: the flow's first request since idling is gone."""

@@ -26,9 +26,7 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 _BOUND_FROM = {
     one: tuple(
-        (rung, part)
-        for rung, part in STANDING_PART.items()
-        if part < 1.0 and (rung is one or (rung > one and not rung.is_spare))
+        (rung, part) for rung, part in STANDING_PART.items() if rung is one or (rung > one and not rung.is_spare)
     )
     for one in Standing
 }
@@ -54,17 +52,17 @@ class MayEnter:
 
     def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
         """Tell whether the request may enter; ``is_owed``: its tenant was served no more than others."""
-        if self.takes_its_turn(work):
+        if self.enters_past_full(work):
             return Fit.YES
         fit = self._fit(work, is_owed=is_owed)
-        if fit in _FULL and self.slots.size.takes_turns:
+        if fit in _FULL and self.slots.size.time_shares:
             return Fit.OVER_SHARE
-        return Fit.YES if fit in _FULL and is_owed and self._displaces(work) else fit
+        return Fit.YES if fit in _FULL and is_owed and self._preempts(work) else fit
 
-    def takes_its_turn(self, work: Work) -> bool:
+    def enters_past_full(self, work: Work) -> bool:
         """Tell whether it enters past full slots, up to its share, if tenants take turns inside."""
         slots = self.slots
-        if not slots.size.takes_turns or work.standing.is_spare:
+        if not slots.size.time_shares or work.standing.is_spare:
             return False
         share, most = slots.whole.times(self.active.share_of(work)), slots.whole.times(1 + MOST_OVERBOOKED_PART)
         need = slots.need(work)
@@ -88,10 +86,10 @@ class MayEnter:
         whole = self.slots.whole
         return whole.slots - self.slots.held.slots <= RESERVE_PART * whole.slots
 
-    def _displaces(self, work: Work) -> bool:
+    def _preempts(self, work: Work) -> bool:
         """Tell whether the engine preempts for it: its tenant's only one, beside a tenant with too many."""
         slots, need = self.slots, self.slots.need(work)
-        if not slots.size.displaces or work.standing.is_spare or slots.held_by(work.tenant).slots:
+        if not slots.size.preempts or work.standing.is_spare or slots.held_by(work.tenant).slots:
             return False
         booked, most = slots.held.plus(need), slots.whole.times(1 + OVERBOOKED_PART)
         if booked.slots > most.slots or booked.blocks > most.blocks:

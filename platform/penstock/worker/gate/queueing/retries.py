@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.constants import LAPSE_S, LEARNING, MOST_ASIDE, MOST_KNOWN, REMEMBERED
+from penstock.worker.gate.queueing.constants import LAPSE_S, LEARNING, LOOK_AHEAD, MOST_KNOWN, REMEMBERED
 from penstock.worker.gate.queueing.work import Work, cost
 
 
@@ -68,7 +68,7 @@ class Retries:
         self._forget(now)
         line = self._lines.setdefault((work.standing, work.tenant), _Line())
         self._lines.move_to_end((work.standing, work.tenant))
-        if len(line.places) < MOST_ASIDE:
+        if len(line.places) < LOOK_AHEAD:
             insort(line.places, _Place(due_at, work.prompt_tokens, work.cost))
             line.cost += work.cost
             self._cost += work.cost

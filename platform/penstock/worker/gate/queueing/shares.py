@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.constants import ACTIVE_S, KEPT_FREE, LEVEL_WEIGHT, MOST_PROMISED, RESERVATION_HOLD_S
+from penstock.worker.gate.queueing.constants import ACTIVE_S, KEPT_FREE, MOST_PROMISED, RESERVATION_HOLD_S
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.gate.queueing.slots import NOTHING, Room, Slots
 from penstock.worker.gate.queueing.work import Work
@@ -39,9 +39,7 @@ class Active:
         self._tenants: OrderedDict[TenantId, _Tenant] = OrderedDict()
         self._requests: Counter[TenantId] = Counter()
         self._many = [0] * len(Standing)
-        self._weights = [0.0] * len(Standing)
         self._weight = 0.0
-        self._in_engine = 0.0
 
     def others(self, work: Work, up_to: Standing) -> int:
         """Return the number of other active tenants, of the request's standing or better up to this one."""
@@ -49,21 +47,14 @@ class Active:
         return sum(self._many[work.standing : up_to + 1]) - (own is not None and work.standing <= own.standing <= up_to)
 
     def share_of(self, work: Work) -> float:
-        """Return its tenant's part (0..1] of the engine; spare work has none.
-
-        By weight among all, or in its level and the level's among levels: the larger.
-        """
-        level = LEVEL_WEIGHT.get(work.standing)
-        if level is None:
-            return 0.0
-        levels = sum(LEVEL_WEIGHT.get(one, 0.0) for one in Standing if self._many[one] and one is not work.standing)
-        beside = max(self._weights[work.standing], work.weight)
-        return max(work.weight / max(self._weight, work.weight), level / (level + levels) * work.weight / beside)
+        """Return its tenant's part (0..1] of the engine, by its weight there; spare work has none."""
+        own = in_engine(work.standing, work.weight)
+        return 0.0 if work.standing.is_spare else own / max(self._weight, own)
 
     def part_of(self, tenant: TenantId) -> float:
-        """Return a tenant's part of the engine's steps, by its weight there; 0 for strangers."""
+        """Return an active tenant's part of the engine's steps, by its weight there; 0 for others."""
         known = self._tenants.get(tenant)
-        return in_engine(known.standing, known.weight) / self._in_engine if known is not None else 0.0
+        return in_engine(known.standing, known.weight) / self._weight if known is not None else 0.0
 
     def seen(self, work: Work, now: float) -> None:
         """Note a tenant's request; its latest with a share gives the standing."""
@@ -107,18 +98,15 @@ class Active:
 
     def _add(self, name: TenantId, tenant: _Tenant) -> None:
         self._tenants[name] = tenant
-        self._weight += tenant.weight
-        self._in_engine += in_engine(tenant.standing, tenant.weight)
+        self._weight += in_engine(tenant.standing, tenant.weight)
         self._many[tenant.standing] += 1
-        self._weights[tenant.standing] += tenant.weight
 
     def _drop(self, name: TenantId) -> _Tenant | None:
         tenant = self._tenants.pop(name, None)
         if tenant is not None:
-            self._weight = self._weight - tenant.weight if self._tenants else 0.0
-            self._in_engine -= in_engine(tenant.standing, tenant.weight)
+            own = in_engine(tenant.standing, tenant.weight)
+            self._weight = self._weight - own if self._tenants else 0.0
             self._many[tenant.standing] -= 1
-            self._weights[tenant.standing] -= tenant.weight
         return tenant
 
 

@@ -30,10 +30,10 @@ class EngineSize:
     """How many prompt tokens one step of the engine takes: as many may be on their way through prefill before the
     next request waits here instead, and not behind all of them in the engine."""
 
-    displaces: bool = False
-    """True where the engine takes slots back from who has too many, for the first prompt of somebody else."""
-    takes_turns: bool = False
-    """True where tenants take turns inside the engine by what they have had: a slot there is in nobody's way."""
+    preempts: bool = False
+    """True if the engine takes slots back from tenants above their share, for another tenant's first prompt."""
+    time_shares: bool = False
+    """True if tenants take turns inside the engine by service: a slot there is in no other tenant's way."""
     long_prefill_tokens: int = 0
     """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
 

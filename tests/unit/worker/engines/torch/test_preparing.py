@@ -16,7 +16,7 @@ from penstock.domain.serving.ticket import Ticket
 from penstock.worker.engines.torch.handler import Given, Prepared
 from penstock.worker.engines.torch.main import PrepareMeters
 from penstock.worker.engines.torch.preparing import Preparing
-from penstock.worker.engines.torch.turns import PendingInput, Turns
+from penstock.worker.engines.torch.turns import PendingInput, ThreadTurns
 from tests.support.clock import ManualClock
 from tests.support.engines import torch_handler
 from tests.support.engines.torch_handler import Toy, model, running
@@ -174,7 +174,7 @@ async def test_what_is_made_at_once_is_shown_too(room: Room) -> None:
 
 def served(weights: dict[str, int], seconds: dict[str, float], rounds: int = 600) -> dict[str, float]:
     """Return the thread seconds of tenants that always have something to prepare."""
-    turns, used, now = Turns(MOST), dict.fromkeys(weights, 0.0), 0.0
+    turns, used, now = ThreadTurns(MOST), dict.fromkeys(weights, 0.0), 0.0
     running: list[tuple[float, str, PendingInput]] = []
 
     def come(name: str) -> None:

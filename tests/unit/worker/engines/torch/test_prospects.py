@@ -50,6 +50,14 @@ def test_a_small_list_is_never_too_large() -> None:
     a_list(100_000).check(9.0)
 
 
+def test_one_input_is_no_list_that_is_too_large() -> None:
+    """However slowly the device computed it: there is no smaller list to send."""
+    prospects, one = Prospects(), computed(a_list(1), 1, 2 * TIME_S)
+    one.check(TIME_S)
+    with prospects.of(one), prospects.of(a_list(1, BOB)):
+        assert isinstance(prospects.ran_out(one), DeadlineInQueue)
+
+
 def test_who_needs_more_than_its_share_beside_others_is_too_large() -> None:
     """At the end of its time, where the device alone would have done."""
     prospects, one = Prospects(), computed(a_list(400), 200, 1 / 64)

@@ -14,8 +14,8 @@ from penstock.worker.gate.queueing.anticipation import Absent, Expected, Patienc
 from penstock.worker.gate.queueing.constants import (
     ANTICIPATION_PART,
     LEAST_LOOK_S,
+    LOOK_AHEAD,
     MOST_ANTICIPATION_S,
-    MOST_AWAY,
     MOST_KNOWN,
 )
 from penstock.worker.gate.queueing.slots import EngineSize
@@ -79,7 +79,7 @@ def test_what_is_remembered_is_bounded() -> None:
         expected.came(tenant, i + 0.5)
         expected.left(tenant, Standing.PAID, i + 0.6)
     assert len(expected._habits) == MOST_KNOWN
-    assert len(list(expected.soon(MOST_S, 3 * MOST_KNOWN))) <= MOST_AWAY == len(expected._away)
+    assert len(list(expected.soon(MOST_S, 3 * MOST_KNOWN))) <= LOOK_AHEAD == len(expected._away)
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 3.0), st.booleans()), min_size=1, max_size=200))

@@ -16,10 +16,10 @@ SLOTS = 16
 class Full:
     """A queue before an engine that one tenant fills, with more waiting."""
 
-    def __init__(self, *, displaces: bool = True, prompt: int = 32, blocks: int = 400) -> None:
+    def __init__(self, *, preempts: bool = True, prompt: int = 32, blocks: int = 400) -> None:
         """Let the flood come."""
         size = EngineSize(
-            max_seqs=SLOTS, kv_blocks=blocks, block_size=16, prefill_tokens=4096, watermark=0.0, displaces=displaces
+            max_seqs=SLOTS, kv_blocks=blocks, block_size=16, prefill_tokens=4096, watermark=0.0, preempts=preempts
         )
         self.queue: AdmissionQueue = AdmissionQueue(size, pace=1000.0)
         self.inside: list[str] = []
@@ -45,7 +45,7 @@ class Full:
 def test_a_newcomer_enters_an_engine_that_a_flood_has_filled() -> None:
     """C2: the first request of somebody else waits for no answer of a flood: a slot is taken back for it."""
     assert Full().ask("reader")
-    assert not Full(displaces=False).ask("reader")
+    assert not Full(preempts=False).ask("reader")
 
 
 def test_kv_blocks_are_taken_back_as_well() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.constants import LAPSE_S, MOST_ASIDE, MOST_KNOWN
+from penstock.worker.gate.queueing.constants import LAPSE_S, LOOK_AHEAD, MOST_KNOWN
 from penstock.worker.gate.queueing.retries import Retries
 from penstock.worker.gate.queueing.work import Work
 
@@ -39,9 +39,9 @@ def test_a_place_is_its_owners_when_it_is_due_and_once() -> None:
 def test_a_place_lapses_soon_after_it_was_due() -> None:
     """Nobody waits for who does not come, and the fewer come, the less the line counts."""
     returns = Retries()
-    for _ in range(200):
+    for _ in range(100):
         returns.expect(WORK, due_at=10.0, now=0.0)
-    assert returns.before(WORK, 1.0, 0.0) == pytest.approx(200 * WORK.cost)
+    assert returns.before(WORK, 1.0, 0.0) == pytest.approx(100 * WORK.cost)
     assert not returns.takes(WORK, 10.1 + LAPSE_S)
     returns.expect(WORK, due_at=30.0, now=20.0)
     assert returns.before(WORK, 1.0, 20.0) < 0.01 * WORK.cost
@@ -70,9 +70,9 @@ def test_what_is_to_come_costs_what_others_really_did() -> None:
 def test_lines_are_bounded() -> None:
     """A flood of refusals is remembered up to a bound, of a tenant and of all."""
     returns = Retries()
-    for _ in range(2 * MOST_ASIDE):
+    for _ in range(2 * LOOK_AHEAD):
         returns.expect(WORK, due_at=10.0, now=0.0)
-    assert returns.before(WORK, 1.0, 0.0) == pytest.approx(MOST_ASIDE * WORK.cost)
+    assert returns.before(WORK, 1.0, 0.0) == pytest.approx(LOOK_AHEAD * WORK.cost)
     for number in range(2 * MOST_KNOWN):
         returns.expect(replace(WORK, tenant=TenantId(str(number))), due_at=10.0, now=0.0)
     assert len(returns) == MOST_KNOWN

@@ -14,9 +14,9 @@ SLOTS = 16
 class Full:
     """A queue before an engine that one tenant's lists fill, with more waiting."""
 
-    def __init__(self, *, takes_turns: bool = True) -> None:
+    def __init__(self, *, time_shares: bool = True) -> None:
         size = EngineSize(
-            max_seqs=SLOTS, kv_blocks=1 << 30, block_size=16, prefill_tokens=1 << 30, takes_turns=takes_turns
+            max_seqs=SLOTS, kv_blocks=1 << 30, block_size=16, prefill_tokens=1 << 30, time_shares=time_shares
         )
         self.queue: AdmissionQueue = AdmissionQueue(size)
         self.inside: list[str] = []
@@ -45,7 +45,7 @@ def test_whoever_is_below_its_share_comes_in_at_once() -> None:
     full = Full()
     assert len(full.inside) == SLOTS / 2
     assert [full.ask("reader", number) for number in range(10)] == [True] * 8 + [False] * 2
-    assert not Full(takes_turns=False).ask("reader")
+    assert not Full(time_shares=False).ask("reader")
 
 
 def test_it_comes_in_however_much_it_has_had_before() -> None:
