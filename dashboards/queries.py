@@ -25,6 +25,7 @@ ZONELESS = frozenset(
         names.WORKERS,
         names.WORKERS_WANTED,
         names.WORKER_ENDS,
+        names.WORKER_LOST,
         names.TICK_SECONDS,
         names.TICK_FAILURES,
         names.IS_LEADER,
@@ -100,6 +101,11 @@ def increase(metric: Metric, *by: str, window: str = RANGE, **where: str) -> str
     pages = f"({STARTED} offset {window} or {STARTED} > time() - {begin_s})"
     born = f"(({counter} unless {counter} offset {window}) and on ({INSTANCE}) {pages})"
     return f"{_taken(metric, 'sum', by)}({born} or {grew})"
+
+
+def spent(metric: Metric, *by: str, window: str = WINDOW, **where: str) -> str:
+    """Return the seconds that a histogram observed in a second: of waits, the mean number that waits."""
+    return _rate(metric, "_sum", by, window, where)
 
 
 def quantile(ratio: float, metric: Metric, *by: str, window: str = WINDOW, **where: str) -> str:

@@ -2,7 +2,7 @@
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts
-from dashboards.queries import gauge, quantile, query, rate, ratio, series
+from dashboards.queries import gauge, quantile, query, rate, ratio, series, spent
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.telemetry import names
@@ -18,6 +18,7 @@ SHARE = f"{SERVICE} / scalar(sum({SERVICE}) > 0)"
 DUE = f"{WEIGHT} / scalar(sum({WEIGHT}))"
 WAIT = names.GATE_SECONDS
 LIMITED = f"{Outcome.OVER_LIMIT}|{Outcome.OVER_BUDGET}"
+OURS = "|".join(one.value for one in Outcome if one.spends_error_budget)
 SHED = f"({rate(names.DOOR_SHED)} or vector(0))"
 
 NOW = Row(
@@ -52,6 +53,43 @@ NOW = Row(
                 "refused",
             ),
             steps=((None, "green"), (0.01, "orange"), (0.1, "red")),
+        ),
+    ),
+)
+
+WHO = Row(
+    title="Who waits or is refused: the busiest tenants by name, the rest as other",
+    panels=(
+        parts(
+            "Waiting, by tenant",
+            "Requests in the workers' queues on average, by whose they are; counted when they leave the queue.",
+            "short",
+            query(f"{spent(names.TENANT_QUEUE_SECONDS, 'tenant')} > 0", "{{tenant}}"),
+        ),
+        parts(
+            "At their limits, by tenant",
+            "Refused for a rate, a budget or their own full queue; unread: before their body was read.",
+            "reqps",
+            query(f"{rate(names.EARLY_REFUSALS, 'tenant', outcome=LIMITED)} > 0", "{{tenant}}, unread"),
+            query(f"{rate(names.REQUESTS, 'tenant', outcome=LIMITED)} > 0", "{{tenant}}"),
+        ),
+        parts(
+            "Refused or failed by us, by tenant",
+            "What no tenant is at fault for: no capacity, evicted, late, an engine's error or ours.",
+            "reqps",
+            query(f"{rate(names.REQUESTS, 'tenant', 'outcome', outcome=OURS)} > 0", "{{tenant}} {{outcome}}"),
+        ),
+        lines(
+            "First token by tenant",
+            "The 95th percentile of streams; a tenant that waits longer than others is behind its own or another.",
+            "s",
+            query(quantile(0.95, names.TENANT_TTFT_SECONDS, "tenant"), "{{tenant}}"),
+        ),
+        lines(
+            "Token gap by tenant",
+            "The 95th percentile of the time between tokens of streams.",
+            "s",
+            query(quantile(0.95, names.TENANT_ITL_SECONDS, "tenant"), "{{tenant}}"),
         ),
     ),
 )
@@ -115,13 +153,6 @@ AWAY = Row(
             "All refusals of the gateways by their code in the published table.",
             "reqps",
             query(rate(names.REFUSALS, "code"), "{{code}}"),
-        ),
-        parts(
-            "At their limits, by tenant",
-            "Refused for a rate or a budget: unread are those that were sent away before their body was read.",
-            "reqps",
-            query(f"{rate(names.EARLY_REFUSALS, 'tenant', outcome=LIMITED)} > 0", "{{tenant}}, unread"),
-            query(f"{rate(names.REQUESTS, 'tenant', outcome=LIMITED)} > 0", "{{tenant}}"),
         ),
     ),
 )
@@ -192,5 +223,5 @@ LIMITS = Row(
 BOARD = Board(
     title="Admission and fairness",
     says="Which requests wait or are refused, and does each tenant get its share by weight?",
-    rows=(NOW, DOOR, SHARES, AWAY, LIMITS),
+    rows=(NOW, WHO, DOOR, SHARES, AWAY, LIMITS),
 )

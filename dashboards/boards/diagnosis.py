@@ -103,6 +103,15 @@ WORKERS = Row(
             query(gauge(names.BREAKERS_OPEN, "level", take="max"), "{{level}}"),
         ),
         lines(
+            "Open since",
+            "Seconds for which each open circuit is open, by version and worker, or zone.",
+            "s",
+            query(
+                f"time() - {gauge(names.BREAKER_OPENED, 'level', 'version', 'worker', 'zone', take='min')}",
+                "{{level}} {{version}} {{worker}} {{zone}}",
+            ),
+        ),
+        lines(
             "Circuits",
             "Opened or closed, a second.",
             "ops",
@@ -169,6 +178,12 @@ TOLD_APART = Row(
             "Mean seconds, by the zone of the worker.",
             "s",
             query(mean(names.ZONE_TTFT_SECONDS, "zone"), "{{zone}}"),
+        ),
+        lines(
+            "Token gap by zone",
+            "Mean seconds between tokens, by the zone of the worker.",
+            "s",
+            query(mean(names.ZONE_ITL_SECONDS, "zone"), "{{zone}}"),
         ),
         lines(
             "Slots and workers",

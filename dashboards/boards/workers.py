@@ -117,6 +117,15 @@ TROUBLE = Row(
             "short",
             query(increase(names.WORKER_ENDS, "version", "reason", window="1h"), "{{version}} {{reason}}"),
         ),
+        lines(
+            "Lost last",
+            "Seconds since a version's worker went silent, gave up or failed, by name.",
+            "s",
+            query(
+                f"time() - {gauge(names.WORKER_LOST, 'version', 'worker', 'reason', take='max')}",
+                "{{worker}} {{reason}}",
+            ),
+        ),
     ),
 )
 

@@ -14,10 +14,10 @@ async def candidates(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Lead
     pair: tuple[Leadership, Leadership]
     if request.param == "memory":
         lock = LeaderLock()
-        pair = MemoryLeadership(lock), MemoryLeadership(lock)
+        pair = MemoryLeadership(lock, "first"), MemoryLeadership(lock, "second")
     else:
         dsn = request.getfixturevalue("postgres_dsn")
-        pair = PostgresLeadership(dsn), PostgresLeadership(dsn)
+        pair = PostgresLeadership(dsn, "first"), PostgresLeadership(dsn, "second")
     yield pair
     for candidate in pair:
         await candidate.resign()
@@ -35,3 +35,14 @@ async def test_after_resigning_the_other_one_leads(candidates: tuple[Leadership,
     assert await first.is_mine()
     await first.resign()
     assert [await second.is_mine(), await first.is_mine()] == [True, False]
+
+
+async def test_each_knows_the_leader_by_name(candidates: tuple[Leadership, Leadership]) -> None:
+    """Nobody leads at first; then both tell the one that does, and its successor."""
+    first, second = candidates
+    assert await first.holder() == ""
+    assert await first.is_mine()
+    assert [await first.holder(), await second.holder()] == ["first", "first"]
+    await first.resign()
+    assert await second.is_mine()
+    assert [await first.holder(), await second.holder()] == ["second", "second"]

@@ -96,10 +96,10 @@ def test_windows_of_other_periods_mean_the_same(name: str) -> None:
     """Sloth's factor is the share of the budget, times the period, divided by the long window; so is ours."""
     days, shares = CATALOGUES[name]
     pairs = tuple(
-        WindowPair(severity=Severity(severity), long=long, short=short, budget_ratio=percent / 100)
+        WindowPair(severity=Severity(severity), long=long, short=short, now=short, budget_ratio=percent / 100)
         for severity, long, short, percent in shares
     )
-    windows = Windows(periods_days=(days,), least_bad_events=5, pairs=pairs)
+    windows = Windows(periods_days=(days,), least_bad_events=5, now_ratio=0.5, pairs=pairs)
     hours = {"m": 1 / 60, "h": 1.0, "d": 24.0}
     expected = {
         (severity, long, short, round(percent / 100 * days * 24 / (int(long[:-1]) * hours[long[-1]]) * 0.001, 6))

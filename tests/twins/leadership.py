@@ -5,20 +5,23 @@ class LeaderLock:
     """The one lock that candidates compete for."""
 
     def __init__(self) -> None:
-        self.holder: object | None = None
+        self.holder: MemoryLeadership | None = None
 
 
 class MemoryLeadership:
     """One candidate."""
 
-    def __init__(self, lock: LeaderLock) -> None:
-        self._lock = lock
+    def __init__(self, lock: LeaderLock, name: str = "controller") -> None:
+        self._lock, self._name = lock, name
 
     async def is_mine(self) -> bool:
         """Take it or confirm it."""
         if self._lock.holder is None:
             self._lock.holder = self
         return self._lock.holder is self
+
+    async def holder(self) -> str:
+        return self._lock.holder._name if self._lock.holder else ""
 
     async def resign(self) -> None:
         if self._lock.holder is self:

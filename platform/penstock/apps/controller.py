@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -161,7 +162,7 @@ def _compose(
     )
     parts = Parts(
         loop=loop,
-        leadership=PostgresLeadership(dsn),
+        leadership=PostgresLeadership(dsn, f"{socket.gethostname()} {os.getpid()}"),
         heartbeats=heartbeats,
         demand=demand,
         orders=orders,

@@ -2,45 +2,79 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from penstock.apps import observed
 from penstock.apps.settings import Settings
 from penstock.connectors.prometheus.client import Prometheus
-from penstock.connectors.prometheus.page import Page, Reading, read
+from penstock.connectors.prometheus.page import Page, Reading, everywhere, read
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
-from penstock.local import observing
+from penstock.local import observing, state
+from penstock.local.state import LocalProcess
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Label
-from penstock.telemetry.series import Sample
 from penstock.views import status as views
-from penstock.views.elements import Line, Listing
+from penstock.views.elements import Listing, listing
 
 LOST = ("worker_died", "worker_killed", "worker_tries_again", "worker_failed")
 """Events of an engine or worker that was lost, in the logs of the home."""
+LEADS = names.IS_LEADER.name
 FIRING = 'ALERTS{alertstate="firing"}'
 LOUDEST = f"topk(1, sum by (tenant) (rate({names.TENANT_QUEUE_SECONDS.name}_sum[1m])) > 0.5)"
 """A tenant's seconds of wait a second: its mean number of waiting requests."""
 
 
-def told(settings: Settings) -> Iterator[Line]:
+def now(settings: Settings) -> views.Present:
     found = reading(settings)
-    circuits = {
-        level: sum(one.value or 0.0 for one in _of(found, names.BREAKERS_OPEN.name) if one.labels[Label.LEVEL] == level)
-        for level in ("worker", "zone", "version")
-    }
     alerts, loudest = _of_prometheus(settings)
-    yield from views.present(views.Present(circuits=circuits, alerts=alerts, loudest=loudest, lost=_lost(settings)))
+    return views.Present(
+        at=SystemClock().now(),
+        leader=_leader(settings, found),
+        circuits=_circuits(found),
+        alerts=alerts,
+        loudest=loudest,
+        lost=_lost(settings),
+    )
+
+
+def processes(settings: Settings) -> list[LocalProcess]:
+    return state.processes(settings.paths.run)
+
+
+def listed(settings: Settings, found: Sequence[LocalProcess]) -> Listing:
+    rows = [(one.name, one.pid, one.memory, one.cpu, one.metrics, one.restarts) for one in found]
+    columns = ("process", "pid", "MB", "CPU s", "metrics", "restarts")
+    return listing(f"Processes of {settings.paths.root}", columns, rows)
+
+
+def _leader(settings: Settings, found: Reading) -> str:
+    """Return the name and pid of this home's controller that leads, by its own page; empty without one."""
+    leads = {address for address, page in found.pages.items() if any(one.value for one in page.get(LEADS, ()))}
+    return ", ".join(f"{one.name} (pid {one.pid})" for one in processes(settings) if one.metrics in leads)
+
+
+def _circuits(found: Reading) -> tuple[views.OpenCircuit, ...]:
+    """Return the circuits that any gateway has open, the oldest first."""
+    since: dict[tuple[str, ...], float] = {}
+    for one in everywhere(found, names.BREAKER_OPENED.name):
+        circuit = tuple(one.labels.get(label, "") for label in names.BREAKER_OPENED.labels)
+        since[circuit] = min(one.value or inf, since.get(circuit, inf))
+    opened = (
+        views.OpenCircuit(level=level, version=version, worker=worker, zone=zone, since=at)
+        for (level, version, worker, zone), at in since.items()
+    )
+    return tuple(sorted(opened, key=lambda one: one.since))
 
 
 def reading(settings: Settings) -> Reading:
     return read(observed.pages(settings), SystemClock().monotonic())
 
 
-def workers(settings: Settings) -> Listing:
+def workers(settings: Settings) -> list[views.PagedWorker]:
     """Return the workers by their own pages: the controller's table needs the database."""
     pages = [page for page in reading(settings).pages.values() if page.get(names.WORKER_INFO.name)]
-    return views.workers_by_pages([_worker(page) for page in pages])
+    return [_worker(page) for page in pages]
 
 
 def _worker(page: Page) -> views.PagedWorker:
@@ -64,10 +98,6 @@ def pages(settings: Settings) -> Iterator[str]:
     yield from (f"{what} at {url}" for what, url in found.items())
     if "metrics" in found and (page := observing.page_of_alerts(found["metrics"])):
         yield f"rules that fire at {page}"
-
-
-def _of(found: Reading, name: str) -> Sequence[Sample]:
-    return [one for page in found.pages.values() for one in page.get(name, ())]
 
 
 def _of_prometheus(settings: Settings) -> tuple[tuple[str, ...], str]:

@@ -1,21 +1,32 @@
 """`penstock status`, `config`, `contract` and `version`."""
 
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
 import typer
 
 from penstock.apps import sharing
 from penstock.apps.settings import Settings, load, without_password
 from penstock.cli import screen
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import AsJson, explained, out, tell_json
+from penstock.clients.operator import Operator
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import controller_address, operator, operator_certificate
 from penstock.views import status as views
 from penstock.views import versions
-from penstock.views.elements import Listing, line, listing
+from penstock.views.elements import Record, line
 
 
-def status() -> None:
-    """Show what runs: processes, workers with their phases and load, versions, aliases, the routing table.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    workers: list[Record]
+    models: list[Record]
+    controller: Record
+
+
+def status(*, as_json: AsJson = False) -> None:
+    """Show what runs and what is not well: processes, workers, open circuits, alerts, versions, the leader.
 
     For example: `penstock status`, or `watch -n1 penstock status` while workers start.
     """
@@ -23,30 +34,42 @@ def status() -> None:
 
     with explained():
         settings = load()
-        screen.show(present.told(settings), _processes(settings))
-        api = operator(settings)
+        now, processes = present.now(settings), present.processes(settings)
+        first = {"present": asdict(now), "processes": list(map(asdict, processes))}
+        if not as_json:
+            screen.show(views.present(now), present.listed(settings, processes))
         try:
-            workers = api.get("/workers")["workers"]
-        except CommandError:
-            screen.show(present.workers(settings))
+            asked = _ask(operator(settings))
+        except CommandError as error:
+            workers = present.workers(settings)
+            if as_json:
+                tell_json({**first, "workers": list(map(asdict, workers)), "error": str(error)})
+            else:
+                screen.show(views.workers_by_pages(workers))
             raise
-        screen.show(views.workers(workers, settings.lease_s))
-        models = api.get("/models")["models"]
-        screen.show(versions.running(models))
-        found = api.get("/status")
-        address = controller_address(settings)
-        own = operator_certificate(settings, address)
-        ends_at = own.now().ends_at if own else None
-        told = (
-            *views.controller(found, address),
-            *views.limits(_limits(settings, is_shared=found["limits_shared"])),
-            *views.certificates(found.get("certificate_ends_at"), ends_at, SystemClock().now()),
-            *versions.pool(found.get("pool")),
-            *versions.pins(found.get("pool"), models),
-            *present.pages(settings),
-            *(f"held: {one}" for one in found.get("held", ())),
-        )
-        screen.show(map(line, told))
+        if as_json:
+            tell_json({**first, **asdict(asked)})
+        else:
+            screen.show(views.workers(asked.workers, settings.lease_s), versions.running(asked.models))
+            screen.show(map(line, (*_controller(settings, asked), *present.pages(settings))))
+
+
+def _ask(api: Operator) -> Asked:
+    return Asked(
+        workers=api.get("/workers")["workers"], models=api.get("/models")["models"], controller=api.get("/status")
+    )
+
+
+def _controller(settings: Settings, asked: Asked) -> Iterator[str]:
+    found, address = asked.controller, controller_address(settings)
+    own = operator_certificate(settings, address)
+    yield from views.controller(found, address)
+    yield from views.limits(_limits(settings, is_shared=found["limits_shared"]))
+    ends_at = own.now().ends_at if own else None
+    yield from views.certificates(found.get("certificate_ends_at"), ends_at, SystemClock().now())
+    yield from versions.pool(found.get("pool"))
+    yield from versions.pins(found.get("pool"), asked.models)
+    yield from (f"held: {one}" for one in found.get("held", ()))
 
 
 def config() -> None:
@@ -82,14 +105,3 @@ def _limits(settings: Settings, *, is_shared: bool) -> views.LimitStore:
         gateways=settings.gateways,
         doubt=sharing.doubts_on_answers(settings),
     )
-
-
-def _processes(settings: Settings) -> Listing:
-    from penstock.local import state
-
-    rows = [
-        (one.name, one.pid, one.memory, one.cpu, one.metrics, one.restarts)
-        for one in state.processes(settings.paths.run)
-    ]
-    columns = ("process", "pid", "MB", "CPU s", "metrics", "restarts")
-    return listing(f"Processes of {settings.paths.root}", columns, rows)

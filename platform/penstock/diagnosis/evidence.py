@@ -15,6 +15,7 @@ MOST_STRENGTH = 10.0
 class Case(StrEnum):
     UNHEALTHY_VERSION = "unhealthy-version"
     SLOW_ZONE = "slow-zone"
+    LOST_WORKER = "lost-worker"
     NO_WORKER = "no-worker"
     COLD_START = "cold-start"
     GATEWAY_BOUND = "gateway-bound"

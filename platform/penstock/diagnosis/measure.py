@@ -13,6 +13,7 @@ from penstock.diagnosis.recording import Recording
 from penstock.diagnosis.snapshot import (
     FaultFigures,
     GatewayFigures,
+    LostWorker,
     Snapshot,
     StageTime,
     TenantFigures,
@@ -20,6 +21,7 @@ from penstock.diagnosis.snapshot import (
     ZoneFigures,
 )
 from penstock.domain.errors import NoCapacity, Overloaded, PenstockError
+from penstock.domain.fleet.worker import WorkerEnd
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.slo import SloTier
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
@@ -28,7 +30,7 @@ from penstock.telemetry.definitions import Label, Metric
 from penstock.telemetry.series import INSTANCE, Sample
 
 P95 = 0.95
-LOST = ("lost", "fault", "gave_up")
+LOST = frozenset(end.value for end in WorkerEnd if end.is_loss)
 """Reasons of a worker's end without an order."""
 
 
@@ -185,14 +187,30 @@ def _faults(recording: Recording, requests: float | None) -> FaultFigures:
         ejections=None
         if requests is None
         else tuple((version, total(found) or 0.0) for version, found in ejected.items()),
-        lost_workers=sum(
-            one.value or 0.0 for one in recording.of(names.WORKER_ENDS) if one.labels.get(Label.REASON) in LOST
-        ),
+        lost_workers=total(_losses(recording)),
+        lost=_lost(recording),
         refused_models=frozenset(
             one.labels.get(Label.MODEL, "")
             for one in filter(has(Label.OUTCOME, Outcome.NO_CAPACITY.value), recording.of(names.REQUESTS))
             if one.value
         ),
+    )
+
+
+def _losses(recording: Recording) -> list[Sample]:
+    return [one for one in recording.of(names.WORKER_ENDS) if one.labels.get(Label.REASON) in LOST]
+
+
+def _lost(recording: Recording) -> tuple[LostWorker, ...]:
+    """Return the last lost worker of each version and reason that lost any in this time."""
+
+    def which(one: Sample) -> tuple[str, str]:
+        return one.labels[Label.VERSION], one.labels[Label.REASON]
+
+    named = {which(one): one.labels[Label.WORKER] for one in recording.of(names.WORKER_LOST)}
+    return tuple(
+        LostWorker(version=version, reason=reason, worker=named.get((version, reason), ""))
+        for version, reason in sorted({which(one) for one in _losses(recording) if one.value})
     )
 
 

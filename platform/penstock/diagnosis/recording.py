@@ -38,6 +38,7 @@ METRICS = (
     names.WORKERS,
     names.WORKERS_WANTED,
     names.WORKER_ENDS,
+    names.WORKER_LOST,
     names.PHASE_SECONDS,
     names.ENGINE_RESTARTS,
     names.ENGINE_RUNNING,

@@ -128,6 +128,15 @@ class ZoneFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostWorker:
+    """``reason``: a ``WorkerEnd``; ``worker`` is empty if only their count is known."""
+
+    version: str
+    reason: str
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFigures:
     no_worker_ratio: float | None = None
     overloaded_ratio: float | None = None
@@ -136,8 +145,10 @@ class FaultFigures:
     zones_open: float | None = None
     versions_open: float | None = None
     ejections: tuple[tuple[str, float], ...] | None = None
-    lost_workers: float = 0.0
+    lost_workers: float | None = None
     """Workers that went silent or failed, and were replaced."""
+    lost: tuple[LostWorker, ...] = ()
+    """The last of them, by version and reason."""
     refused_models: frozenset[str] = frozenset()
     """Models of which requests were not taken, for want of workers or of room."""
 

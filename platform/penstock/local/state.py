@@ -11,6 +11,8 @@ from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 
 FILE = "up.json"
+ENGINES = "engines"
+"""The folder of the agents' files of their engines."""
 _UTIME = 11
 """The index of the user CPU time in ``/proc/<pid>/stat``, counted after the name; the system's follows it."""
 
@@ -54,8 +56,18 @@ def processes(run: Path) -> list[LocalProcess]:
     named = {"supervisor": found.pid, **found.processes} if found else {}
     restarts = found.restarts if found else {}
     own = [_process(run, name, pid, _restarts(restarts.get(name))) for name, pid in named.items() if pid]
-    workers = [_process(run, f"worker {one.worker}", one.pid, "") for one in leftovers.living(run)]
-    return [*own, *workers]
+    workers = [(one.worker, one.pid) for one in leftovers.living(run)]
+    engines = [(worker, _engine(run, worker)) for worker, _ in workers]
+    of_workers = [("worker", *one) for one in workers] + [("engine", *one) for one in engines]
+    return [*own, *(_process(run, f"{what} {worker}", pid, "") for what, worker, pid in of_workers if pid)]
+
+
+def _engine(run: Path, worker: str) -> int:
+    """Return the pid of a worker's engine as its agent wrote it; 0 without one."""
+    try:
+        return int((run / ENGINES / f"{worker}.pid").read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _restarts(found: dict[str, object] | None) -> str:

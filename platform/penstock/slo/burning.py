@@ -1,12 +1,13 @@
 """Alerts of one promise: its budget burns too fast, over a pair of windows (multi-window, multi-burn-rate).
 
 One alert for each pair, told apart by the label ``window``: two pairs in one expression would hide each other's faults.
+It ends soon after the fault, and says from when on nothing burned while it still fires.
 """
 
 from penstock.slo import recorded
 from penstock.slo.promise import Promise
 from penstock.slo.rule import Alert
-from penstock.slo.windows import DAY_S, WindowPair, Windows
+from penstock.slo.windows import DAY_S, WindowPair, Windows, seconds
 
 NAMES = {
     "availability": "AvailabilityBurn",
@@ -22,22 +23,31 @@ EFFECT = (
     "{{{{ else }}}}an unknown time{{{{ end }}}}."
 )
 """Prometheus asks when it tells: what is measured, and not what the alert is about at least."""
+LAST_MINUTE = "1m"
+"""The counters' window that tells whether a fault is over: twice Prometheus' usual pace, and soon past."""
+OVER_S = 90
+"""A fault is over if it was in no such window for so long: its own length, and one evaluation."""
+OVER = (
+    "{{{{ with query `{query}` }}}} Over since {{{{ . | first | value | humanizeTimestamp }}}};"
+    " this alert ends by itself.{{{{ end }}}}"
+)
 
 
 def of(promise: Promise, windows: Windows, interval_s: int) -> list[Alert]:
-    return [_alert(promise, pair, _expr(promise, pair, windows.least_bad_events, interval_s)) for pair in windows.pairs]
+    return [_alert(promise, pair, windows, interval_s) for pair in windows.pairs]
 
 
-def _alert(promise: Promise, pair: WindowPair, expr: str) -> Alert:
+def _alert(promise: Promise, pair: WindowPair, windows: Windows, interval_s: int) -> Alert:
     factor = pair.factor(promise.period_days)
     return Alert(
         name=NAMES[promise.objective],
-        expr=expr,
+        expr=_expr(promise, pair, windows, interval_s),
         severity=pair.severity,
         labels={**promise.labels, "window": pair.long},
         summary=(
             f"{promise.tier}: {{{{ $value | humanizePercentage }}}} of the last {pair.long} broke the promise of"
             f" {promise.objective}, more than {factor:.3g} times what its budget allows."
+            + OVER.format(query=_over_since(promise, pair, windows.now_ratio, interval_s))
         ),
         effect=EFFECT.format(
             says=promise.says, window=pair.long, days=promise.period_days, query=_spent_within_s(promise, pair)
@@ -51,9 +61,24 @@ def _spent_within_s(promise: Promise, pair: WindowPair) -> str:
     return f"round({whole_s:.6g} / {promise.series(recorded.error_ratio(pair.long))}, 60)"
 
 
-def _expr(promise: Promise, pair: WindowPair, least_bad_events: int, interval_s: int) -> str:
-    """Return the alert's PromQL: both windows burn, and the long one has enough bad events."""
+def _over_since(promise: Promise, pair: WindowPair, now_ratio: float, interval_s: int) -> str:
+    """Return the PromQL of the Unix second of the last minute that burned, if that is past."""
+    bad, events = (rate(LAST_MINUTE) for rate in (promise.measure.bad_rate, promise.measure.events_rate))
+    burned = f"({bad}) > {now_ratio * promise.threshold(pair):.6g} * ({events})"
+    seen_s = seconds(pair.now) + 2 * seconds(recorded.BASE_WINDOW)
+    return f"max_over_time(timestamp({burned})[{seen_s}s:{interval_s}s]) < time() - {OVER_S}"
+
+
+def _expr(promise: Promise, pair: WindowPair, windows: Windows, interval_s: int) -> str:
+    """Return the alert's PromQL: all windows burn, and the long one has enough bad events.
+
+    Those of the last minutes are counted as they come: sums of recorded rates lag behind by minutes.
+    """
     bound = f"({pair.factor(promise.period_days):.6g} * {promise.budget_ratio:.6g})"
-    long, short = (promise.series(recorded.error_ratio(window)) for window in (pair.long, pair.short))
-    bad = recorded.count(promise.series(recorded.BAD_EVENTS), pair.long, interval_s)
-    return f"{long} > {bound}\nand\n{short} > {bound}\nand\n{bad} >= {least_bad_events}"
+    long, short, now = (promise.series(recorded.error_ratio(one)) for one in (pair.long, pair.short, pair.now))
+    bad, least = promise.series(recorded.BAD_EVENTS), windows.least_bad_events
+    counts = recorded.count(bad, pair.long, interval_s), f"{bad} * {seconds(recorded.BASE_WINDOW)}"
+    burns = [f"{long} > {bound}", f"{short} > {bound}"]
+    if pair.now != pair.short:
+        burns.append(f"{now} > {windows.now_ratio:g} * {bound}")
+    return "\nand\n".join([*burns, f"({' or '.join(f'{count} >= {least}' for count in counts)})"])

@@ -48,6 +48,12 @@ WORKER_ENDS = Metric(
     help="Workers that ended, by reason: drained, notice, wrong_answers, refused, gave_up, fault, lost (went silent).",
     labels=(Label.VERSION, Label.REASON),
 )
+WORKER_LOST = Metric(
+    name="penstock_worker_lost_timestamp_seconds",
+    kind=MetricKind.GAUGE,
+    help="Unix second of a version's last lost worker and its name, by reason: lost (went silent), fault, gave_up.",
+    labels=(Label.VERSION, Label.WORKER, Label.REASON),
+)
 TABLES_PUBLISHED = Metric(
     name="penstock_routing_tables_published",
     kind=MetricKind.COUNTER,

@@ -129,6 +129,12 @@ BREAKERS_OPEN = Metric(
     help="Open circuit breakers of a gateway, by level: worker, zone, version.",
     labels=(Label.LEVEL,),
 )
+BREAKER_OPENED = Metric(
+    name="penstock_breaker_opened_timestamp_seconds",
+    kind=MetricKind.GAUGE,
+    help="Unix second at which an open circuit breaker opened, by its version and worker, or its zone; none if closed.",
+    labels=(Label.LEVEL, Label.VERSION, Label.WORKER, Label.ZONE),
+)
 BREAKER_CHANGES = Metric(
     name="penstock_breaker_changes",
     kind=MetricKind.COUNTER,

@@ -1,6 +1,6 @@
 """Metrics of promises by service tier, tenant and zone; part of the catalogue in ``names.py``."""
 
-from penstock.telemetry.definitions import ITL_S, LATENCY_S, Label, Metric, MetricKind
+from penstock.telemetry.definitions import ITL_S, LATENCY_S, TENANT_ITL_S, TENANT_TTFT_S, Label, Metric, MetricKind
 
 SERVICE_TIER_REQUESTS = Metric(
     name="penstock_service_tier_requests",
@@ -39,6 +39,27 @@ TIER_STREAMS = Metric(
     kind=MetricKind.COUNTER,
     help="Started streams by tier and outcome; each outcome is exported from the start.",
     labels=(Label.TIER, Label.OUTCOME),
+)
+TENANT_TTFT_SECONDS = Metric(
+    name="penstock_tenant_ttft_seconds",
+    kind=MetricKind.HISTOGRAM,
+    help="penstock_ttft_seconds by tenant: the busiest by name, the rest as other.",
+    labels=(Label.TENANT,),
+    buckets=TENANT_TTFT_S,
+)
+TENANT_ITL_SECONDS = Metric(
+    name="penstock_tenant_itl_seconds",
+    kind=MetricKind.HISTOGRAM,
+    help="penstock_itl_seconds by tenant: the busiest by name, the rest as other.",
+    labels=(Label.TENANT,),
+    buckets=TENANT_ITL_S,
+)
+ZONE_ITL_SECONDS = Metric(
+    name="penstock_zone_itl_seconds",
+    kind=MetricKind.HISTOGRAM,
+    help="penstock_itl_seconds by the zone of the worker that answers; absent if workers name no zone.",
+    labels=(Label.ZONE,),
+    buckets=ITL_S,
 )
 ZONE_TTFT_SECONDS = Metric(
     name="penstock_zone_ttft_seconds",

@@ -1,6 +1,6 @@
 """What runs: workers with phases and load, the controller, the store of limits, certificates."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.telemetry.series import Sample
@@ -9,6 +9,8 @@ from penstock.views.words import when
 
 _SPEAKING = {"ready", "draining"}
 """States in which an engine runs, so that its figures are current."""
+MOST_CIRCUITS = 8
+"""As many as leave room for the tables on a screen of 24 lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +26,26 @@ class LimitStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCircuit:
+    """``since``: the Unix second at which the first gateway opened it."""
+
+    level: str
+    version: str
+    worker: str
+    zone: str
+    since: float
+
+    def __str__(self) -> str:
+        if self.level == "worker":
+            return f"worker {self.worker} of {self.version}"
+        return f"zone {self.zone}" if self.level == "zone" else f"version {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    circuits: Mapping[str, float]
+    at: float
+    leader: str
+    circuits: tuple[OpenCircuit, ...]
     alerts: tuple[str, ...]
     loudest: str
     lost: str
@@ -44,12 +64,17 @@ def present(found: Present) -> Iterator[Line]:
     """Yield a line for each thing that is not well now, and the last loss of an engine."""
     if found.alerts:
         yield line(("Alerts", Style.BAD), f" that fire: {', '.join(found.alerts)}")
-    if circuits := [f"{count:.0f} of a {level}" for level, count in found.circuits.items() if count]:
-        yield line(("Circuits open", Style.BAD), f": {', '.join(circuits)}; requests are kept from what fails")
+    for circuit in found.circuits[:MOST_CIRCUITS]:
+        lasts_s = found.at - circuit.since
+        yield line(("Circuit open", Style.BAD), f": {circuit}, since {when(circuit.since)} ({lasts_s:.0f} s)")
+    if more := len(found.circuits) - MOST_CIRCUITS:
+        yield from [line(("Circuits open", Style.BAD), f": {more} more")] * (more > 0)
     if found.loudest:
         yield line(("Loudest", Style.UNSURE), f" at the queue: {found.loudest}")
     if found.lost:
         yield line(("Last lost engine", Style.STRONG), f": {found.lost}")
+    if found.leader:
+        yield line(("Leader", Style.STRONG), f": {found.leader}")
 
 
 def loudest(found: Sequence[Sample]) -> str:
@@ -73,9 +98,10 @@ def workers(found: Sequence[Record], lease_s: float) -> Iterator[Listing]:
 
 
 def controller(found: Record, address: str) -> list[str]:
-    stands_by = "leads not: another one does, or the database is away; it stands by"
+    name, other = found["leader_name"], "none leads, or the database is away"
+    stands_by = f"stands by ({f'{name} leads' if name else other})"
     return [
-        f"controller {'leads' if found['leader'] else stands_by} at {address}",
+        f"controller {f'{name} leads' if found['leader'] else stands_by} at {address}",
         f"routing table {found['table']} of {when(found['table_made_at'])}, {found['failed_ticks']} failed ticks",
     ]
 

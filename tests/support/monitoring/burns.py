@@ -5,20 +5,21 @@ A wrong threshold, a window too long or too short, a comparison or a label that 
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.slo import recorded
 from penstock.slo.indicators import Measure, Selection
 from penstock.slo.promise import Promise
 from penstock.slo.rule import Alert
-from penstock.slo.windows import WindowPair, seconds
+from penstock.slo.windows import WindowPair, Windows, seconds
 
 BASE_S = 300
 SPARSE_S = 150
 """Where rules are evaluated seldom, counters are seen thus far apart, and only in the base window before."""
 _STEPS_S = (15, 30, 60, SPARSE_S)
 """Distances of samples that divide the base window, so that its rates are exact."""
+_WITH = re.compile(r"\{\{ with .*\{\{ end \}\}")
 PerSecond = Callable[["Stretch"], float]
 
 
@@ -133,14 +134,14 @@ class Case:
     test: Test
 
 
-def stories(promise: Promise, pair: WindowPair, least_bad_events: int) -> list[Story]:
+def stories(promise: Promise, pair: WindowPair, windows: Windows) -> list[Story]:
     """Return what tells a right alert of this pair of windows from a wrong one."""
     return [
         *_threshold(promise, pair),
         _begins(promise, pair),
-        _ends(promise, pair),
-        *_quiet(pair, least_bad_events),
-        *_young(least_bad_events),
+        *_ends(promise, pair, windows.now_ratio),
+        *_quiet(pair, windows.least_bad_events),
+        *_young(windows.least_bad_events),
     ]
 
 
@@ -173,19 +174,63 @@ def _begins(promise: Promise, pair: WindowPair) -> Story:
     )
 
 
-def _ends(promise: Promise, pair: WindowPair) -> Story:
-    """Twice too fast, and over: the short window must let go when half of itself is well again."""
-    short, bound = seconds(pair.short), promise.threshold(pair)
-    until, fierce = 2.2 * short, _fierce(bound)
-    lag = 0 if pair.short == recorded.BASE_WINDOW else BASE_S / 2
-    crossed, near = short * (1 - bound / fierce) + lag, 0.15 * short * bound / fierce
-    return Story(
-        name="much too fast, and over",
-        stretches=(Stretch(length_s=until, bad_ratio=fierce), Stretch(length_s=1.5 * short)),
-        every_s=pace(short / 20),
-        fires_at=until + crossed - near,
-        silent_at=until + crossed + near,
-    )
+def _ends(promise: Promise, pair: WindowPair, now_ratio: float) -> list[Story]:
+    """Twice too fast, and over: the window of now must let go first, and the short one if it burns on a little."""
+    bound = promise.threshold(pair)
+    short = Slowing(name="much too fast, and slower", window=pair.short, fierce=_fierce(bound), bound=bound)
+    if pair.now == pair.short:
+        return [short.story(pair.short)]
+    now_bound = now_ratio * bound
+    now = Slowing(name="much too fast, and over", window=pair.now, fierce=_fierce(bound), bound=now_bound)
+    return [
+        now.story(pair.short),
+        replace(short, after=(1 + MARGIN) * now_bound).story(pair.short),
+        *_slows(promise, pair, now_bound),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowing:
+    """A fault of which a window must let go when it has seen enough of the time after it."""
+
+    name: str
+    window: str
+    fierce: float
+    bound: float
+    after: float = 0.0
+
+    def story(self, short: str) -> Story:
+        width, until = seconds(self.window), 2.2 * seconds(short)
+        lag = 0 if self.window == recorded.BASE_WINDOW else BASE_S / 2
+        crossed = width * (self.fierce - self.bound) / (self.fierce - self.after) + lag
+        every_s = pace(width / 20)
+        near = max(0.15 * width * self.bound / (self.fierce - self.after), 1.5 * every_s)
+        return Story(
+            name=self.name,
+            stretches=(
+                Stretch(length_s=until, bad_ratio=self.fierce),
+                Stretch(length_s=1.5 * width, bad_ratio=self.after),
+            ),
+            every_s=every_s,
+            fires_at=until + crossed - near,
+            silent_at=until + crossed + near,
+        )
+
+
+def _slows(promise: Promise, pair: WindowPair, now_bound: float) -> list[Story]:
+    """Twice too fast, and then a little above or below the pace of now, which has seen nothing else when asked."""
+    until, every_s = 2.2 * seconds(pair.short), pace(seconds(pair.now) / 20)
+    at = until + seconds(pair.now) + BASE_S + every_s
+
+    def then(ratio: float) -> tuple[Stretch, ...]:
+        fierce = Stretch(length_s=until, bad_ratio=_fierce(promise.threshold(pair)))
+        return fierce, Stretch(length_s=at - until + every_s, bad_ratio=ratio)
+
+    burns, over = (then((1 + off) * now_bound) for off in (MARGIN, -MARGIN))
+    return [
+        Story(name="slower, and still too fast", stretches=burns, every_s=every_s, fires_at=at),
+        Story(name="slower, and slow enough", stretches=over, every_s=every_s, silent_at=at),
+    ]
 
 
 def _quiet(pair: WindowPair, least_bad_events: int) -> list[Story]:
@@ -203,16 +248,19 @@ def _quiet(pair: WindowPair, least_bad_events: int) -> list[Story]:
 
 
 def _young(least_bad_events: int) -> list[Story]:
-    """All of the first requests that Prometheus ever saw are bad: one too few to speak of, and enough."""
+    """All of Prometheus' first requests are bad: one too few to speak of, and enough; at once, and with all summed."""
 
     def first(count: float) -> tuple[Stretch, ...]:
         return Stretch(length_s=BASE_S, per_s=count / BASE_S, bad_ratio=1), Stretch(length_s=BASE_S, per_s=0)
 
     enough, too_few = (first(share * least_bad_events) for share in (1.15, 0.9))
-    at = 1.8 * BASE_S
     return [
-        Story(name="few bad requests, the first of all", stretches=enough, every_s=30, fires_at=at),
-        Story(name="too few bad requests, the first of all", stretches=too_few, every_s=30, silent_at=at),
+        story
+        for at in (BASE_S, 1.8 * BASE_S)
+        for story in (
+            Story(name=f"few bad requests, the first of all, at {at:g} s", stretches=enough, every_s=30, fires_at=at),
+            Story(name=f"too few, the first of all, at {at:g} s", stretches=too_few, every_s=30, silent_at=at),
+        )
     ]
 
 
@@ -237,8 +285,8 @@ def said(measure: Measure, story: Story, alert: Alert, value: str = "", spent: s
 def _saying(alert: Alert, at: str, value: str = "", spent: str = "") -> Test:
     plain = alert.plain()
     annotations: Any = plain["annotations"]
-    summary = annotations["summary"].replace("{{ $value | humanizePercentage }}", value)
-    effect = re.sub(r"\{\{ with .*\{\{ end \}\}", spent, annotations["effect"])
+    summary = _WITH.sub("", annotations["summary"]).replace("{{ $value | humanizePercentage }}", value)
+    effect = _WITH.sub(spent, annotations["effect"])
     expected = {"exp_labels": plain["labels"], "exp_annotations": annotations | {"summary": summary, "effect": effect}}
     return {"eval_time": at, "alertname": alert.name, "exp_alerts": [expected]}
 

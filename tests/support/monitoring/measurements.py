@@ -7,6 +7,7 @@ all tokens that the step computes, `num_preemptions` counts what was put back fo
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from prometheus_client import Histogram
 
@@ -14,7 +15,7 @@ from penstock.connectors.prometheus.page import Page, Reading, parse
 from penstock.connectors.prometheus.window import PagesWindow
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT, Recording, record
 from penstock.domain.errors import NoCapacity, Overloaded, codes
-from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.fleet.worker import WorkerEnd, WorkerState
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Outcome, Stage
 from penstock.telemetry import names
@@ -103,13 +104,18 @@ class Site:
     zones: Mapping[str, float] = field(default_factory=dict)
     open_circuits: Mapping[str, float] = field(default_factory=dict)
     ejections: int = 0
+    lost: Mapping[WorkerEnd, int] = field(default_factory=dict)
+    """Workers of the first version that the controller found gone, by reason."""
     shares_limits: bool = True
     device: float | None = None
 
 
 def recorded(site: Site, says: str = "built") -> Recording:
     """Return what a diagnosis would record of it."""
-    before = {"http://gateway:1/metrics": Metrics().exposition().decode()}
+    before = {
+        "http://gateway:1/metrics": Metrics().exposition().decode(),
+        "http://controller:1/metrics": _controller(replace(site, lost=dict.fromkeys(site.lost, 0))),
+    }
     after = {"http://gateway:1/metrics": _gateway(site), "http://controller:1/metrics": _controller(site)}
     for number, worker in enumerate(site.workers):
         place = f"http://worker-{number}:1/metrics"
@@ -168,6 +174,11 @@ def _controller(site: Site) -> str:
     for worker in site.workers:
         for state, part in worker.states.items():
             metrics.gauge(names.WORKERS).labels(version=worker.version, state=state).inc(part)
+    for name, reason in product(wanted, WorkerEnd):
+        metrics.counter(names.WORKER_ENDS).labels(name, reason)
+    for reason, count in site.lost.items():
+        metrics.counter(names.WORKER_ENDS).labels(there[0], reason).inc(count)
+        metrics.gauge(names.WORKER_LOST).labels(there[0], f"{there[0]}-lost", reason).set(1.0)
     return metrics.exposition().decode()
 
 

@@ -107,7 +107,7 @@ def of_promise(promise: Promise, windows: Windows) -> Iterator[Trial]:
 
 
 def _of_pair(promise: Promise, measure: Measure, pair: WindowPair, alert: Alert, windows: Windows) -> list[Case]:
-    steady, *others = burns.stories(promise, pair, windows.least_bad_events)
+    steady, *others = burns.stories(promise, pair, windows)
     bad_ratio = steady.stretches[0].bad_ratio
     spent_s = promise.period_days * DAY_S * promise.budget_ratio / bad_ratio
     saying = burns.said(measure, steady, alert, f"{bad_ratio * 100:.4g}%", _duration(spent_s))
@@ -123,7 +123,7 @@ def _duration(value_s: float) -> str:
 
 def _around(pair: WindowPair, lengths: Sequence[str]) -> set[str]:
     """Return the windows of a pair and those next to them, which a wrong alert may read."""
-    places = [lengths.index(window) for window in (pair.long, pair.short)]
+    places = [lengths.index(window) for window in (pair.long, pair.short, pair.now)]
     return {lengths[i] for place in places for i in range(max(place - 1, 0), min(place + 2, len(lengths)))}
 
 

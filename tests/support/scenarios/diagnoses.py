@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.diagnosis.evidence import Case
 from penstock.diagnosis.snapshot import Snapshot
-from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.fleet.worker import WorkerEnd, WorkerState
 from penstock.domain.outcome import Outcome, Stage
 from tests.support.monitoring.measurements import EVERYDAY, Site, Tenant, Worker
 
@@ -57,6 +57,7 @@ SLOW_CLIENTS = Site(paused_s=120.0, itl_s={0.02: 10_000, 1.5: 2_000})
 VERSION, SISTER = "m@000000000001", "m@000000000002"
 STARTING = Worker(starting={WorkerState.FETCHING: 0.2, WorkerState.LOADING: 0.8})
 COLD_START = Site(workers=(Worker(starts=1),), failed={Outcome.NO_CAPACITY: 60})
+WORKER_LOST = replace(COLD_START, lost={WorkerEnd.LOST: 1})
 SCALED_TO_NOTHING = Site(tenants={}, workers=(), ttft_s={}, wanted={VERSION: 0}, failed={Outcome.NO_CAPACITY: 30})
 ZONED = tuple(Worker(zone=zone, prefill_s=0.6 if zone == "z2" else 0.15) for zone in ("z1", "z1", "z2", "z2"))
 SLOW_ZONE = Site(workers=ZONED, zones={"z1": 0.2, "z2": 1.6}, ttft_s=LATE)
@@ -66,6 +67,7 @@ UNHEALTHY = Site(workers=(LOST, LOST), failed={Outcome.BROKEN_STREAM: 20})
 SITUATIONS: dict[Case, Site] = {
     Case.UNHEALTHY_VERSION: UNHEALTHY,
     Case.SLOW_ZONE: SLOW_ZONE,
+    Case.LOST_WORKER: WORKER_LOST,
     Case.NO_WORKER: SCALED_TO_NOTHING,
     Case.COLD_START: COLD_START,
     Case.GATEWAY_BOUND: GATEWAY_BOUND,
@@ -83,6 +85,12 @@ ALSO: tuple[tuple[Case, Site], ...] = (
     (Case.UNHEALTHY_VERSION, Site(failed={Outcome.ENGINE_ERROR: 7})),
     (Case.UNHEALTHY_VERSION, Site(ejections=3)),
     (Case.UNHEALTHY_VERSION, Site(open_circuits={"version": 0.15})),
+    (Case.LOST_WORKER, Site(lost={WorkerEnd.GAVE_UP: 1}, failed={Outcome.BROKEN_STREAM: 2})),
+    (Case.LOST_WORKER, Site(workers=(Worker(restarts=1),), failed={Outcome.BROKEN_STREAM: 4})),
+    (
+        Case.LOST_WORKER,
+        Site(lost={WorkerEnd.LOST: 1}, open_circuits={"version": 0.15}, failed={Outcome.NO_CAPACITY: 9}),
+    ),
     (Case.SLOW_ZONE, Site(workers=ZONED, open_circuits={"zone": 0.15})),
     (Case.SLOW_CLIENTS, Site(failed={Outcome.SLOW_READER: 1})),
     (Case.KV_BOUND, Site(workers=(replace(KV_FULL, waiting=1.5, preemptions=0, kv_used_ratio=0.5, saturation=0.95),))),
@@ -299,6 +307,16 @@ NEIGHBOURS: tuple[Neighbour, ...] = (
         case=Case.COLD_START,
         because="an engine that was lost starts again for a reason of its own",
         site=with_worker(COLD_START, restarts=1),
+    ),
+    Neighbour(
+        case=Case.LOST_WORKER,
+        because="a worker that starts because it is wanted replaces none",
+        site=COLD_START,
+    ),
+    Neighbour(
+        case=Case.LOST_WORKER,
+        because="where others take over, a loss costs nobody anything",
+        site=Site(workers=(Worker(starts=1), Worker()), lost={WorkerEnd.LOST: 1}, failed={Outcome.NO_CAPACITY: 1}),
     ),
     Neighbour(
         case=Case.SLOW_ZONE,

@@ -122,6 +122,23 @@ def test_an_organisations_life(room: Room) -> None:
     assert "deadline_s=1.5" in run("keys", "plan", key, "deadline_s=1.5")
 
 
+def test_a_budget_is_shown_by_its_whole_scope_or_its_name_alone(room: Room) -> None:
+    """`acme` finds the tenant's and the organisation's of that name; a kind, a part or another name finds no other."""
+    run("orgs", "create", "acme")
+    run("tenants", "create", "shop")
+    for scope in ("tenant:acme", "org:acme", "tenant:shop"):
+        run("budgets", "set", scope, "--per-day", "5")
+
+    def shown(*words: str) -> set[str]:
+        return {one["scope"] for one in json.loads(run("budgets", "show", *words, "--json"))["budgets"]}
+
+    assert shown("acme") == {"tenant:acme", "org:acme"}
+    assert shown("tenant:acme") == {"tenant:acme"}
+    assert shown("org:acme") == {"org:acme"}
+    assert shown() == {"tenant:acme", "org:acme", "tenant:shop"}
+    assert [shown(wrong) for wrong in ("acm", "tenant", "tenant:", "org:shop", "key:acme", "ACME")] == [set()] * 6
+
+
 def test_budgets_are_set_in_dollars(room: Room) -> None:
     """Caps go in and come out as dollars, with what was spent."""
     asyncio.run(room.ledger.append([row("r1", at=room.clock.now(), cost=1_250_000)]))

@@ -16,6 +16,7 @@ from penstock.diagnosis.cases import (
     gateway_bound,
     kv_bound,
     limits_slow,
+    lost_worker,
     no_worker,
     noisy_neighbour,
     prefill_interference,
@@ -28,8 +29,8 @@ from penstock.diagnosis.snapshot import Snapshot
 from tests.support.scenarios.diagnoses import ALSO, LEFT_OPEN, NEIGHBOURS, SITUATIONS, Look
 
 MODULES = (
-    batch_too_small, cold_start, engine_saturated, fullest, gateway_bound, kv_bound, limits_slow, no_worker,
-    noisy_neighbour, prefill_interference, slow_clients, slow_zone, unhealthy_version,
+    batch_too_small, cold_start, engine_saturated, fullest, gateway_bound, kv_bound, limits_slow, lost_worker,
+    no_worker, noisy_neighbour, prefill_interference, slow_clients, slow_zone, unhealthy_version,
 )  # fmt: skip
 
 

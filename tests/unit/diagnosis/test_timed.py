@@ -3,11 +3,19 @@
 from dataclasses import replace
 
 from penstock.diagnosis.evidence import Case
-from penstock.diagnosis.snapshot import Snapshot
 from penstock.diagnosis.verdict import Word, judge, timed
+from penstock.domain.outcome import Outcome
 from penstock.views import diagnosis as views
-from tests.support.monitoring.measurements import Tenant
-from tests.support.scenarios.diagnoses import COLD_START, GATEWAY_BOUND, HEALTHY, SATURATED, Look
+from tests.support.monitoring.measurements import Site, Tenant, Worker
+from tests.support.scenarios.diagnoses import (
+    COLD_START,
+    GATEWAY_BOUND,
+    HEALTHY,
+    SATURATED,
+    VERSION,
+    WORKER_LOST,
+    Look,
+)
 
 
 def test_what_holds_now_comes_first(look: Look) -> None:
@@ -39,10 +47,23 @@ def test_a_loud_tenant_stands_in_the_command(look: Look) -> None:
 
 
 def test_a_lost_worker_is_no_cold_start(look: Look) -> None:
-    """A worker that went silent and was replaced is told as lost; nobody is advised to share compiled code."""
-    snapshot = look(COLD_START)
-    assert judge(snapshot).bottleneck is Case.COLD_START
-    lost: Snapshot = replace(snapshot, faults=replace(snapshot.faults, lost_workers=1.0))
-    verdict = judge(lost)
+    """A worker that went silent and was replaced is named with its last word and its log, and is no cold start."""
+    assert judge(look(COLD_START)).bottleneck is Case.COLD_START
+    verdict = judge(look(WORKER_LOST))
+    assert verdict.bottleneck is Case.LOST_WORKER
     assert Case.COLD_START in {one.case for one in verdict.ruled_out}
-    assert verdict.bottleneck is not Case.COLD_START
+    lost = verdict.findings[0].judgement
+    worker = f"{VERSION}-lost"
+    assert lost.subject == worker
+    assert lost.says.startswith(f"Worker {worker} of {VERSION} went silent without a word")
+    assert lost.remedies[0].command == f"penstock logs worker-{worker} -n 20"
+    assert lost.remedies[-1].command == f"penstock models scale {VERSION} N"
+
+
+def test_an_engine_that_was_lost_once_is_named_by_its_worker(look: Look) -> None:
+    """Once is an accident and no unhealthy version; the engine's own log has the reason."""
+    site = Site(workers=(Worker(restarts=1),), failed={Outcome.BROKEN_STREAM: 9})
+    (finding,) = [one for one in judge(look(site)).findings if one.effect_of is None]
+    assert finding.judgement.case is Case.LOST_WORKER
+    assert finding.judgement.subject == "w0"
+    assert finding.judgement.remedies[0].command == "penstock logs engine-w0 -n 20"

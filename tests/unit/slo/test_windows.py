@@ -13,6 +13,7 @@ from penstock.slo.windows import parse, seconds
 GOOD: dict[str, Any] = {
     "periods_days": [28, 30],
     "least_bad_events": 5,
+    "now_ratio": 0.5,
     "pairs": [{"severity": "page", "long": "1h", "short": "5m", "budget_ratio": 0.02}],
 }
 
@@ -39,6 +40,8 @@ WRONG: dict[str, tuple[Change, str]] = {
     "unknown severity": (lambda w: w["pairs"][0].update(severity="red"), "w.yaml: pairs[0].severity: 'red' is none of"),
     "no unit": (lambda w: w["pairs"][0].update(long=60), "w.yaml: pairs[0].long: 60 must be a number of m, h or d"),
     "swapped": (lambda w: w["pairs"][0].update(long="5m", short="1h"), "pairs[0].short: 1h must be shorter than 5m"),
+    "now above short": (lambda w: w["pairs"][0].update(now="6m"), "pairs[0].now: 6m must be at most 5m"),
+    "twice the pace": (lambda w: w.update(now_ratio=2), "w.yaml: now_ratio: 2 must be a part of a burn rate"),
     "whole budget": (lambda w: w["pairs"][0].update(budget_ratio=1), "pairs[0].budget_ratio: 1 must be a share"),
 }
 

@@ -1,19 +1,22 @@
 """How many series a busy platform has: bounded by what is served and by the tenants that are named, not by callers."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import psutil
 import pytest
 
-from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.records.requests import RequestLedger
-from penstock.telemetry import logs
+from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.names import CATALOGUE
 from penstock.telemetry.series import STARTED
@@ -22,9 +25,12 @@ from tests.support.samples import calls
 
 MODELS = ("chat-small", "chat-large", "embed")
 NAMED_TENANTS = 50
-MOST_SERIES = 5_400
+MOST_SERIES = 6_500
 """Of one gateway that serves three models to any number of tenants, each of whom meets six ends in its usual API. A
 Prometheus of 2 GiB holds a million."""
+BY_TENANT = (names.TENANT_TTFT_SECONDS, names.TENANT_ITL_SECONDS, names.TENANT_QUEUE_SECONDS)
+MOST_OF_A_TENANT, MOST_OF_A_ZONE = 27, 40
+"""Series of these histograms for one tenant, and of the two by zone for one zone: buckets, their end, sum, count."""
 ENDS = (Outcome.OK, Outcome.OVER_LIMIT, Outcome.BAD_REQUEST, Outcome.CANCELLED, Outcome.DEADLINE, Outcome.NO_CAPACITY)
 
 
@@ -34,7 +40,7 @@ def _quiet(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("gateway", level="error")
 
 
-def busy(tenants: int) -> Metrics:
+def busy(tenants: int, zones: tuple[str, ...] = ("",)) -> Metrics:
     """Return the metrics of a gateway after requests of so many tenants, for all models, with all usual ends."""
     metrics = Metrics()
     ledger = RequestLedger(metrics, lambda: 1.0, tenants=TenantLabels(NAMED_TENANTS))
@@ -45,6 +51,9 @@ def busy(tenants: int) -> Metrics:
         call = replace(call, principal=replace(call.principal, tenant=TenantId(f"tenant-{number}")))
         for stage in Stage:
             call.timings.put(stage, 0.01)
+        call.attempts.worker = WorkerEntry(
+            id=WorkerId("w"), url="", state=WorkerState.READY, zone=zones[number % len(zones)]
+        )
         ledger.record(call, Answer(outcome=end, usage=Usage(), ttft_s=0.1, itl_s=(0.01,)))
         ledger.refused_early(call.principal.tenant, end)
     return metrics
@@ -57,6 +66,20 @@ def series(metrics: Metrics) -> int:
 def test_a_busy_gateway_stays_under_the_stated_number_of_series() -> None:
     """Fifty tenants by name and all others together, on three models, with every usual end."""
     assert series(busy(NAMED_TENANTS + 1)) < MOST_SERIES
+
+
+def test_times_by_tenant_and_zone_have_few_series() -> None:
+    """Each named tenant and all others together, and each zone of workers, cost a fixed number, however busy."""
+    metrics = busy(NAMED_TENANTS + 20, zones=("z1", "z2"))
+    lines = [line for line in metrics.exposition().decode().splitlines() if not line.startswith("#")]
+    by_tenant = [line for line in lines if line.startswith(tuple(one.name for one in BY_TENANT))]
+    of_zones = (names.ZONE_TTFT_SECONDS.name, names.ZONE_ITL_SECONDS.name)
+    by_zone = [line for line in lines if line.startswith(of_zones)]
+    assert len({re.findall(r'tenant="([^"]*)"', line)[0] for line in by_tenant}) == NAMED_TENANTS + 1
+    assert 0 < len(by_tenant) <= MOST_OF_A_TENANT * (NAMED_TENANTS + 1)
+    assert 0 < len(by_zone) <= MOST_OF_A_ZONE * 2
+    assert all(any(line.startswith(one.name) for line in by_tenant) for one in BY_TENANT)
+    assert all(any(line.startswith(one) for line in by_zone) for one in of_zones)
 
 
 def test_more_tenants_are_no_more_series() -> None:

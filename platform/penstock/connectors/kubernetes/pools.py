@@ -6,6 +6,7 @@ Unknown fields are refused: a misspelt one would leave its default in force.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -16,11 +17,13 @@ EDITION = 1
 FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{POOL}")
 """What a template may leave open: the version, the pod's own name, and the values of its labels."""
 Json = Mapping[str, object]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[int, msgspec.Meta(gt=0)]
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    gpus: int
-    most: int
+    gpus: Count
+    most: Count
     resources: Json
 
 
@@ -29,11 +32,11 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: str
     device: str
-    device_bytes: int
+    device_bytes: Count
     sizes: tuple[Size, ...]
     template: Json
     is_spot: bool = False
-    start_s: int = 1800
+    start_s: Seconds = 1800
 
 
 class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

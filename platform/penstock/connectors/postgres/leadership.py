@@ -15,9 +15,15 @@ from penstock.lateness import timeout
 _SQL = load("leadership")
 
 
+NAME_BYTES = 63
+"""Postgres cuts a longer ``application_name``."""
+
+
 class PostgresLeadership:
-    def __init__(self, dsn: str) -> None:
-        self._way = way(dsn)
+    """A candidate under this name, which is its connection's ``application_name``."""
+
+    def __init__(self, dsn: str, name: str) -> None:
+        self._way, self._name = way(dsn), name[:NAME_BYTES]
         self._connection: asyncpg.Connection | None = None
         self._holds = False
 
@@ -31,6 +37,11 @@ class PostgresLeadership:
             self._drop()
             raise
 
+    async def holder(self) -> str:
+        with translated():
+            async with timeout(CONNECT_WITHIN_S):
+                return str(await (await self._connected()).fetchval(_SQL["holder"]) or "")
+
     async def resign(self) -> None:
         connection, self._connection, self._holds = self._connection, None, False
         if connection is not None:
@@ -38,14 +49,20 @@ class PostgresLeadership:
                 await connection.close(timeout=CONNECT_WITHIN_S)
 
     async def _ask(self) -> bool:
+        connection = await self._connected()
+        if self._holds:
+            await connection.execute(_SQL["still_here"])
+        else:
+            self._holds = bool(await connection.fetchval(_SQL["take"]))
+        return self._holds
+
+    async def _connected(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
             self._holds = False
-            self._connection = await asyncpg.connect(self._way.dsn, password=self._way.password)
-        if self._holds:
-            await self._connection.execute(_SQL["still_here"])
-        else:
-            self._holds = bool(await self._connection.fetchval(_SQL["take"]))
-        return self._holds
+            self._connection = await asyncpg.connect(
+                self._way.dsn, password=self._way.password, server_settings={"application_name": self._name}
+            )
+        return self._connection
 
     def _drop(self) -> None:
         connection, self._connection, self._holds = self._connection, None, False

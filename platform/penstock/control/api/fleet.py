@@ -109,6 +109,8 @@ class Status:
     """This controller at a glance."""
 
     leader: bool
+    leader_name: str
+    """Host and process id of the controller that leads; empty without one."""
     ready: bool
     table: int
     table_made_at: float
@@ -196,6 +198,7 @@ async def status(control: Controlled, _: Operator) -> Status:
     states = Counter(str(one.report.state) for one in await control.heartbeats.seen())
     return Status(
         leader=runtime.leads,
+        leader_name=await runtime.leader(),
         ready=runtime.is_ready,
         table=latest.number,
         table_made_at=latest.made_at,

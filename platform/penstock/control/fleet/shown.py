@@ -18,7 +18,9 @@ _GONE = frozenset({WorkerState.FAILED, WorkerState.STOPPED})
 class FleetMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._workers, self._wanted = metrics.gauge(names.WORKERS), metrics.gauge(names.WORKERS_WANTED)
-        self._ends = metrics.counter(names.WORKER_ENDS)
+        self._ends, self._lost = metrics.counter(names.WORKER_ENDS), metrics.gauge(names.WORKER_LOST)
+        self._last_lost: dict[tuple[str, WorkerEnd], WorkerId] = {}
+        """The lost worker with a series, by version and reason: one each, so that series don't grow with losses."""
         self._states: set[tuple[str, str]] = set()
         self._versions: set[str] = set()
         self._alive: dict[WorkerId, str] = {}
@@ -42,6 +44,7 @@ class FleetMetrics:
         for version in self._versions - wanted.keys():
             self._wanted.remove(version)
         self._versions = set(wanted)
+        self._forget_lost(self._versions)
         self._show_states(there, wanted.keys() | {version for version, _ in there})
 
     def _show_states(self, there: Counter[tuple[str, str]], versions: set[str]) -> None:
@@ -56,17 +59,31 @@ class FleetMetrics:
         leaving = {one.report.worker for one in known if one.report.end or one.report.state in _GONE}
         alive = {one.report.worker: str(one.report.version) for one in known if one.at > after}
         for worker in self._alive.keys() - alive.keys() - leaving:
-            self._ends.labels(self._alive[worker], WorkerEnd.LOST).inc()
+            self._end(worker, self._alive[worker], WorkerEnd.LOST)
         self._alive = {worker: version for worker, version in alive.items() if worker not in leaving}
 
     def unknown(self) -> None:
         self._workers.clear()
         self._wanted.clear()
+        self._forget_lost(set())
         self._states, self._versions, self._alive = set(), set(), {}
 
     def ended(self, report: WorkerReport) -> None:
         if report.end is not None:
-            self._ends.labels(report.version, report.end).inc()
+            self._end(report.worker, report.version, report.end)
+
+    def _end(self, worker: WorkerId, version: str, end: WorkerEnd) -> None:
+        self._ends.labels(version, end).inc()
+        if not end.is_loss:
+            return
+        if before := self._last_lost.get((version, end)):
+            self._lost.remove(version, before, end)
+        self._last_lost[version, end] = worker
+        self._lost.labels(version, worker, end).set_to_current_time()
+
+    def _forget_lost(self, versions: set[str]) -> None:
+        for version, end in [key for key in self._last_lost if key[0] not in versions]:
+            self._lost.remove(version, self._last_lost.pop((version, end)), end)
 
     def _begin(self, version: str) -> None:
         """Create each reason's counter at 0: a rise from nothing to 1 is invisible to ``increase``."""

@@ -9,6 +9,7 @@ from penstock.diagnosis.cases import (
     gateway_bound,
     kv_bound,
     limits_slow,
+    lost_worker,
     no_worker,
     noisy_neighbour,
     prefill_interference,
@@ -22,6 +23,7 @@ from penstock.diagnosis.snapshot import Snapshot
 CASES: tuple[Callable[[Snapshot], Judgement], ...] = (
     unhealthy_version.judge,
     slow_zone.judge,
+    lost_worker.judge,
     no_worker.judge,
     cold_start.judge,
     gateway_bound.judge,

@@ -1,18 +1,14 @@
 """Cold starts: workers are being started while requests come for them.
 
-An unfinished start counts as well: callers wait for it. A worker that starts because its engine died is another case:
-the version, or its machine, is not well.
+An unfinished start counts as well: callers wait for it. A worker that starts because one was lost is another case.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
-from penstock.diagnosis.cases.no_worker import effect, no_worker_found
+from penstock.diagnosis.cases.no_worker import REFUSED_RATIO, effect, no_worker_found
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
-
-REFUSED_RATIO = 0.01
-"""Ten times what a promise of 99.9 % allows."""
 
 REMEDIES = (
     Remedy(
@@ -68,7 +64,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 def _lost(snapshot: Snapshot) -> float | None:
     """Return the lost engines and workers; None if neither is known."""
-    restarts, lost = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers
+    restarts, lost = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers or 0.0
     return lost if restarts is None and lost else None if restarts is None else restarts + lost
 
 

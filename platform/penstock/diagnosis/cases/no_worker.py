@@ -36,7 +36,7 @@ def judge(snapshot: Snapshot) -> Judgement:
     version = missing(snapshot)
     return Judgement(
         case=Case.NO_WORKER,
-        says=_lost(snapshot) + _says(version),
+        says=_says(version),
         subject=version.version,
         harms=(Indicator.AVAILABILITY, Indicator.TTFT, Indicator.LATENCY),
         evidence=(
@@ -80,12 +80,6 @@ def missing(snapshot: Snapshot) -> VersionFigures:
 def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
     """Return this case if one of these versions lacks workers: another's lack is no cause."""
     return frozenset({Case.NO_WORKER} if missing(snapshot).version in versions else ())
-
-
-def _lost(snapshot: Snapshot) -> str:
-    if not snapshot.faults.lost_workers:
-        return ""
-    return "A worker went silent or failed, and another one is being started by itself. "
 
 
 def _says(version: VersionFigures) -> str:

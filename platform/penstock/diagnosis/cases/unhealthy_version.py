@@ -3,6 +3,7 @@
 A single such worker points to its machine; a version is common to most affected workers.
 """
 
+from penstock.diagnosis.cases.lost_worker import lost_count
 from penstock.diagnosis.cases.no_worker import effect
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
 from penstock.diagnosis.snapshot import Snapshot, WorkerFigures
@@ -42,7 +43,7 @@ def judge(snapshot: Snapshot) -> Judgement:
         says="Workers of one version fail, wherever they run.",
         subject=version,
         harms=(Indicator.AVAILABILITY, Indicator.STREAM_COMPLETION, Indicator.TTFT, Indicator.LATENCY),
-        brings=frozenset({Case.COLD_START, Case.ENGINE_SATURATED}) | effect(snapshot, {version}),
+        brings=frozenset({Case.COLD_START, Case.ENGINE_SATURATED, *_losses(snapshot)}) | effect(snapshot, {version}),
         evidence=(
             AnyOf(
                 checks=(
@@ -84,6 +85,10 @@ def judge(snapshot: Snapshot) -> Judgement:
         ),
         remedies=_remedies(snapshot, version),
     )
+
+
+def _losses(snapshot: Snapshot) -> tuple[Case, ...]:
+    return (Case.LOST_WORKER,) if (lost_count(snapshot) or 0.0) >= OFTEN else ()
 
 
 def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:

@@ -67,6 +67,11 @@ class WorkerEnd(StrEnum):
     LOST = "lost"
     """It was there and is heard of no more, without a word: killed, or its machine or network is gone."""
 
+    @property
+    def is_loss(self) -> bool:
+        """True if it was neither ordered nor announced, so that another worker is started in its place."""
+        return self in {WorkerEnd.GAVE_UP, WorkerEnd.FAULT, WorkerEnd.LOST}
+
 
 _STARTING = frozenset(
     {

@@ -4,7 +4,7 @@ It runs once per request on the event loop: label children are kept, and token g
 """
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import PurePath
 
@@ -139,6 +139,8 @@ class _Children:
         self.seconds = Observed(metrics.histogram(names.REQUEST_SECONDS).labels(api=api, model=model, tier=tier))
         self.ttft = Observed(metrics.histogram(names.TTFT_SECONDS).labels(model=model, tier=tier))
         self.itl = metrics.histogram(names.ITL_SECONDS).labels(model=model, tier=tier)
+        self.tenant_ttft = Observed(metrics.histogram(names.TENANT_TTFT_SECONDS).labels(tenant=tenant))
+        self.tenant_itl = metrics.histogram(names.TENANT_ITL_SECONDS).labels(tenant=tenant)
         self.prompt = metrics.counter(names.PROMPT_TOKENS).labels(model=model, tenant=tenant)
         self.cached = metrics.counter(names.CACHED_TOKENS).labels(model=model, tenant=tenant)
         self.output = metrics.counter(names.OUTPUT_TOKENS).labels(model=model, tenant=tenant)
@@ -150,8 +152,10 @@ class _Children:
         served, billed = metrics.counter(names.SERVICE_TIER_REQUESTS), metrics.counter(names.SERVICE_TIER_DOLLARS)
         self._served = lru_cache(len(TierName) * len(Outcome))(served.labels)
         self._billed_to = lru_cache(len(TierName))(billed.labels)
-        of_zone = metrics.histogram(names.ZONE_TTFT_SECONDS)
-        self._of_zone = lru_cache(maxsize=MOST_ZONES)(lambda zone: Observed(of_zone.labels(zone=zone)))
+        zone_ttft, zone_itl = metrics.histogram(names.ZONE_TTFT_SECONDS), metrics.histogram(names.ZONE_ITL_SECONDS)
+        self._of_zone = lru_cache(maxsize=MOST_ZONES)(
+            lambda zone: (Observed(zone_ttft.labels(zone=zone)), zone_itl.labels(zone=zone))
+        )
         requests = metrics.counter(names.REQUESTS)
         self._outcomes = {
             one: requests.labels(api=api, model=model, tenant=tenant, outcome=one.value) for one in Outcome
@@ -170,15 +174,23 @@ class _Children:
         if (queued := call.timings.seconds.get(Stage.QUEUE)) is not None:
             self.queued.observe(queued)
         if answer.ttft_s is not None and is_stream:
-            self.ttft.observe(answer.ttft_s, exemplar)
-            if call.attempts.worker is not None and call.attempts.worker.zone:
-                self._of_zone(call.attempts.worker.zone).observe(answer.ttft_s)
-            observe_many(self.itl, answer.itl_s)
+            self._count_times(call, answer.ttft_s, answer.itl_s, exemplar)
         if call.fell_back_from:
             self._fallbacks.inc()
         for lack in call.degraded:
             self._degraded(reason=lack).inc()
         self._count_usage(call, answer)
+
+    def _count_times(self, call: Call, ttft_s: float, itl_s: Sequence[float], exemplar: Exemplar) -> None:
+        self.ttft.observe(ttft_s, exemplar)
+        self.tenant_ttft.observe(ttft_s)
+        gaps = sorted(itl_s)
+        observe_many(self.itl, gaps)
+        observe_many(self.tenant_itl, gaps)
+        if call.attempts.worker is not None and call.attempts.worker.zone:
+            ttft, itl = self._of_zone(call.attempts.worker.zone)
+            ttft.observe(ttft_s)
+            observe_many(itl, gaps)
 
     def _count_usage(self, call: Call, answer: Answer) -> None:
         usage = answer.usage

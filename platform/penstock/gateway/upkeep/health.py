@@ -29,18 +29,47 @@ def breakers(table: CurrentTable, chance: random.Random, metrics: Metrics) -> Br
 
 def _reporter(metrics: Metrics) -> Callable[[Change], None]:
     open_, changes, log = metrics.gauge(names.BREAKERS_OPEN), metrics.counter(names.BREAKER_CHANGES), logs.logger()
-    ejections = metrics.counter(names.EJECTIONS)
+    ejections, opened = metrics.counter(names.EJECTIONS), _Opened(metrics)
 
     def report(change: Change) -> None:
         state = "open" if change.is_open else "closed"
+        opened.take(change)
         open_.labels(level=change.level).inc(1 if change.is_open else -1)
         changes.labels(level=change.level, state=state).inc()
         if change.is_open and change.level is Level.WORKER:
             ejections.labels(version=change.version).inc()
-        named = {change.level.value: change.name}
+        named = {"version": change.version} if change.level is Level.WORKER else {}
+        named[change.level.value] = change.name
         log.warning("breaker_turned", scope=change.level, state=state, reason=change.reason, **named)
 
     return report
+
+
+class _Opened:
+    """A series for each open circuit, with its labels as they were when it opened."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._gauge = metrics.gauge(names.BREAKER_OPENED)
+        self._labels: dict[tuple[Level, str], tuple[str, ...]] = {}
+
+    def take(self, change: Change) -> None:
+        key = change.level, change.name
+        if change.is_open:
+            labels = self._labels[key] = _circuit(change)
+            self._gauge.labels(*labels).set_to_current_time()
+        elif key in self._labels:
+            self._gauge.remove(*self._labels.pop(key))
+
+
+def _circuit(change: Change) -> tuple[str, str, str, str]:
+    """Return level, version, worker and zone: labels in the catalogue's order."""
+    match change.level:
+        case Level.WORKER:
+            return change.level, change.version, change.name, ""
+        case Level.ZONE:
+            return change.level, "", "", change.name
+        case Level.VERSION:
+            return change.level, change.name, "", ""
 
 
 def degrader(crowd: Crowd, clock: Clock, metrics: Metrics, enter_s: Mapping[Tier, float]) -> PressureDegrader:

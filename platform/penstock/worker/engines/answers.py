@@ -68,12 +68,15 @@ def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
 
 
 def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN401
-    """Tell whether the text holds a call's opening mark, or the beginning of one if a call was forced."""
+    """Tell whether the text holds a call's opening mark, or ends in the beginning of one.
+
+    A single character is one only if a call was forced: else it may be the text's own.
+    """
     mark = getattr(parser, "tool_call_start_token", None)
     if not isinstance(mark, str) or not mark:
         return False
-    is_forced = choice not in (None, "auto", "none")
-    return mark in text or (is_forced and bool(text) and mark.startswith(text.strip()))
+    least = 1 if choice not in (None, "auto", "none") else 2
+    return mark in text or any(text.endswith(mark[:size]) for size in range(least, len(mark)))
 
 
 def _joined(deltas: Iterable[Any]) -> list[Any]:

@@ -314,6 +314,7 @@ async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
     status = (await operator.get("/admin/v1/status")).json()
     assert status == {
         "leader": False,
+        "leader_name": "",
         "ready": False,
         "table": 0,
         "table_made_at": 0.0,

@@ -1,0 +1,99 @@
+"""A lost worker: one went silent, gave up or lost its engine, and callers felt it until a successor was ready.
+
+The platform starts the successor by itself; a start that replaces no worker is a cold start. One loss is an accident,
+several are an unhealthy version.
+"""
+
+from penstock.diagnosis.cases.fullest import engine_of, queueing
+from penstock.diagnosis.cases.no_worker import REFUSED_RATIO, effect, no_worker_found
+from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
+from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.fleet.worker import WorkerEnd
+from penstock.domain.serving.slo import Indicator
+from penstock.telemetry import names
+
+ONCE = 1
+"""As often it is an accident, and explains what else looks like an unhealthy version."""
+_WORDS = {
+    WorkerEnd.LOST: "went silent without a word: killed, or its machine or network is gone",
+    WorkerEnd.FAULT: "ended by a fault of its own",
+    WorkerEnd.GAVE_UP: "gave up: its engine could not be started, or was lost too often",
+}
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    is_once = (lost_count(snapshot) or 0.0) <= ONCE
+    return Judgement(
+        case=Case.LOST_WORKER,
+        says=_says(snapshot),
+        subject=_subject(snapshot),
+        harms=(Indicator.AVAILABILITY, Indicator.STREAM_COMPLETION, Indicator.TTFT, Indicator.LATENCY),
+        brings=frozenset({Case.ENGINE_SATURATED, *((Case.UNHEALTHY_VERSION,) if is_once else ())})
+        | effect(snapshot, {one.version for one in snapshot.faults.lost} | {_engine(snapshot)[1]}),
+        evidence=(
+            Check(
+                says="workers or engines were lost",
+                metric=f"{names.WORKER_ENDS.name}, {names.ENGINE_RESTARTS.name}",
+                value=lost_count(snapshot),
+                limit=1.0,
+            ),
+            AnyOf(
+                checks=(
+                    no_worker_found(snapshot, REFUSED_RATIO),
+                    Check(
+                        says="requests failed in engines or broke off",
+                        metric=names.REQUESTS.name,
+                        value=snapshot.faults.engine_fault_ratio,
+                        limit=REFUSED_RATIO,
+                        unit=Unit.RATIO,
+                    ),
+                    queueing(engine_of(snapshot)),
+                )
+            ),
+        ),
+        remedies=_remedies(snapshot),
+    )
+
+
+def lost_count(snapshot: Snapshot) -> float | None:
+    """Return the lost engines and workers; None if none is known to be lost and a part is unknown."""
+    parts = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers
+    known = sum(one for one in parts if one is not None)
+    return known if known or None not in parts else None
+
+
+def _engine(snapshot: Snapshot) -> tuple[str, str]:
+    """Return the worker and version with the most lost engines; empty without one."""
+    worst = max(snapshot.workers, key=lambda one: one.restarts or 0.0, default=None)
+    return (worst.name, worst.version) if worst is not None and worst.restarts else ("", "")
+
+
+def _subject(snapshot: Snapshot) -> str:
+    return ", ".join(one.worker or one.version for one in snapshot.faults.lost) or _engine(snapshot)[0]
+
+
+def _says(snapshot: Snapshot) -> str:
+    told = [
+        f"Worker {one.worker or '(unknown)'} of {one.version} {_WORDS[WorkerEnd(one.reason)]}."
+        for one in snapshot.faults.lost
+    ]
+    name, version = _engine(snapshot)
+    if name:
+        told.append(f"Worker {name} of {version} lost its engine.")
+    return " ".join([*told, "A successor is started by itself."])
+
+
+def _remedies(snapshot: Snapshot) -> tuple[Remedy, ...]:
+    names_ = [f"worker-{one.worker}" for one in snapshot.faults.lost if one.worker]
+    engine, version = _engine(snapshot)
+    log = names_[0] if names_ else f"engine-{engine}" if engine else "worker"
+    of = snapshot.faults.lost[0].version if snapshot.faults.lost else version
+    return (
+        Remedy(says="Read its last words.", cost=Cost.NOTHING, command=f"penstock logs {log} -n 20"),
+        Remedy(says="See whether its successor gets ready.", cost=Cost.NOTHING, command="penstock status"),
+        Remedy(
+            says="Keep one more than the load needs, so that one may be lost.",
+            cost=Cost.CAPACITY,
+            command=f"penstock models scale {of or 'VERSION'} N",
+        ),
+    )
