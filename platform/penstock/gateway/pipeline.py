@@ -138,7 +138,7 @@ class Router(Protocol):
         ...
 
     def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
-        """Tell whether to ask a worker that has just refused this tenant, since a request of its has ended there."""
+        """Tell whether to ask a worker that has just refused this tenant, since one of its requests has ended there."""
         ...
 
     def ended(self, version: VersionId, tenant: TenantId) -> None:
