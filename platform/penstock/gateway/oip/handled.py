@@ -111,7 +111,6 @@ def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
 
 
 def items_of(tensor: Tensor) -> int:
-    """Return the number of items in the tensor's batch."""
     return tensor.spec.shape[0] if tensor.spec.shape else 0
 
 
