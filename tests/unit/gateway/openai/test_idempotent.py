@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from unittest.mock import patch
 
 import httpx
@@ -17,6 +18,7 @@ from penstock.domain.errors import (
     PenstockError,
     ReaderTooSlow,
     StoreUnavailable,
+    StreamBroken,
 )
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
@@ -380,3 +382,35 @@ async def test_the_last_followers_leaving_ends_the_answer() -> None:
         await following
     await serving
     assert stopped.is_set()
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_a_follower_at_another_gateway_is_answered_or_told(is_begun: bool) -> None:
+    """The first caller's leaving ends its answer: a follower without a byte is answered anew, another hears so."""
+    stopped, began, head = asyncio.Event(), asyncio.Event(), [(b"content-type", b"text/event-stream")]
+
+    async def relay(call: Call, reply: Reply) -> Outcome:
+        if began.is_set():
+            reply.start(200, head)
+            reply.write(b"data: anew\n\n")
+            reply.finish()
+            return Outcome.OK
+        reply.watch(on_gone=stopped.set, on_pause=stopped.clear, on_resume=lambda: None)
+        if is_begun:
+            reply.start(200, head)
+            reply.write(b"data: 1\n\n")
+        began.set()
+        await stopped.wait()
+        return Outcome.CANCELLED
+
+    store, toy = MemoryAnswers(SystemClock()), Toy(relay)
+    here, there, first, second = Once(toy, store), Once(toy, store), Leaving(), Leaving()
+    serving = asyncio.create_task(here.serve(Progress(a_call(idempotency_key="k")), first))
+    await began.wait()
+    following = asyncio.create_task(there.serve(Progress(a_call(idempotency_key="k")), second))
+    await (second.heard.wait() if is_begun else asyncio.sleep(0.05))  # it follows: nothing says so
+    first.leave()
+    await serving
+    with pytest.raises(StreamBroken) if is_begun else nullcontext():
+        await following
+    assert second.sent == (b"data: 1\n\n" if is_begun else b"data: anew\n\n")
