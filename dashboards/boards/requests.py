@@ -8,6 +8,9 @@ from dashboards.panels import lines, parts
 from dashboards.queries import Query, gauge, mean, quantile, query, rate
 from penstock.domain.outcome import Stage
 from penstock.telemetry import names
+from penstock.telemetry.definitions import Label
+
+OPERATION, KIND = Label.GEN_AI_OPERATION_NAME, Label.GEN_AI_TOKEN_TYPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ FAULTS: Mapping[Stage, Faults] = {
             "invalid_request", "malformed_body", "invalid_field", "unsupported_field", "body_too_large",
             "compressed_body", "headers_too_large", "route_not_found", "rollout_not_found", "method_not_allowed",
             "conflict", "idempotency_mismatch", "request_not_found", "artifact_refused", "table_refused",
-            "internal_error",
+            "internal_error", "origin_not_allowed",
         )
     ),
     Stage.AUTH: Faults(codes=("invalid_api_key", "forbidden")),
@@ -156,8 +159,33 @@ WHOLE = Row(
     ),
 )
 
+GEN_AI = Row(
+    title="In OpenTelemetry's gen_ai names, as other tools read them",
+    panels=(
+        lines(
+            "Duration",
+            "The 95th percentile of a request at the gateway, by operation.",
+            "s",
+            query(quantile(0.95, names.GEN_AI_REQUEST_SECONDS, OPERATION), f"{{{{{OPERATION}}}}}"),
+        ),
+        lines(
+            "First token and time per token",
+            "The 95th percentile to a stream's first token, and of its mean time per further token.",
+            "s",
+            query(quantile(0.95, names.GEN_AI_FIRST_TOKEN_SECONDS), "first token"),
+            query(quantile(0.95, names.GEN_AI_PER_TOKEN_SECONDS), "per token"),
+        ),
+        lines(
+            "Tokens of a request",
+            "The mean, input and output.",
+            "short",
+            query(mean(names.GEN_AI_TOKEN_USAGE, KIND), f"{{{{{KIND}}}}}"),
+        ),
+    ),
+)
+
 BOARD = Board(
     title="Requests",
     says="Where on its way does a request lose time, and where does it fail?",
-    rows=(WHOLE, *(_stage(stage) for stage in Stage)),
+    rows=(WHOLE, *(_stage(stage) for stage in Stage), GEN_AI),
 )

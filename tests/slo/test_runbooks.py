@@ -111,6 +111,34 @@ def test_its_queries_read_what_there_is(book: Runbook, tmp_path: Path) -> None:
     assert read <= SAMPLES.keys()
 
 
+def test_in_the_state_of_its_fault_a_runbooks_queries_show_it(tmp_path: Path) -> None:
+    """While its case makes an alert fire, each query of its page that reads the series of the case answers."""
+    asked = {path.stem: _in_the_fault(path) for path in CASES}
+    assert [name for name, (_, queries) in asked.items() if not queries] == []
+    tests = {
+        promtool.write(tmp_path / f"{name}.yaml", {"evaluation_interval": "15s", "tests": [test]}): name
+        for name, (test, _) in asked.items()
+    }
+    assert {tests[path]: why for path, why in promtool.failures(list(tests)).items()} == {}
+
+
+def _in_the_fault(path: Path) -> tuple[dict[str, object], list[str]]:
+    """Return a test of the queries of a page at the moment at which its case fires first, and them."""
+    cases = yaml.safe_load(path.read_text())["tests"]
+    case, at = next((case, one["eval_time"]) for case in cases for one in case["alert_rule_test"] if one["exp_alerts"])
+    there = {re.match(r"\w+", one["series"])[0] for one in case["input_series"]}  # type: ignore[index]
+    queries = [
+        query for query in runbooks.of(path.stem).queries("Diagnosis") if _reads(query) and _reads(query) <= there
+    ]
+    checks = [{"expr": f"count({query}) > bool 0", "eval_time": at, "exp_samples": [ONE]} for query in queries]
+    told = {name: case[name] for name in ("interval", "input_series")}
+    return told | {"promql_expr_test": checks}, queries
+
+
+def _reads(query: str) -> set[str]:
+    return set(re.findall(r"\bpenstock_\w+|\bup\b", query))
+
+
 @each_book
 def test_its_log_events_are_logged(book: Runbook) -> None:
     """What it looks for in a log is an event of the closed list, or the beginning of some."""

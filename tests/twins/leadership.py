@@ -7,21 +7,21 @@ class LeaderLock:
     def __init__(self) -> None:
         self.holder: MemoryLeadership | None = None
 
+    async def leader(self) -> str:
+        return self.holder.name if self.holder else ""
+
 
 class MemoryLeadership:
     """One candidate."""
 
     def __init__(self, lock: LeaderLock, name: str = "controller") -> None:
-        self._lock, self._name = lock, name
+        self._lock, self.name = lock, name
 
     async def is_mine(self) -> bool:
         """Take it or confirm it."""
         if self._lock.holder is None:
             self._lock.holder = self
         return self._lock.holder is self
-
-    async def holder(self) -> str:
-        return self._lock.holder._name if self._lock.holder else ""
 
     async def resign(self) -> None:
         if self._lock.holder is self:

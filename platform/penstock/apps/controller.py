@@ -20,7 +20,7 @@ from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.leadership import PostgresLeadership
+from penstock.connectors.postgres.leadership import PostgresLeadership, leader
 from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
@@ -171,7 +171,7 @@ def _compose(
         signals=signals,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
-    control = Control(
+    return Control(
         clock=clock,
         acts=database.act,
         registry=rules,
@@ -182,6 +182,7 @@ def _compose(
         orders=orders,
         decisions=decisions,
         runtime=runtime,
+        leader=partial(leader, database),
         metrics=metrics,
         secrets=secrets,
         ledger=ledger,
@@ -191,8 +192,7 @@ def _compose(
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
-    )
-    return control, runtime
+    ), runtime
 
 
 def _budgets(settings: ControllerSettings, ledger: PostgresLedger, clock: Clock) -> LedgerBudgets:

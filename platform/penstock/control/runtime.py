@@ -30,10 +30,6 @@ class Leadership(Protocol):
         """Take or confirm the leadership; ``StoreUnavailable`` if the store can't tell."""
         ...
 
-    async def holder(self) -> str:
-        """Return the leader's name, empty without one."""
-        ...
-
     async def resign(self) -> None: ...
 
 
@@ -98,9 +94,6 @@ class Runtime:
     def is_ready(self) -> bool:
         """True after a first tick or standby, while ticks succeed."""
         return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
-
-    async def leader(self) -> str:
-        return await self._parts.leadership.holder()
 
     def wake(self) -> None:
         self._news.set()

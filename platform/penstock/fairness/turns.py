@@ -28,7 +28,6 @@ class VirtualTimes(Generic[F]):
         self._times: dict[F, float] = {}
 
     def of(self, flow: F) -> float:
-        """Return the flow's virtual time."""
         return self._times.get(flow, self.now)
 
     def resume(self, flow: F) -> float:

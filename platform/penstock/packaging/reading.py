@@ -65,7 +65,6 @@ def special_tokens_of(folder: Path) -> tuple[tuple[str, str], ...]:
 
 
 def sampling_of(folder: Path) -> SamplingDefaults:
-    """Return the recommended sampling settings."""
     settings = read_json(folder, "generation_config.json")
     top_k = _number(settings.get("top_k"))
     return SamplingDefaults(

@@ -20,7 +20,6 @@ def own_span(given: str, ratio: float, chance: random.Random) -> str:
 
 
 def is_sampled(context: str) -> bool:
-    """Return whether a ``traceparent`` is sampled."""
     return bool(context) and bool(int(context[-2:], 16) & 1)
 
 

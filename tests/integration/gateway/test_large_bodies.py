@@ -194,6 +194,7 @@ def costliest_small_s() -> float:
 def test_no_body_holds_up_anybody_else(gateway: GatewayProcess, name: str) -> None:
     """Finding 6: a body that costs seconds to read leaves the loop, and a neighbour's requests, as they are."""
     control = felt(gateway, Api.CHAT, SMALL)
+    assert control.stall_s > 0.0, "the loop is watched"
     path, body = WORST[name](BODY_BYTES)
     most_s = MOST * max(control.stall_s, costliest_small_s())
     under = felt(gateway, path, body)

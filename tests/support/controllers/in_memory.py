@@ -106,6 +106,7 @@ class Room:
         self.comparisons = Comparisons(slos.gates)
         self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock, promised=slos.promised(), policy=slos.policy())
         self.loop = self._loop()
+        self.lock = LeaderLock()
         self.parts = self._parts()
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(
@@ -119,6 +120,7 @@ class Room:
             orders=self.orders,
             decisions=self.decisions,
             runtime=self.runtime,
+            leader=self.lock.leader,
             metrics=self.metrics,
             secrets=Secrets(peppers=(PEPPER,), platform_keys=(PLATFORM_KEY,)),
             ledger=self.ledger,
@@ -140,7 +142,7 @@ class Room:
     def _parts(self) -> Parts:
         return Parts(
             loop=self.loop,
-            leadership=MemoryLeadership(LeaderLock()),
+            leadership=MemoryLeadership(self.lock),
             heartbeats=self.heartbeats,
             demand=self.demand,
             orders=self.orders,

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from penstock.intake.server import EdgeServer
+
 TICK_S = 0.001
 
 _most = {"wall_s": 0.0, "cpu_s": 0.0}
@@ -24,7 +26,7 @@ def _tell(_signal: int, _frame: object) -> None:
     _most.update(wall_s=0.0, cpu_s=0.0)
 
 
-async def _watch(_gateway: object) -> None:
+async def _watch() -> None:
     """Look how much time passes, and how much of it this thread computes, between two turns of the loop."""
     while True:
         wall, cpu = time.monotonic(), time.thread_time()
@@ -38,5 +40,13 @@ if __name__ == "__main__":
     from penstock.apps.gateway import process
     from penstock.cli import app
 
-    setattr(process, "_probe_lag", _watch)  # noqa: B010  mypy would have it take our gateway
+    announce = process._announce
+
+    async def watched(server: EdgeServer, ready: Path) -> None:
+        """Announce the gateway, and watch its loop from then on."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_watch())
+            await announce(server, ready)
+
+    setattr(process, "_announce", watched)  # noqa: B010  mypy would have it stay as it is
     sys.exit(app())

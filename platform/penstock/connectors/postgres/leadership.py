@@ -7,16 +7,23 @@ from contextlib import suppress
 
 import asyncpg
 
-from penstock.connectors.postgres.database import CONNECT_WITHIN_S, translated, way
+from penstock.connectors.postgres.database import CONNECT_WITHIN_S, Database, translated, way
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import StoreUnavailable
 from penstock.lateness import timeout
 
 _SQL = load("leadership")
-
-
 NAME_BYTES = 63
 """Postgres cuts a longer ``application_name``."""
+
+
+async def leader(database: Database) -> str:
+    """Return the leader's name, empty without one.
+
+    Never over a candidate's own connection: a question that is cut off there would cost it the lead.
+    """
+    row = await database.row(_SQL["holder"])
+    return str(row["name"]) if row else ""
 
 
 class PostgresLeadership:
@@ -37,11 +44,6 @@ class PostgresLeadership:
             self._drop()
             raise
 
-    async def holder(self) -> str:
-        with translated():
-            async with timeout(CONNECT_WITHIN_S):
-                return str(await (await self._connected()).fetchval(_SQL["holder"]) or "")
-
     async def resign(self) -> None:
         connection, self._connection, self._holds = self._connection, None, False
         if connection is not None:
@@ -49,20 +51,16 @@ class PostgresLeadership:
                 await connection.close(timeout=CONNECT_WITHIN_S)
 
     async def _ask(self) -> bool:
-        connection = await self._connected()
-        if self._holds:
-            await connection.execute(_SQL["still_here"])
-        else:
-            self._holds = bool(await connection.fetchval(_SQL["take"]))
-        return self._holds
-
-    async def _connected(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
             self._holds = False
             self._connection = await asyncpg.connect(
                 self._way.dsn, password=self._way.password, server_settings={"application_name": self._name}
             )
-        return self._connection
+        if self._holds:
+            await self._connection.execute(_SQL["still_here"])
+        else:
+            self._holds = bool(await self._connection.fetchval(_SQL["take"]))
+        return self._holds
 
     def _drop(self) -> None:
         connection, self._connection, self._holds = self._connection, None, False

@@ -71,6 +71,8 @@ class Control:
     orders: Orders
     decisions: Decisions
     runtime: Runtime
+    leader: Callable[[], Awaitable[str]]
+    """The name of the controller that leads; empty without one."""
     metrics: Metrics
     secrets: Secrets
     comparisons: Comparisons

@@ -198,7 +198,7 @@ async def status(control: Controlled, _: Operator) -> Status:
     states = Counter(str(one.report.state) for one in await control.heartbeats.seen())
     return Status(
         leader=runtime.leads,
-        leader_name=await runtime.leader(),
+        leader_name=await control.leader(),
         ready=runtime.is_ready,
         table=latest.number,
         table_made_at=latest.made_at,

@@ -119,7 +119,6 @@ class Attempts:
         self.report = SILENT
 
     def begin(self) -> None:
-        """Forget the previous attempt's report on the request."""
         self.used, self.report = None, SILENT
 
 

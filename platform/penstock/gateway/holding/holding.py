@@ -97,8 +97,7 @@ class Held:
     def pause(self) -> None:
         """Do nothing: no bytes come yet."""
 
-    def resume(self) -> None:
-        """Do nothing: no bytes come yet."""
+    def resume(self) -> None: ...
 
     def _tired(self) -> None:
         self.end(self.queue.refusal("the model has not woken in the time that a request is held"), "late")

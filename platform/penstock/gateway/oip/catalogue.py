@@ -39,7 +39,6 @@ class Found:
 
     @property
     def form(self) -> Form:
-        """Its inputs and outputs."""
         return form_of(self.version)
 
 
@@ -132,8 +131,6 @@ def is_ready(version: VersionEntry) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """The protocol's metadata of a model."""
-
     name: str
     versions: tuple[str, ...]
     platform: str

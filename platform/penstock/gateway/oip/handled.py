@@ -111,7 +111,6 @@ def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
 
 
 def items_of(tensor: Tensor) -> int:
-    """Return a batch's number of items."""
     return tensor.spec.shape[0] if tensor.spec.shape else 0
 
 

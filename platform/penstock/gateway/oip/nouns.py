@@ -72,7 +72,6 @@ class InferRequest:
         return {one.name: one.classes for one in self.outputs if one.classes}
 
     def wants(self, name: str) -> bool:
-        """Return whether this output is requested."""
         return not self.outputs or any(one.name == name for one in self.outputs)
 
 

@@ -20,8 +20,6 @@ DONE, REFUSED = b"+", b"-"
 
 
 class Offload(Protocol):
-    """Port to child processes."""
-
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
         """Return the answer to a frame; ``Overloaded`` if all children are busy, ``EOFError`` if the child died."""
         ...

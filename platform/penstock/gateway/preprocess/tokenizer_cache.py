@@ -21,8 +21,6 @@ _ADDED = 8
 
 
 class BlobSource(Protocol):
-    """Port to the artifact store."""
-
     async def read(self, sha256: str) -> bytes:
         """Return the blob with this hex SHA-256; raises ``StoreUnavailable``."""
         ...

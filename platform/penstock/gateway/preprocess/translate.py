@@ -145,7 +145,6 @@ def _spoken(content: object) -> str:
 
 
 def tools_of_messages(body: Body) -> list[object] | None:
-    """Return Anthropic tools as chat tools."""
     tools = body.get("tools")
     return [_function(_anthropic(_object(tool))) for tool in tools] if isinstance(tools, list) else None
 
@@ -158,7 +157,6 @@ def _anthropic(tool: Said) -> Said:
 
 
 def tools_of_responses(body: Body) -> list[object] | None:
-    """Return Responses functions as chat tools."""
     tools = body.get("tools")
     if not isinstance(tools, list) or not tools:
         return None

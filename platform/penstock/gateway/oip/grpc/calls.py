@@ -43,8 +43,6 @@ class RpcCaller(NamedTuple):
 
 
 class Calls(grpc.aio.ServerInterceptor):
-    """The calls of one server."""
-
     def __init__(self, edge: Services, inference: frozenset[str], relay: Relay) -> None:
         """The limit is that of HTTP connections. Handlers of the methods ``inference`` get the ``Caller`` and read
         messages themselves.

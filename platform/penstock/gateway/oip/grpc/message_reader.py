@@ -34,7 +34,6 @@ async def received_by(reader: BodyReader, who: str, data: bytes) -> Received:
 
 
 def _views(packed: bytes, sizes: Iterable[int]) -> Iterator[memoryview]:
-    """Return views of these sizes."""
     left = memoryview(packed)
     for size in sizes:
         yield left[:size]

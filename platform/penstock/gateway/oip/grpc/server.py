@@ -148,7 +148,6 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     async def Check(  # noqa: N802  the protocol's name
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """Return the health."""
         now = self._now(request.service)
         if now == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")

@@ -1,0 +1,187 @@
+"""What a tenant's connections do to its neighbour's first token on a chat model: beside 8, 50, 100 and 200 of them.
+
+Run: ``make bench-connections``. One platform with real vLLM. A victim asks for short streams at random moments; then
+the same while another tenant asks over so many connections without a pause, refused or not, from a process of its own.
+All that once more beside a process that keeps a core busy. Phases alternate, so that a busy machine hits both alike.
+Asked is at most 1.25 at p99.
+
+On a machine with few cores the flood's own process takes the victim's, which no queue can mend: the last column tells
+the part of one core that it used.
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from loadtests import asking
+from loadtests.asking import Habit, Seen, quantile
+from loadtests.load_client import request_bytes
+from loadtests.sides import Side, running
+
+VICTIM, FLOOD = "victim", "flood"
+CHAT = "/v1/chat/completions"
+CONNECTIONS = (8, 50, 100, 200)
+MOST = 1.25
+BEFORE_S = 2.0
+"""Until a flood has filled its queue."""
+HABIT = Habit(tenant=VICTIM, words=(4, 16), tokens=4)
+FLOOD_TOKENS = 16
+QUANTILES = (0.5, 0.99)
+ENDS = ("answered", "refused", "closed")
+"""How the flood's requests end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    thinks_s: float
+    seconds: float
+    rounds: int
+
+
+@dataclass
+class Found:
+    """Seconds to the victim's first token, alone and beside the flood; the flood's answers, refusals and CPU."""
+
+    alone: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    flood: Counter[str] = field(default_factory=Counter)
+    cpu_s: float = 0.0
+
+    def ratio(self, q: float) -> float:
+        return quantile(self.beside, q) / quantile(self.alone, q)
+
+
+def asks(side: Side, load: Load, seed: int) -> list[float]:
+    """Ask as the victim for one phase; return the seconds to each first token."""
+
+    async def run() -> Seen:
+        seen, chance, end = Seen(), random.Random(seed), time.perf_counter() + load.seconds
+        async with asking.client() as http:
+            while time.perf_counter() < end:
+                await asking.ask(http, side, HABIT, chance, seen)
+                await asyncio.sleep(chance.expovariate(1 / load.thinks_s))
+        return seen
+
+    return asyncio.run(run()).first_s
+
+
+def floods(side: Side, connections: int, seconds: float) -> tuple[Counter[str], float]:
+    """Ask over all connections without a pause; return what came of it, and the CPU seconds that asking took."""
+    body = {"model": side.model, "messages": [{"role": "user", "content": "Name a river."}], "max_tokens": FLOOD_TOKENS}
+    request = request_bytes(side.url, CHAT, json.dumps(body).encode(), side.keys[FLOOD])
+    before, found = time.process_time(), Counter[str]()
+
+    async def run() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(_asks_on(side.url, request, found) for _ in range(connections)))
+
+    uvloop.run(run())
+    return found, time.process_time() - before
+
+
+async def _asks_on(url: str, request: bytes, found: Counter[str]) -> None:
+    """Ask over one connection, and over a new one if it closes."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    while True:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            while True:
+                writer.write(request)
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length))
+                found["answered" if head.startswith(b"http/1.1 200") else "refused"] += 1
+        except (asyncio.IncompleteReadError, ConnectionError):
+            found["closed"] += 1
+        finally:
+            writer.close()
+
+
+def burns() -> None:
+    """Keep a core busy."""
+    while True:
+        pass
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    burning = multiprocessing.get_context("spawn").Process(target=burns, daemon=True)
+    burning.start()
+    try:
+        yield
+    finally:
+        burning.kill()
+        burning.join()
+
+
+def rounds(side: Side, load: Load, connections: int) -> Found:
+    """Let the victim ask alone and beside so many connections, in turn."""
+    found = Found()
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
+        apart.submit(floods, side, 1, 0.1).result()  # its imports
+        for number in range(load.rounds):
+            found.alone += asks(side, load, number)
+            flooding = apart.submit(floods, side, connections, BEFORE_S + load.seconds + 1.0)
+            time.sleep(BEFORE_S)
+            found.beside += asks(side, load, number)
+            flood, cpu_s = flooding.result()
+            found.flood += flood
+            found.cpu_s += cpu_s
+    return found
+
+
+def table(rows: dict[tuple[str, int], Found], load: Load) -> Table:
+    drawn = Table("machine", "connections", title="A victim's first token beside a flood, over the same alone")
+    alone = ("asked", "alone p50 ms", "alone p99 ms", "p50 ratio", "p99 ratio")
+    for name in (*alone, *(f"{end}/s" for end in ENDS), "its CPU"):
+        drawn.add_column(name, justify="right")
+    flood_s = load.rounds * (load.seconds + BEFORE_S + 1.0)
+    for (machine, connections), found in rows.items():
+        drawn.add_row(
+            machine,
+            str(connections),
+            str(len(found.beside)),
+            *(f"{quantile(found.alone, q) * 1e3:.1f}" for q in QUANTILES),
+            *(f"{found.ratio(q):.2f}" for q in QUANTILES),
+            *(f"{found.flood[name] / flood_s:.1f}" for name in ENDS),
+            f"{found.cpu_s / flood_s:.2f}",
+        )
+    return drawn
+
+
+def main() -> int:
+    """Start the platform, measure, print; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS)
+    parser.add_argument("--thinks-ms", type=float, default=50.0, help="how long the victim pauses, on average")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each phase; a round has two")
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    load = Load(thinks_s=options.thinks_ms / 1e3, seconds=options.seconds, rounds=options.rounds)
+    rows: dict[tuple[str, int], Found] = {}
+    with running({VICTIM: (), FLOOD: ()}, plain=False) as (side,):
+        asks(side, load, 0)  # the first requests are the slowest
+        for connections in options.connections:
+            rows["quiet", connections] = rounds(side, load, connections)
+        with busy_core():
+            for connections in options.connections:
+                rows["a core busy", connections] = rounds(side, load, connections)
+    Console(width=140).print(table(rows, load))
+    return 0 if all(found.ratio(0.99) <= MOST for found in rows.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
