@@ -26,11 +26,12 @@ async def test_a_follower_survives_the_first_callers_leaving() -> None:
     """Both ask ModelInfer with one key; the first cancels, and the engine is asked once."""
     go_on, uses, asked = asyncio.Event(), list[Use](), 0
 
-    async def slow(call: Call, reply: Reply) -> Outcome | None:
+    async def slow(call: Call, reply: Reply) -> Outcome:
         nonlocal asked
         asked += 1
         await go_on.wait()
-        return await answer(call, reply) or Outcome.OK
+        await answer(call, reply)
+        return Outcome.OK
 
     edge, toy = oip_edge(slow)
     once = Once(toy, MemoryAnswers(SystemClock()), count=uses.append)
@@ -38,10 +39,12 @@ async def test_a_follower_survives_the_first_callers_leaving() -> None:
     port = await server.start("127.0.0.1", 0)
     asks, address = message(inputs=[PLAIN]), f"127.0.0.1:{port}"
     async with grpc.aio.insecure_channel(address) as one, grpc.aio.insecure_channel(address) as two:
+        one_infer: Any = one.unary_unary(INFER)
+        two_infer: Any = two.unary_unary(INFER)
         told = (*AUTH.items(), ("idempotency-key", "k"))
-        first: Any = one.unary_unary(INFER)(asks, metadata=told)
+        first = one_infer(asks, metadata=told)
         await until(lambda: asked == 1)
-        second: Any = two.unary_unary(INFER)(asks, metadata=told)
+        second = two_infer(asks, metadata=told)
         await asyncio.sleep(0.1)  # it follows: nothing says so
         first.cancel()
         await asyncio.sleep(0.05)

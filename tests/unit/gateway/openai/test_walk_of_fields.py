@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.domain.serving.request import JSON_APIS, Api
@@ -19,7 +20,7 @@ DEEPEST = 5
 MOST_BYTES = 2_000
 LARGE = "x" * (1 << 20)
 WRONG: dict[str, Any] = {"string": 7, "boolean": "yes", "integer": "one", "number": "one", "array": 7, "object": 7}
-NOTHING = (None, False, [], {})
+NOTHING: tuple[Any, ...] = (None, False, [], {})
 Wrap = Callable[[Any], dict[str, Any]]
 
 
@@ -81,7 +82,11 @@ def inside(api: Api, kind: Kind, said: dict[str, Any], wrap: Wrap, path: str, de
 
         yield from of_field(api, field, put, where, depth)
         if field.items is not None and field.is_served:
-            yield from of_field(api, field.items, lambda value, put=put: put([value]), f"{where}[0]", depth)
+            yield from of_field(api, field.items, partial(listed, put), f"{where}[0]", depth)
+
+
+def listed(put: Wrap, value: Any) -> dict[str, Any]:  # noqa: ANN401  any field's
+    return put([value])
 
 
 def of_field(api: Api, field: Field, put: Wrap, path: str, depth: int) -> Iterator[Case]:
