@@ -1,7 +1,6 @@
 """Followers of an answer under one idempotency key, when its first caller leaves."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
@@ -13,29 +12,9 @@ from penstock.domain.outcome import Outcome
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.idempotent import Once
+from tests.support.gateways.readers import Leaving
 from tests.support.gateways.toy import Toy
 from tests.support.samples.calls import call as a_call
-
-
-class Leaving(Full):
-    """A reply whose client may leave."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heard = asyncio.Event()
-
-    def write(self, data: bytes) -> None:
-        super().write(data)
-        self.heard.set()
-
-    def leave(self) -> None:
-        self.gone = True
-        self.on_gone()
-
-    def watch(
-        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        self.on_gone = on_gone
 
 
 @pytest.mark.parametrize("followers", [0, 1, 2])

@@ -1,7 +1,7 @@
 """Idempotency keys at the edge: who answers, who repeats, what is kept, what frees its key."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from unittest.mock import patch
 
 import httpx
@@ -26,6 +26,7 @@ from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.idempotent import Once, Use
 from penstock.intake.limits import Limits
+from tests.support.gateways.readers import Full
 from tests.support.gateways.toy import SECRET, Toy, edge
 from tests.support.samples.calls import call as a_call
 from tests.support.samples.calls import principal
@@ -271,31 +272,6 @@ async def test_a_store_lost_on_the_way_does_not_harm_the_answer() -> None:
     assert (await gateway.ask()).status_code == 200
     assert gateway.asked == 2
     await gateway.http.aclose()
-
-
-class Full:
-    """A reply whose client has stopped reading."""
-
-    def __init__(self) -> None:
-        self.started = self.gone = False
-        self.sent = b""
-
-    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        self.started = True
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def finish(self) -> None:
-        """Nothing to end."""
-
-    def abort(self) -> None:
-        self.gone = True
-
-    def watch(
-        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        on_pause()
 
 
 async def test_a_follower_that_does_not_read_is_cut_off(gateway: Gateway) -> None:
