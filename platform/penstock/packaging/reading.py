@@ -54,7 +54,7 @@ def chat_template_of(folder: Path) -> str:
 
 
 def special_tokens_of(folder: Path) -> tuple[tuple[str, str], ...]:
-    """Return the special tokens' texts that a template may use, by name."""
+    """Return the texts of the special tokens that a template may use, by name."""
     settings = read_json(folder, "special_tokens_map.json") | read_json(folder, "tokenizer_config.json")
     found: dict[str, str] = {}
     for name, value in settings.items():
