@@ -1,4 +1,4 @@
-"""Texts of the command line as values, or ``CommandError`` with an example of what to write."""
+"""Turns texts of the command line into values, or raises ``CommandError`` with an example of a valid text."""
 
 import datetime as dt
 import re

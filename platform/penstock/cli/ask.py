@@ -1,4 +1,4 @@
-"""`penstock ask`: one question to the running platform, as a client asks it."""
+"""`penstock ask`: sends one question to the running platform, as any client does."""
 
 import sys
 from pathlib import Path

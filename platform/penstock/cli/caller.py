@@ -1,7 +1,7 @@
-"""``--key`` and ``--url``: the caller of the controller and its address, for every command that asks it.
+"""``--key`` and ``--url``: the caller's key and the controller's address, for all commands that need them.
 
-Without them a command is the operator of the home that it finds. With them it needs no home, and runs on any machine
-that reaches the address.
+Without them a command acts as the operator of the home that it finds. With them it needs no home, and runs on any
+machine that reaches the address.
 """
 
 import inspect

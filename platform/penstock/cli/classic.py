@@ -1,4 +1,4 @@
-"""`penstock embed` and `penstock classify`: vectors and labels of texts, as a client asks for them."""
+"""`penstock embed` and `penstock classify`: request vectors and labels of texts, as any client does."""
 
 import json
 import sys

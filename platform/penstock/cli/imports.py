@@ -1,4 +1,4 @@
-"""`penstock import …`: what another gateway is configured to do, as acts of the operators' API."""
+"""`penstock import …`: turns another gateway's configuration into acts of the operators' API."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

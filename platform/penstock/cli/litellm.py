@@ -1,8 +1,8 @@
-"""LiteLLM's configuration as acts of the operators' API: what is taken, and line by line what is not. Pure.
+"""Turns LiteLLM's configuration into acts of the operators' API, and lists the lines that are not taken over. Pure.
 
-A proxy names providers' models, this platform serves its own: a name becomes an alias if a version here serves it.
-Keys and teams are in LiteLLM's database; its answers to ``/key/list`` and ``/team/list`` are read beside the file. It
-keeps hashes alone, so each key becomes a new one.
+A proxy names providers' models, this platform serves its own: a name becomes an alias if a version here serves it. Keys
+and teams are in LiteLLM's database, so its answers to ``/key/list`` and ``/team/list`` are read beside the file.
+LiteLLM keeps only hashes of keys, so each key becomes a new one.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""`penstock plan …`: what a model or a traffic needs, before anything is bought or started."""
+"""`penstock plan …`: the machines that a model or a traffic needs, before anything is bought or started."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The present as `penstock status` shows it first: from processes' own pages and the home's Prometheus, no database."""
+"""The present state that `penstock status` shows first: from processes' pages and Prometheus, no database."""
 
 import json
 from collections.abc import Iterator, Sequence

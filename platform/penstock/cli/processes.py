@@ -1,4 +1,4 @@
-"""Commands that run or steer processes."""
+"""Commands that run a process of the platform, or start, stop and steer processes."""
 
 import os
 import signal

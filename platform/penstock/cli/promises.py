@@ -1,4 +1,4 @@
-"""`penstock slo …`: rules for Prometheus, and the state of the error budgets."""
+"""`penstock slo …`: writes rules for Prometheus, and shows the state of the error budgets."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Prints what views give: wide in a terminal, and never cut off if a program reads it."""
+"""Prints views: wide in a terminal, and never truncated if a program reads the output."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat

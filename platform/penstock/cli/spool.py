@@ -1,4 +1,4 @@
-"""`penstock spool`: ledger rows on disk of gateways that do not come back."""
+"""`penstock spool`: ledger rows that gateways left on disk before they ended for good."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,7 @@
-"""The terminal: the one way of every command's output, and the end of a command that fails.
+"""The terminal: the output of all commands, and the exit of a command that fails.
 
-No name steers the terminal, what it can't show gets another sign, and a full disk or a reader that leaves ends a
-command in a sentence.
+No name can control the terminal, a character that the terminal can't show is replaced, and a full disk or a reader that
+leaves ends a command with one sentence.
 """
 
 import codecs

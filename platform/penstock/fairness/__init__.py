@@ -1,1 +1,1 @@
-"""Sharing between flows, one rule for all queues: start-time fair queueing, and a use count that fades. Pure."""
+"""Fair sharing between flows: start-time fair queueing for all queues, and a count of uses that fades. Pure."""

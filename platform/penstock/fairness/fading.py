@@ -1,6 +1,6 @@
 """A count of uses that fades: between recency and frequency (LRFU, Lee et al., IEEE TC 50(12), 2001).
 
-Trade-off: something that was much used and is no more gives way a little later than by recency alone.
+Trade-off: something that was used much and is not used any more is evicted a little later than by recency alone.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fading:
-    """An amount as of second ``at``; it counts half after each half-life."""
+    """An amount as of second ``at``; after each half-life half of it is left."""
 
     amount: float = 0.0
     at: float = 0.0

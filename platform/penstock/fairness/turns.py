@@ -1,10 +1,10 @@
-"""Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM'96): the flow that was served least for its weight is next.
+"""Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM'96): the flow served least for its weight is next.
 
-A flow's virtual time is the service that it got over its weight. The system's virtual time is that of the flow in
-service. An idle flow resumes there: idling earns no credit. While two flows are backlogged, their service by weight
-differs by no more than one request of each.
+A flow's virtual time is the service that it received, divided by its weight. The system's virtual time is that of the
+flow in service. An idle flow resumes at the system's virtual time, so idling earns no credit. While two flows are
+backlogged, their service by weight differs by at most one request of each.
 
-Users with one queue take ``FairTurns``; those that bound, evict or correct keep their own queue beside
+Users with one queue take ``FairTurns``; those that bound, evict or correct keep their own queue and use
 ``VirtualTimes``.
 """
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class VirtualTimes(Generic[F]):
-    """The virtual time of each flow. Costs are in any unit, divided by the flow's weight."""
+    """The virtual time of each flow. Costs are in any unit; callers divide them by the flow's weight."""
 
     __slots__ = ("_times", "now")
 
@@ -28,7 +28,6 @@ class VirtualTimes(Generic[F]):
         self._times: dict[F, float] = {}
 
     def of(self, flow: F) -> float:
-        """Return the flow's virtual time."""
         return self._times.get(flow, self.now)
 
     def resume(self, flow: F) -> float:
@@ -37,7 +36,7 @@ class VirtualTimes(Generic[F]):
         return start
 
     def charge(self, flow: F, cost: float) -> None:
-        """Add the cost of a request, or a correction of it, over the flow's weight."""
+        """Add the cost of a request, or a correction of it, divided by the flow's weight."""
         self._times[flow] = self.of(flow) + cost
 
     def serve(self, start: float) -> None:
@@ -49,11 +48,11 @@ class VirtualTimes(Generic[F]):
         self._times.pop(flow, None)
 
     def forget_idle(self) -> None:
-        """Drop the flows that are not ahead of the system's virtual time; to be called when no request waits."""
+        """Drop the flows that are not ahead of the system's virtual time; only while no request waits."""
         self._times = {flow: at for flow, at in self._times.items() if at > self.now}
 
     def clear(self) -> None:
-        """Reset all virtual times to zero; to be called when no request waits or runs."""
+        """Reset all virtual times to zero; only while no request waits or runs."""
         self._times.clear()
         self.now = 0.0
 

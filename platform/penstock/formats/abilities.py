@@ -1,7 +1,7 @@
-"""What a chat template shows of a conversation, found by rendering. Pure.
+"""Finds by rendering the parts of a conversation that a chat template shows. Pure.
 
-A name in the source is no sign: a template may read tools and show none. Each ability is tried with words that no
-template has.
+A name in the template's source proves nothing: a template may read tools and show none. Each ability is tried with
+words that no template contains.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ _PLAIN: dict[str, object] = {"tools": None, "documents": None, "add_generation_p
 
 
 def abilities(source: str, special_tokens: Iterable[tuple[str, str]] = ()) -> tuple[Ability, ...]:
-    """Return the abilities of a chat template's source; none of an empty one, or of one that does not compile."""
+    """Return the abilities of a chat template's source; none if it is empty or does not compile."""
     if not source:
         return ()
     try:
@@ -69,7 +69,7 @@ def of_template(template: ChatTemplate, special_tokens: Iterable[tuple[str, str]
 
 
 def _reads_effort(template: ChatTemplate, user: list[Message], known: dict[str, object]) -> bool:
-    """Tell whether some effort, said as the engine says it, changes the prompt."""
+    """Tell whether any reasoning effort, passed as the engine passes it, changes the prompt."""
     said = [{"reasoning_effort": one, "enable_thinking": one != _NO_EFFORT} for one in _EFFORTS]
     return len({_rendered(template, user, known | given) for given in said}) > 1
 
@@ -97,7 +97,7 @@ def _rendered(template: ChatTemplate, messages: list[Message], variables: dict[s
 
 
 def of_manifest(manifest: Manifest) -> tuple[str, ...]:
-    """Return what was found at the push; a version from before that is looked at now."""
+    """Return the abilities found at the push; for a manifest without them, find them now."""
     if manifest.renders is not None:
         return manifest.renders
     return tuple(map(str, _known(manifest.chat_template, manifest.special_tokens)))

@@ -1,6 +1,6 @@
 """Upper bound of a LoRA adapter's gain: finite matrices may still overflow in an engine's precision.
 
-Packaging refuses an adapter beyond the bound before signing, a worker before loading. Pure but for reading.
+Packaging refuses an adapter beyond the bound before it signs, a worker before it loads. Pure but for reading.
 """
 
 import math
@@ -34,10 +34,10 @@ class LoraPair:
     rank: int
 
     def fault(self, scale: float, dtype: str) -> str:
-        """Return in words that the module may exceed the bound of this precision; empty if it cannot.
+        """Return a sentence if the module may exceed the bound of this precision; empty if it cannot.
 
         The largest output is at most the largest input times ``|A| * inputs * |B| * scale * rank``, with the largest
-        value of each. Each factor is bounded alone too: infinity from A times a zero B is NaN.
+        value of each matrix. Each factor is bounded by itself too: infinity from A times a zero B is NaN.
         """
         first, second = self.most_a * self.inputs, self.most_b * scale * self.rank
         gain, bound = max(1.0, first) * max(1.0, second), MOST.get(dtype, MOST["float16"])

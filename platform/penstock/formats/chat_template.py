@@ -28,7 +28,7 @@ class TemplateRefused(ValueError):
 
 
 class _Generation(jinja2.ext.Extension):
-    """``{% generation %}`` marks assistant text for training; passed through here."""
+    """The tag ``{% generation %}``, which marks assistant text for training; its content is rendered unchanged."""
 
     tags = {"generation"}  # noqa: RUF012  jinja2 declares it so
 
@@ -52,7 +52,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
-    """JSON without Jinja's HTML escapes, which no model was trained on."""
+    """Return JSON without Jinja's HTML escapes, which no model was trained on."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
@@ -122,9 +122,9 @@ def _marked(content: object) -> tuple[object, str]:
 
 
 def _wants_parts(tree: jinja2.nodes.Template) -> bool:
-    """Return whether the template iterates over a message's content: it then gets parts, else one string.
+    """Tell whether the template iterates over a message's content: it then gets parts, else one string.
 
-    The engine decides by the same sign: a loop over a name ``content``, filtered or sliced or bare.
+    The engine decides in the same way: by a loop over a name ``content``, filtered or sliced or bare.
     """
     return any(_is_content(loop.iter) for loop in tree.find_all(jinja2.nodes.For))
 
@@ -142,7 +142,7 @@ def _is_content(node: jinja2.nodes.Node | None) -> bool:
 
 
 def cache(now: Callable[[], datetime]) -> Callable[[str], ChatTemplate]:
-    """Return a function that compiles each source once."""
+    """Return a function that compiles each template source once."""
 
     @lru_cache(maxsize=_MAX_TEMPLATES)
     def compiled(source: str) -> ChatTemplate:

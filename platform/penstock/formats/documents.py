@@ -1,7 +1,7 @@
-"""JSON and YAML that people write, read without trust: each name stands once in its object, numbers are finite, and no
-part stands for another.
+"""Reads untrusted JSON and YAML written by people: each name once per object, finite numbers, no references.
 
-What readers would resolve differently (two values of one name) or could not compute with (10^400) is refused, by name.
+A document that readers would resolve differently (two values of one name) or could not compute with (10^400) is
+refused, with the name at fault.
 """
 
 import json
@@ -38,7 +38,7 @@ def json_of(raw: bytes | str) -> Any:  # noqa: ANN401  JSON
 
 
 def yaml_of(raw: bytes | str) -> Any:  # noqa: ANN401  YAML
-    """Return the value, or raise ``DocumentRefused``; a file of JSON is YAML too."""
+    """Return the value of a YAML document, or raise ``DocumentRefused``; JSON is YAML too."""
     try:
         return yaml.load(raw, _Plain)  # noqa: S506  a kind of SafeLoader
     except DocumentRefused:
@@ -83,7 +83,7 @@ def _at(mark: Any) -> str:  # noqa: ANN401  the library's own
 
 
 class _Plain(yaml.SafeLoader):
-    """Follows no reference: ten lines of them may stand for a billion."""
+    """A YAML loader that follows no reference: ten lines of them may expand to a billion values."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  the library's own
         if self.check_event(yaml.AliasEvent):

@@ -1,10 +1,10 @@
 """Finds NaN, infinite and oversized values in stored tensors. Pure.
 
 One NaN in an adapter spoils the answers of every request in the engine's batch, so each value is checked. A piece of a
-file is read as one large integer with a lane per value: without the sign, a float's bits grow with its magnitude, so
+file is read as one large integer with a lane per value. Without the sign, a float's bits grow with its magnitude; so
 adding the distance between limit and sign bit sets the sign bit of each lane at or above the limit.
 
-Trade-off: the interpreter's arithmetic takes seconds for a gigabyte and needs no numeric library in a light process.
+Trade-off: the interpreter's arithmetic takes seconds for a gigabyte, and needs no numeric library in a light process.
 """
 
 import struct
@@ -57,7 +57,7 @@ def largest(pieces: Iterable[bytes], dtype: str) -> float:
 
 
 def _larger(one: int, other: int, signs: int, width: int) -> int:
-    """Return the lane-wise maximum; sign bits are 0."""
+    """Return the lane-wise maximum of two integers with sign bits 0."""
     at_least = ((one | signs) - other) & signs
     return other ^ ((one ^ other) & (at_least - (at_least >> (8 * width - 1))))
 
@@ -78,7 +78,7 @@ def _first(piece: bytes, lanes: int, width: int, bits: int) -> int | None:
 
 @lru_cache(maxsize=8)
 def _masks(lanes: int, width: int, bits: int) -> tuple[int, int, int]:
-    """Return per lane: all bits but the sign, the distance from limit to sign bit, the sign bit."""
+    """Return three masks per lane: all bits but the sign, the distance from limit to sign bit, the sign bit."""
     sign = 1 << (8 * width - 1)
     repeated = (
         int.from_bytes(value.to_bytes(width, "little") * lanes, "little") for value in (sign - 1, sign - bits, sign)

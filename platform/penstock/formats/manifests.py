@@ -1,7 +1,7 @@
-"""The values of a manifest with which a version can be served: numbers, golden prompts, chat template. Pure.
+"""Checks the values of a manifest that serving depends on: numbers, golden prompts, chat template. Pure.
 
-Packaging checks before it signs, the registry before it stores: a version is never changed, so what is wrong in it is
-refused at the push, by field. Files are ``contents.py``'s.
+Packaging checks before it signs, the registry before it stores. A version is never changed, so a wrong value is refused
+at the push, with its field. The manifest's files are checked in ``contents.py``.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Size of encoded images by their headers, and the cost of decoding them in tokens. Pure; nothing is decoded.
+"""Reads the size of encoded images from their headers, and their decoding cost in tokens. Pure; decodes nothing.
 
 Gateway and worker add this cost to an item's tokens: limits draw it, the queue charges it, the bill prices it. A worker
-refuses an image of another size. The price is thus never below the true cost, and an unreadable header costs the
-maximum. Rates are Pillow's on one core, worst image, relative to a token's time.
+refuses an image of another size. So the price is never below the true cost, and an unreadable header costs the maximum.
+Rates are Pillow's on one core for the worst image, relative to a token's time.
 """
 
 from base64 import b64decode
@@ -41,7 +41,7 @@ class Picture:
 
     @property
     def tokens(self) -> int:
-        """Cost of decoding, tokens; an oversized image is refused before decoding."""
+        """The cost of decoding, in tokens; an oversized image is refused before decoding."""
         return -(-min(MAX_PIXELS, max(1, self.width * self.height)) // self.pixels_per_token)
 
 
@@ -69,7 +69,7 @@ def of_url(url: str) -> Picture | None:
 
 
 def tokens_of_item(given: object) -> int:
-    """Return the decoding cost of an item as it comes: a ``data:`` URL or encoded bytes; 0 for anything else."""
+    """Return the decoding cost of an item in its encoded form: a ``data:`` URL or bytes; 0 for anything else."""
     if isinstance(given, str):
         return tokens_of(of_url(given), len(given)) if given.startswith(DATA_URL) else 0
     if not isinstance(given, bytes | memoryview):
@@ -79,7 +79,7 @@ def tokens_of_item(given: object) -> int:
 
 
 def tokens_of(found: Picture | None, size: int) -> int:
-    """Return the cost of an element of this size, in tokens."""
+    """Return the decoding cost, in tokens, of an element of ``size`` bytes with this header."""
     return (found.tokens if found is not None else 0) + -(-size // BYTES_PER_TOKEN)
 
 

@@ -1,6 +1,6 @@
-"""The codec of a gate's report: JSON in one header, and of a stream's counts in a comment before its last event.
+"""The codec of a gate's report: JSON in one header, and a stream's counts in a comment before its last event.
 
-Parts are decoded apart: one that is damaged, or that a newer gate writes in another way, costs no other.
+Parts are decoded separately: if one is damaged, or written differently by a newer gate, the others are still read.
 """
 
 from dataclasses import replace
@@ -41,7 +41,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def encode(report: Report) -> bytes:
-    """Return the value of the header, or of the comment."""
+    """Return the value of the report's header, or of its comment."""
     parts = {
         "load": report.load,
         "waited": report.waited,
@@ -53,7 +53,7 @@ def encode(report: Report) -> bytes:
 
 
 def decode(value: bytes) -> Report:
-    """Return a gate's report without the parts that can't be decoded; an empty report for a value that is none."""
+    """Return a gate's report without the parts that can't be decoded; an empty one if the value is no report."""
     if not value or len(value) > MOST_BYTES:
         return SILENT
     try:

@@ -28,7 +28,7 @@ _BITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTensor:
-    """One tensor of a header; ``begin`` and ``end`` are byte offsets from the start of the data."""
+    """One tensor in a header; ``begin`` and ``end`` are byte offsets from the start of the data."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple
 
 
 def reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
-    """Return a range reader of an open file for ``tensors_of``."""
+    """Return a function that reads byte ranges of an open file, for ``tensors_of``."""
 
     def read(start: int, length: int) -> bytes:
         file.seek(start)

@@ -1,6 +1,6 @@
-"""Text that a terminal shows as it is: without control characters, and without marks that turn or hide its neighbours.
+"""Makes text safe for a terminal: no control characters, no marks that reorder or hide other characters.
 
-Names that came before they were refused, model output and other programs' words are shown with a sign in their place.
+Model output, other programs' words and old names that would be refused today are shown with a replacement character.
 """
 
 import re
@@ -12,5 +12,5 @@ _SIGN = "\N{REPLACEMENT CHARACTER}"
 
 
 def visible(text: str) -> str:
-    """Return the text with a sign for each such character; its lines and tabs stay."""
+    """Return the text with a replacement for each control character or mark; lines and tabs stay."""
     return _INSIDE.sub(_SIGN, text)

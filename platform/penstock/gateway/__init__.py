@@ -1,1 +1,1 @@
-"""The request corridor: stateless, in front of the workers; ``pipeline.py`` shows its order."""
+"""The gateway: the stateless request pipeline in front of the workers; ``pipeline.py`` shows its order."""

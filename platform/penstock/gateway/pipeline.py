@@ -1,15 +1,15 @@
-"""The life of a request, in order. Stages know only the ports below, and meet here.
+"""The pipeline of a request, stage by stage. Stages know only the ports below, and meet here.
 
 edge → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay → settle
 
-Each stage returns the call as it has made it: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A request for a
-sleeping version is held under its lease.
+Each stage returns the call with what it has learned: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A
+request for a sleeping version is held under its lease.
 
-A tenant may prefer a lesser answer to a refusal: before admission if its version is under pressure, and once more if no
-worker took the request.
+A tenant may prefer a degraded answer to a refusal: the request is degraded before admission if its version is under
+pressure, and once more if no worker took it.
 
-Before the first token everything may be retried. After it, another worker continues the stream if that is exact; else
-errors become in-band events and an ``Outcome``.
+Before the first token everything may be retried. After it, another worker continues the stream if the result is exact;
+otherwise errors become in-band events and an ``Outcome``.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -56,7 +56,7 @@ class Preprocessor(Protocol):
 
 
 class Chooser(Protocol):
-    """Resolves and preprocesses at once: an auto alias's rules ask for the prompt's length."""
+    """Resolves and preprocesses in one step, since an auto alias's rules test the prompt's length."""
 
     async def choose(
         self, progress: Progress, first: Callable[[VersionEntry], Awaitable[None]] | None = None
@@ -134,17 +134,15 @@ class Router(Protocol):
         ...
 
     def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
-        """Return the refusal that every worker of these versions gave this tenant a moment ago: its own queue is
-        full.
-        """
+        """Return the refusal if every worker of these versions lately told this tenant that its own queue is full."""
         ...
 
     def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
-        """Tell if the request goes to a worker that has just refused its tenant, since another one has ended there."""
+        """Tell whether to ask a worker that has just refused this tenant, since one of its requests has ended there."""
         ...
 
     def ended(self, version: VersionId, tenant: TenantId) -> None:
-        """Note that an engine has worked for a request and no longer does."""
+        """Record that a request of this tenant has left its engine."""
         ...
 
 
@@ -152,7 +150,7 @@ class Dispatcher(Protocol):
     """Sends the request to a worker; retries only while that is safe and within the retry budget."""
 
     async def run(self, call: Admitted, ticket: Ticket, relay: Relay, pick: "Pick") -> None:
-        """Return when the answer has begun (or is complete), or raise."""
+        """Send the request; return when the answer has begun (or is complete), or raise."""
         ...
 
     async def carry_on(self, call: Admitted, ticket: Ticket, rest: Rest, relay: Relay, pick: "Pick") -> None:
@@ -270,7 +268,7 @@ class Pipeline:
             self.shadows.ended(call, answer, self.ask)
 
     async def _admitted(self, progress: Progress) -> Admitted:
-        """Choose the version and open the lease; without budget, for the smaller model."""
+        """Choose the version and open the lease; if the budget refuses, for the smaller model."""
         progress.call = call = await self.chooser.choose(progress)
         progress.call = call = await self._degraded(call) or call
         call.timings.mark(Stage.PREPROCESS)
@@ -299,7 +297,7 @@ class Pipeline:
         return admitted
 
     async def _degraded(self, call: C, *, refused: bool = False) -> C | None:
-        """Degrade the request if its tenant prefers that and it helps; None if unchanged."""
+        """Return the degraded request if its tenant prefers that and it helps; None if nothing changes."""
         if not refused and (capped := self.degrader.capped(call)) is not None:
             return replace(call, request=capped, degraded=(Degradation.OUTPUT_CAPPED,))
         asked = self.degrader.smaller(call, refused=refused)
@@ -338,7 +336,7 @@ class Pipeline:
         return answer
 
     async def _sent(self, call: Admitted, relay: Relay, pick: Pick) -> Ticket | None:
-        """Dispatch, after waiting for a sleeping version; None if its workers fell asleep again."""
+        """Dispatch, after the wait for a sleeping version; None if its workers have fallen asleep again."""
         held = self.holding.place(call)
         try:
             if held is not None:

@@ -1,1 +1,1 @@
-"""One intake of every listener: bounds on connections, bytes and seconds, by address and tenant. It knows no API."""
+"""The intake of all listeners: bounds on connections, bytes and seconds, by address and tenant. It knows no API."""

@@ -1,7 +1,7 @@
-"""Connections by address: none can take them all, and an idle one gives way. Pure.
+"""Bounds connections by address: no address can take them all, and an idle connection gives way. Pure.
 
-An address may hold four times the free room (``share``) after a valid key, for many callers behind one gateway, and
-once the free room without. Beyond that, its oldest connection that has long sent no whole head gives way.
+After a valid key an address may hold four times the free room (``share``), for many callers behind one gateway; without
+one, once the free room. Beyond that, it loses the oldest of its connections that have long sent no whole head.
 """
 
 from asyncio import Transport
@@ -17,7 +17,7 @@ PATIENCE_S = 1.0
 
 
 class Placed(Protocol):
-    """A connection of any listener, as far as it can be closed for another one."""
+    """A connection of any listener, which can be closed in favour of another."""
 
     transport: Transport
 

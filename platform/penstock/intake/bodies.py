@@ -1,6 +1,6 @@
-"""Every route of an application behind one bound: its body by bytes, by time and by address.
+"""Bounds the body of every route of an application: by bytes, by time and by address.
 
-Nothing is read until the route asks. An answer that precedes the end of its request's body ends the connection.
+Nothing is read until the route asks. An answer before the end of its request's body ends the connection.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Bounded:
 
 
 class _Body:
-    """A request's body, as far as its route reads it."""
+    """A request's body, read as far as its route asks."""
 
     def __init__(self, receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
         self._receive, self._bound, self._held, self._length = receive, bound, held, length
@@ -83,7 +83,7 @@ class _Body:
 
 
 class _Answer:
-    """The answer's way: the connection's own reply, or a plain ASGI server's."""
+    """Sends the answer, over the connection's own reply or a plain ASGI server's."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         reply = scope.get("extensions", {}).get(EXTENSION)
@@ -110,7 +110,7 @@ class _Answer:
                 self._reply.finish()
 
     async def crash(self, told: Refusal) -> None:
-        """End the answer by this one, or broken off."""
+        """Send this refusal as the answer, or break off an answer that has started."""
         if not self._is_started:
             status, headers, body = told
             await self.send({"type": "http.response.start", "status": status, "headers": headers})
@@ -120,7 +120,7 @@ class _Answer:
 
 
 def prove(scope: Scope) -> None:
-    """Note a valid key from the address of this request."""
+    """Record a valid key for the address of this request."""
     reply = scope.get("extensions", {}).get(EXTENSION)
     if isinstance(reply, DirectReply):
         reply.prove()

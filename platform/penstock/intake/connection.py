@@ -1,7 +1,7 @@
-"""One client connection: uvicorn's httptools protocol, with bounds on all that a client makes it wait for or hold.
+"""One client connection: uvicorn's httptools protocol, with bounds on the waits and bytes a client can cause.
 
-A connection's time limit is one moment that the server's sweep looks at: a timer per request would cost more than
-parsing. Refusals here precede a request, so they need no ASGI.
+A connection has one time limit, which the server's sweep checks: a timer per request would cost more than parsing.
+Refusals here come before a request exists, so they need no ASGI.
 """
 
 import math
@@ -64,12 +64,12 @@ class EdgeConfig(Config):
 
 
 class Connection(HttpToolsProtocol):
-    """Its requests find their reply in ``scope["extensions"]``."""
+    """One connection; its requests find their reply in ``scope["extensions"]``."""
 
     config: EdgeConfig
 
     def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
-        """Take the connection, or refuse one too many."""
+        """Accept the connection, or refuse it if there are too many."""
         super().connection_made(transport)
         self._limits, self._awake = self.config.limits, awake_time()
         self._replies: deque[DirectReply] = deque()
@@ -92,7 +92,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(Overloaded("this gateway has too many connections", retry_after_s=1.0))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all its requests, not only the newest."""
+        """Tell all requests of this connection, not only the newest."""
         for reply in list(self._replies):
             reply.lost()
         self._replies.clear()
@@ -145,7 +145,7 @@ class Connection(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers are dropped, since they would pass for headers."""
+        """Keep a header; trailers are dropped, since they would be taken for headers."""
         if not self._in_head:
             return
         self._count(len(name) + len(value) + 4)
@@ -184,7 +184,7 @@ class Connection(HttpToolsProtocol):
     # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------
 
     def _decline(self, rest: bytes) -> None:
-        """Go on without the parser, which gives up here: the length tells the rest of the body."""
+        """Continue without the parser, which stops here; the content length gives the rest of the body."""
         self._has_declined = True
         self._last_request()
         headers = dict(self.headers)
@@ -229,7 +229,7 @@ class Connection(HttpToolsProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Read on, and begin the next request; a client that does not read its answers is given no further ones."""
+        """Resume reading, and begin the next request; a client that does not read its answers gets no further ones."""
         self._is_held = False
         self.flow.resume_reading()
         if self.pipeline:
@@ -249,7 +249,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def prove(self) -> None:
-        """Note a valid key from this address."""
+        """Record a valid key for this connection's address."""
         if not self._is_proven:
             self._is_proven = True
             self.config.addresses.prove(self._address)
@@ -263,7 +263,7 @@ class Connection(HttpToolsProtocol):
         return not self._replies and not (self._in_head and self._head_bytes)
 
     def sweep(self, now: float) -> None:
-        """Act on passed time limits; ``now`` is in awake seconds."""
+        """Act on time limits that have passed; ``now`` is in awake seconds."""
         if self.transport.is_closing():
             self._sweep_closing(now)
             return
@@ -277,16 +277,14 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _sweep_closing(self, now: float) -> None:
-        """Drop a reader that stopped after its complete answer: closing would wait for it."""
+        """Drop a client that stopped reading after its complete answer, since closing would wait for it."""
         if self._closing_since == 0.0:
             self._closing_since = now
         elif now - self._closing_since > self._limits.unread_s:
             self.transport.abort()
 
     def _leaves_unread(self, now: float) -> bool:
-        """Tell whether an answer stands unread for too long: nothing of one under way is read, or not half of the rest
-        of one that is done.
-        """
+        """Tell whether the client reads too slowly: nothing of a running answer, or not half of a whole one."""
         size = self.transport.get_write_buffer_size()
         is_read = self.flow.write_paused is False if self._replies else 2 * size <= self._unread_bytes
         if is_read or not size or not self._unread_bytes:
@@ -294,7 +292,7 @@ class Connection(HttpToolsProtocol):
         return now - self._unread_since > self._limits.unread_s + (RELAY_MARGIN_S if self._replies else 0.0)
 
     def _is_answering(self) -> bool:
-        """Tell whether an answer is under way that a slow next request must not cut off."""
+        """Tell whether an answer is running that a slow next request must not cut off."""
         arriving = self._awaits is Awaits.BODY
         return len(self._replies) > arriving and self._awaits is not Awaits.CLOSE
 
@@ -303,7 +301,7 @@ class Connection(HttpToolsProtocol):
         self._expires_at = self._awake.seconds() + within_s
 
     def _rest(self) -> None:
-        """Wait for nothing while a request runs, otherwise for the next one."""
+        """Set the time limit: none while a request runs, otherwise that for the next request."""
         if self._replies:
             self._expect(Awaits.NOTHING, math.inf)
         else:

@@ -1,7 +1,7 @@
-"""The fast way back to a client: a reply that writes to the transport itself.
+"""The fast reply to a client: it writes to the transport itself.
 
 A streamed token costs one ``transport.write``: no task switch, no ASGI message. uvicorn's request-response cycle is
-kept true, for keep-alive, pipelining and disconnects. It knows bytes and HTTP/1.1 framing, not their content.
+kept up to date, for keep-alive, pipelining and disconnects. It knows bytes and HTTP/1.1 framing, not their content.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class DirectReply:
     # -- the request's body ----------------------------------------------------------
 
     def whole_body(self, limit: int) -> bytes | None:
-        """Return the body without waiting, if it is here and within ``limit``."""
+        """Return the body without waiting, if it has arrived and is within ``limit``."""
         cycle = self._cycle
         if cycle.more_body or self.broken or len(cycle.body) > limit:
             return None
@@ -74,7 +74,7 @@ class DirectReply:
         self._cycle.message_event.set()
 
     def guarded(self, receive: Receive) -> Receive:
-        """Return ``receive``, which raises ``BadRequest`` if the rest is unreadable."""
+        """Return a ``receive`` that raises ``BadRequest`` if the rest of the body is unreadable."""
 
         async def receive_or_raise() -> Message:
             message = await receive()
@@ -98,7 +98,7 @@ class DirectReply:
         return self._cycle.disconnected
 
     def start(self, status: int, headers: Headers) -> None:
-        """Take status and headers; they go out with the body's first bytes."""
+        """Keep status and headers; they are sent with the body's first bytes."""
         self._cycle.response_started = True
         self._head = (status, headers)
 
@@ -112,7 +112,7 @@ class DirectReply:
             self._connection.transport.write(head + data if head else data)
 
     def finish(self) -> None:
-        """End the body, and the connection without keep-alive."""
+        """End the body; close the connection if it is not kept alive."""
         cycle = self._cycle
         if cycle.response_complete:
             return
@@ -128,7 +128,7 @@ class DirectReply:
         cycle.on_response()
 
     def abort(self) -> None:
-        """Drop the connection, without a callback to its caller."""
+        """Drop the connection; the caller of ``abort`` gets no callback."""
         self.forget()
         self._cycle.disconnected = True
         self._connection.transport.abort()
@@ -144,7 +144,7 @@ class DirectReply:
             self._connection.loop.call_soon(on_pause)
 
     def _compose(self, head: tuple[int, Headers], *, ends: bool) -> bytes:
-        """Return the head's bytes, once; ``ends``: no body follows."""
+        """Return the bytes of the head; ``ends``: no body follows."""
         status, headers = head
         self._head = None
         cycle = self._cycle
@@ -165,9 +165,9 @@ class DirectReply:
         return b"".join(parts)
 
     def forget(self) -> None:
-        """Let go of watchers and waiters: the reply is over.
+        """Drop the callbacks and waiters of a reply that is over.
 
-        They refer to this reply. Rings of references wait for the garbage collector, and that holds up every stream of
+        They refer to this reply. A cycle of references waits for the garbage collector, which delays every stream of
         the process while it runs.
         """
         self._on_gone = self._on_pause = self._on_resume = _nothing
@@ -184,7 +184,7 @@ class DirectReply:
             self.forget()
 
     def last(self) -> None:
-        """Take no further request on this connection."""
+        """Accept no further request on this connection."""
         self._cycle.keep_alive = False
 
     def paused(self) -> None:

@@ -1,7 +1,7 @@
-"""The bytes held of bodies until their requests are admitted, bounded by tenant. Pure.
+"""Bounds the bytes held of bodies until their requests are admitted, by tenant. Pure.
 
-Bytes count as they come, from the first beyond a small body until the request is admitted: from there its plan's
-concurrency holds. Small bodies that come at once are not counted.
+Bytes count as they arrive, from the first one beyond a small body until the request is admitted; from then on the
+plan's concurrency bounds them. Small bodies that arrive at once are not counted.
 """
 
 from penstock.domain.errors import OverLimit, Overloaded, PenstockError
@@ -17,7 +17,7 @@ MOST_ARRIVING = 1024
 
 
 class Intake:
-    """What one process takes from its callers, over all its listeners."""
+    """The bounds of one process on its callers, shared by all its listeners."""
 
     def __init__(
         self, *, total_bytes: int = TOTAL_BYTES, most_arriving: int = MOST_ARRIVING, connections: int = MOST_CONNECTIONS
@@ -35,7 +35,7 @@ class Intake:
 
 
 class HeldBytes:
-    """One body's bytes; ``release`` may be called often."""
+    """The held bytes of one body; ``release`` may be called repeatedly."""
 
     __slots__ = ("_arriving", "_bytes", "_held", "_is_arriving", "_tenant")
 
@@ -45,7 +45,7 @@ class HeldBytes:
         self._is_arriving = False
 
     def arrives(self) -> None:
-        """Count an incomplete body, or refuse it if this caller has too many."""
+        """Count a body that is incomplete, or refuse it if this caller has too many."""
         if not self._arriving.take(self._tenant, 1):
             raise self._refusal(self._arriving, "bodies on their way", "tenant_arriving")
         self._is_arriving = True
@@ -56,13 +56,13 @@ class HeldBytes:
             self._arriving.give(self._tenant, 1)
 
     def grow(self, size: int) -> None:
-        """Hold more bytes, or raise ``OverLimit``, or ``Overloaded`` if others hold most."""
+        """Hold more bytes; raise ``OverLimit``, or ``Overloaded`` if other callers hold most of the room."""
         if not self._bytes.take(self._tenant, size):
             raise self._refusal(self._bytes, "bytes of requests", "tenant_bytes")
         self._held += size
 
     def hold(self, size: int) -> None:
-        """Hold this size from now on; raises as ``grow``."""
+        """Hold this number of bytes from now on; raises as ``grow``."""
         if size >= self._held:
             self.grow(size - self._held)
         else:

@@ -1,4 +1,4 @@
-"""The slow way back: the same reply over a plain ASGI server, for tests and other servers.
+"""The slow reply: the same interface over a plain ASGI server, for tests and other servers.
 
 ASGI's ``send`` is awaited and a reply's ``write`` is not, so a task and a queue stand between them. The queue gives
 back-pressure, ``receive`` the disconnect.
@@ -16,7 +16,7 @@ LOW_WATER_SHARE = 4
 
 
 async def read_body(receive: Receive, limit: int, grow: Callable[[int], None]) -> bytes:
-    """Return the whole body, or raise ``BodyTooLarge`` at once, or ``ClientGone``; ``grow`` hears of bytes."""
+    """Return the whole body, or raise ``BodyTooLarge`` or ``ClientGone``; ``grow`` gets the bytes of each piece."""
     body = bytearray()
     while True:
         message = await receive()

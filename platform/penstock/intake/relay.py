@@ -1,11 +1,11 @@
-"""Accepts connections for a server that accepts by itself, gRPC's core, and passes their bytes on.
+"""Accepts connections for gRPC's core, which would accept them itself, and passes their bytes on.
 
-That server listens at a socket of this process alone. Each client has one connection of its own there, and its
-name leads the server's handlers back to the client: so connections count by address as over HTTP, bytes of unfinished
-messages by tenant, and a connection without a call with a valid key is closed in time.
+The core listens at a socket of this process alone. Each client has its own connection there, and that connection's name
+leads the core's handlers back to the client. So connections count by address as over HTTP, bytes of unfinished messages
+by tenant, and a connection without a call under a valid key is closed in time.
 
-Trade-off: two more sockets for each client, and each byte is copied once more. The core can neither count by address
-nor tell of a message that is not whole.
+Trade-off: two more sockets per client, and one more copy of each byte. The core can neither count by address nor report
+a message that is incomplete.
 """
 
 import asyncio
@@ -38,17 +38,17 @@ _PREFIX = "unix-abstract:"
 
 
 class Waiting(Protocol):
-    """A call before its message is whole."""
+    """A call that waits for its message to be whole."""
 
     def large(self) -> None:
-        """A message of this connection is large and not whole."""
+        """Note that a message of this connection is large and incomplete."""
         ...
 
     def refuse(self, error: PenstockError) -> None: ...
 
 
 class Client(asyncio.Protocol):
-    """A client's connection: what it has sent and not ended, what it leaves unread, its tenant once a key was valid."""
+    """A client's connection: its unfinished messages, its unread answers, and its tenant after a valid key."""
 
     transport: asyncio.Transport
 
@@ -95,7 +95,7 @@ class Client(asyncio.Protocol):
                 self._relay.join(self)
 
     def eof_received(self) -> None:
-        """Close; HTTP/2 has no half of a connection."""
+        """Close the connection; HTTP/2 has no half-closed one."""
 
     def pause_writing(self) -> None:
         self.stuck_since = self._relay.now()
@@ -117,7 +117,7 @@ class Client(asyncio.Protocol):
     # -- the server's side -----------------------------------------------------------------------
 
     def joined(self, server: "_Server") -> None:
-        """Pass on what came before the server had this connection."""
+        """Pass on the bytes that came before the connection to the server existed."""
         if self.transport.is_closing():
             server.transport.abort()
             return
@@ -140,7 +140,7 @@ class Client(asyncio.Protocol):
 
     @contextmanager
     def waits(self, call: Waiting) -> Iterator[None]:
-        """Tell a call that waits for its message what becomes of it."""
+        """Register a call that waits for its message, while the block runs."""
         self._waiting.add(call)
         if self._held is not None:
             call.large()
@@ -150,7 +150,7 @@ class Client(asyncio.Protocol):
             self._waiting.discard(call)
 
     def writes(self, call: object) -> None:
-        """Note that a call waits for its client to read; ``wrote`` ends that."""
+        """Record that a call waits for its client to read; ``wrote`` ends that."""
         self._writing[call] = self._relay.now()
 
     def wrote(self, call: object) -> None:
@@ -175,7 +175,7 @@ class Client(asyncio.Protocol):
         return frames.resets > MOST_RESETS + RESETS_PER_S * (now - self._resets_from)
 
     def _count(self) -> None:
-        """Hold the bytes of unfinished messages, or refuse the calls that wait for them."""
+        """Hold the bytes of unfinished messages, or refuse the calls that wait for these messages."""
         size = self._frames.held
         if size <= LARGE_BYTES or self.tenant is None:
             self._release()
@@ -200,7 +200,7 @@ class Client(asyncio.Protocol):
 
 
 class _Server(asyncio.Protocol):
-    """The same client's connection to the server."""
+    """The connection to the gRPC server for the same client."""
 
     transport: asyncio.Transport
 
@@ -239,7 +239,7 @@ class Relay:
 
     @property
     def server_address(self) -> str:
-        """The address of the socket that the server listens at, in gRPC's terms."""
+        """The address of the socket at which the gRPC server listens, in gRPC's form."""
         return f"{_PREFIX}{self.server_name}"
 
     async def start(self, host: str, port: int) -> int:
@@ -258,7 +258,7 @@ class Relay:
         return int(listener.getsockname()[1])
 
     def client(self, peer: str) -> Client | None:
-        """Return the client with this name at the server; None once it has gone."""
+        """Return the client behind this peer name of the gRPC server; None after it has gone."""
         return self._by_name.get(peer.removeprefix(_PREFIX))
 
     def stop_accepting(self) -> None:
@@ -312,7 +312,7 @@ class Relay:
             client.transport.abort()
 
     async def _connect(self, joint: socket.socket, client: Client) -> None:
-        """Reach the server for a client that is still here; raises ``OSError``."""
+        """Connect to the gRPC server for a client that is still here; raises ``OSError``."""
         for _ in range(JOIN_TRIES):
             if client not in self._clients:
                 raise ConnectionResetError

@@ -1,8 +1,8 @@
 """The listening process: uvicorn's server with our connections, a sweep over their time limits, and a drain.
 
-The first SIGTERM or SIGINT drains it: it stops accepting, running streams end within the grace, further answers say
-``connection: close``, idle connections stay a moment for requests on the wire. A second signal ends it. An inherited
-socket stays open with its other holders: a successor takes over without a refused connection.
+The first SIGTERM or SIGINT drains it: it stops accepting, running streams end within the grace, further answers carry
+``connection: close``, and idle connections stay a moment for requests on the wire. A second signal ends it. An
+inherited socket stays open in its other holders, so a successor takes over without a refused connection.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def configure(
     ids: Callable[[], str],
     drain: Drain | None = None,
 ) -> EdgeConfig:
-    """Return uvicorn's configuration: uvloop, httptools, our connections, no logs or headers of its own."""
+    """Return uvicorn's configuration: uvloop, httptools, our connections, and no logs or headers of its own."""
     config = EdgeConfig(
         app,
         http=Connection,
@@ -70,7 +70,7 @@ class EdgeServer(Server):
         self._on_drain = on_drain
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Bound unsent bytes in the kernel: it would hide a slow reader behind megabytes."""
+        """Listen, with few unsent bytes in the kernel, which would hide a slow reader behind megabytes."""
         for listener in sockets or []:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, self.config.limits.write_buffer_bytes)
         await super().startup(sockets)
@@ -128,7 +128,7 @@ class EdgeServer(Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take signals while serving; none is raised again, since a drained process has ended well."""
+        """Handle signals while serving; none is raised again, since a drained process has ended well."""
         kept = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

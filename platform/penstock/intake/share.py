@@ -22,7 +22,7 @@ class SharedRoom:
         return self._held.get(who, 0)
 
     def take(self, who: str, units: int) -> bool:
-        """Take the units; False, and none taken, if they exceed the holder's bound."""
+        """Take the units; False, with none taken, if they exceed the holder's bound."""
         mine = self._held.get(who, 0) + units
         if mine > self._parts * (self._total - self._used - units):
             return False

@@ -1,13 +1,13 @@
-"""Requests start in turns by tenant, and a tenant's refusals leave at a pace: a burst does not stand before others.
+"""Starts requests in turns by tenant and delays a tenant's refusals, so that a burst does not go first.
 
-The event loop runs what is ready in order of arrival: 200 requests at once would be read, checked and tokenised before
-a neighbour's next token. So a request waits once this turn of the loop has done enough; of those that wait, each turn
-starts a few, one for each tenant. Waiting requests are bounded, a share for each tenant.
+The event loop runs ready tasks in order of arrival: 200 requests at once would be read, checked and tokenised before a
+neighbour's next token. So a request waits if this turn of the loop has done enough; each later turn starts a few of the
+waiting requests, one per tenant. Waiting requests are bounded, with a share for each tenant.
 
-Refused callers may come again at once, and a refusal costs a third of a millisecond: beyond a burst they are
-answered at a pace, so that their callers take a small part of a core. Nothing is held for them meanwhile.
+Refused callers may come again at once, and a refusal costs a third of a millisecond. Beyond a burst, refusals are sent
+at a fixed rate, so that their callers use a small part of a core. Nothing is held for them meanwhile.
 
-Trade-off: requests of one burst start some turns later than they could; a caller that floods hears of it later.
+Trade-off: requests of one burst start some turns later than they could, and a flooding caller gets its refusal later.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ MOST_REMEMBERED = 4096
 
 
 class StartTurns:
-    """The starts and refusals of one gateway; ``clock`` is monotonic."""
+    """The delayed starts and refusals of one gateway; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class StartTurns:
         """The second at which a tenant's refusals would all have been paid for at the pace."""
 
     async def take(self, tenant: TenantId) -> None:
-        """Return when the request may start; raises ``OverLimit`` if too many of its tenant's wait."""
+        """Wait until the request may start; raises ``OverLimit`` if too many of its tenant's requests wait."""
         now = self._clock()
         if not self._waiting:
             if self._began is None:
@@ -68,7 +68,7 @@ class StartTurns:
             self._room.give(tenant, 1)
 
     async def pace(self, tenant: TenantId) -> None:
-        """Return when this tenant's next refusal may leave."""
+        """Wait until this tenant's next refusal may be sent."""
         now = self._clock()
         due = max(self._due.pop(tenant, -math.inf), now - REFUSALS_AT_ONCE / REFUSALS_PER_S) + 1.0 / REFUSALS_PER_S
         self._due[tenant] = min(due, now + LONGEST_S)

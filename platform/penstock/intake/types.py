@@ -1,4 +1,4 @@
-"""The shapes of ASGI, and of an answer before it is written."""
+"""Types of ASGI, and of an answer before it is written."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

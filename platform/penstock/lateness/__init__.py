@@ -1,7 +1,7 @@
-"""How late this process's own event loop is: time and time limits for whatever judges others.
+"""The lateness of this process's own event loop: time, and time limits for all judgements of others.
 
-A timer knows its own lateness: it compares the second for which it was set with the second in which it fires. From that
-one comparison come awake seconds, in which every judgement about another process, connection or caller is made.
+A timer measures its own lateness: it compares the second for which it was set with the second in which it fires. Awake
+seconds follow from that comparison; every judgement about another process, connection or caller uses them.
 """
 
 from penstock.lateness.awake import AwakeClock, AwakeTime, Timer, awake_time, timeout

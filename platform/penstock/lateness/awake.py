@@ -1,10 +1,10 @@
 """Awake seconds: the time in which the event loop ran, and ``asyncio.timeout`` measured in it.
 
-A process that stood still (stopped, starved of its core, busy with one long step) heard nothing meanwhile, and what it
-did not hear says nothing about the others. So a gap between two looks counts for ``MOST_GAP_S`` at most, however long.
+A process that stood still (stopped, starved of its core, busy with one long step) received nothing meanwhile, and its
+own silence is no evidence about others. So a gap between two looks counts for ``MOST_GAP_S`` at most.
 
-Trade-off: twenty wakes a second in each process. A loop that is always late waits longer by the clock on the wall:
-with steps of 0.3 s three times as long.
+Trade-off: twenty wakes a second in each process. A loop that is always late waits longer in real time: with steps of
+0.3 s three times as long.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ GRACE_S = 0.5
 
 
 class AwakeTime:
-    """Counts from the readings of ``time``. ``on_look`` is told how late each look was, in seconds."""
+    """Counts awake seconds from the readings of ``time``; ``on_look`` gets the lateness of each look, in seconds."""
 
     __slots__ = ("_at", "_seconds", "_time", "on_look")
 
@@ -33,7 +33,7 @@ class AwakeTime:
         self.on_look: Callable[[float], None] | None = None
 
     def seconds(self) -> float:
-        """Return awake seconds, which never go backwards, from an arbitrary origin."""
+        """Return awake seconds since an arbitrary origin; they never go backwards."""
         return self._seconds + min(self._time() - self._at, MOST_GAP_S)
 
     def look(self) -> None:
@@ -48,7 +48,7 @@ _of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AwakeTime] = WeakKeyDicti
 
 
 def awake_time() -> AwakeTime:
-    """Return the awake time of the running loop, which ticks from the first call on."""
+    """Return the running loop's awake time, which is counted from the first call on."""
     loop = asyncio.get_running_loop()
     found = _of_loop.get(loop)
     if found is None:
@@ -72,8 +72,8 @@ class AwakeClock(SystemClock):
 class Timer:
     """Calls back after awake seconds, unless cancelled.
 
-    If it fires late it waits ``GRACE_S`` more, once: what came meanwhile is read before it is judged. An ended timer
-    refers to nothing, so that its owner leaves no cycle to the garbage collector.
+    If it fires late, it waits ``GRACE_S`` more, once, so that what came meanwhile is read before it is judged. An ended
+    timer refers to nothing, so that its owner leaves no cycle to the garbage collector.
     """
 
     __slots__ = ("_callback", "_due", "_handle", "_is_extended", "_time", "_until")
@@ -111,11 +111,11 @@ class Timer:
 
 
 def _nothing() -> None:
-    """Be the callback of an ended timer."""
+    """Do nothing: the callback of an ended timer."""
 
 
 class timeout:  # noqa: N801  it stands in for asyncio.timeout
-    """``asyncio.timeout`` by a ``Timer``; None is no limit. Raises ``TimeoutError`` at the end of the block."""
+    """``asyncio.timeout`` measured by a ``Timer``; None is no limit. The block ends with ``TimeoutError``."""
 
     __slots__ = ("_inner", "_seconds", "_timer")
 
@@ -133,7 +133,7 @@ class timeout:  # noqa: N801  it stands in for asyncio.timeout
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Swallow nothing: the error of the limit is raised in place of the cancellation."""
+        """Suppress no error; after the limit, raise ``TimeoutError`` in place of the cancellation."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

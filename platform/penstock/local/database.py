@@ -72,7 +72,10 @@ class Database:
                 raise CommandError("Postgres keeps dying.", log=self.settings.paths.logs / "postgres.log")
             self.report(f"postgres {why}; starting it again in {wait_s:.1f} s")
             await asyncio.sleep(wait_s)
-            await self.start()
+            try:
+                await self.start()
+            except CommandError as error:  # it died again meanwhile, say in its recovery: one more death, and no end
+                self.report(f"postgres: {error}")
 
     async def _kill_if_hung(self, server: EmbeddedPostgres) -> float:
         silent_s = await until_silent(partial(self._ask, server), lambda: is_stopped(server.pid()))

@@ -1,4 +1,4 @@
-"""From weights on disk to a signed version in the store: read, convert, pack, publish; the demo models.
+"""Turns weights on disk into a signed version in the store: read, convert, pack, publish; and the demo models.
 
-It must not know the store's location nor the signing key: it has ports.
+It knows neither the store's location nor the signing key: both are ports.
 """

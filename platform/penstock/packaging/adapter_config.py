@@ -1,7 +1,8 @@
-"""Checks a PEFT folder's settings and rewrites the known ones only.
+"""Checks a PEFT folder's settings, and writes only the known ones into the version.
 
 vLLM 0.32 ignores some settings and refuses others at load (``vllm/lora/peft_helper.py``). Settings that would make it
-answer differently from training are refused here, and no later engine can read a meaning into dropped ones.
+answer differently from training are refused here. Unknown ones are dropped, so that no later engine can give them a
+meaning.
 """
 
 import json
@@ -37,7 +38,7 @@ _UNSERVED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterConfig:
-    """An adapter's settings that an engine needs beside the weights."""
+    """The settings of an adapter that an engine needs beside the weights."""
 
     rank: int
     alpha: float
@@ -46,7 +47,7 @@ class AdapterConfig:
 
     @property
     def scale(self) -> float:
-        """The engine's factor for B matrices."""
+        """The factor that the engine applies to B matrices."""
         return scale_of(self.rank, self.alpha, is_rank_stabilised=self.is_rank_stabilised)
 
 

@@ -1,4 +1,4 @@
-"""Modules that a PEFT folder excludes: PEFT ignores their tensors, an engine would load them. Pure."""
+"""Modules that a PEFT folder excludes from training: PEFT ignores their tensors, an engine would load them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

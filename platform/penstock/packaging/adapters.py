@@ -1,4 +1,4 @@
-"""``penstock models push --base``: a PEFT folder becomes a version beside its base."""
+"""``penstock models push --base``: turns a PEFT folder into a version beside its base."""
 
 import shutil
 import tempfile
@@ -61,7 +61,7 @@ def _weights_in(source: Path) -> Path:
 
 
 def _check_size(weights: Path, rank: int, shapes: adapter_weights.Shapes) -> None:
-    """Refuse files larger than the rank allows before copying: 4 bytes per value, and a header."""
+    """Refuse files larger than the rank allows (4 bytes per value, and a header), before they are copied."""
     most = sum(4 * rank * (rows + columns) + _HEADER_BYTES for rows, columns in shapes.values()) + _HEADER_BYTES
     size = weights.stat().st_size
     if size > most:

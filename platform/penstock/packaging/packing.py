@@ -56,7 +56,7 @@ EMBEDDING_GOLDEN = GoldenPrompt(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Serving choices that the folder does not hold; None keeps the folder's value."""
+    """Serving choices that are not in the folder; None keeps the folder's value."""
 
     name: ModelName
     price: Price | None
@@ -98,14 +98,14 @@ def measure(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, 
 
 
 def left_out(folder: Path, allowed: frozenset[str] = ALLOWED) -> list[str]:
-    """Return the folder's files that the version does not take; hidden files aside."""
+    """Return the folder's files that do not belong to the version, hidden files aside."""
     names = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     seen = [name for name in names if not any(part.startswith(".") or part == "__pycache__" for part in name.parts)]
     return [name.as_posix() for name in seen if not _belongs(folder / name, folder, allowed)]
 
 
 def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Manifest:
-    """Return the manifest of these files, or raise ``ArtifactRefused`` naming what is missing."""
+    """Return the manifest of these files, or raise ``ArtifactRefused`` that names the missing part."""
     if choices.price is None:
         raise ArtifactRefused("a version needs a price: give --price in micro-dollars per million tokens")
     if not choices.licence:
@@ -136,7 +136,7 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publishing:
-    """Targets of publishing: store, signer, scratch folder (on the weights' disk), screen."""
+    """The means of publishing: store, signer, scratch folder (on the weights' disk), progress report."""
 
     store: ArtifactStore
     signer: Signer
@@ -152,7 +152,7 @@ def _engine(folder: Path, choices: Choices) -> EngineSettings:
 
 
 def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
-    """Sign the version and store it, signature last; quick if it is stored already."""
+    """Sign the version and store it, the signature last; quick if it is stored already."""
     digest = digest_of(manifest)
     signature = publishing.store.signature(digest)
     if (

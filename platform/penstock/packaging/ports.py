@@ -9,7 +9,7 @@ Report = Callable[[str], None]
 
 
 class ArtifactStore(Protocol):
-    """A content-addressed store, writable; includes the readers' methods of worker and gateway."""
+    """A content-addressed store that can be written to; includes the readers' methods of worker and gateway."""
 
     def has(self, sha256: str) -> bool: ...
 
@@ -41,7 +41,7 @@ class ArtifactStore(Protocol):
 
 
 class Signer(Protocol):
-    """Signs folders, with a key pair here or a key in a KMS."""
+    """Signs folders, with a local key pair or a key in a KMS."""
 
     def sign(self, folder: Path) -> bytes:
         """Return the bundle over every file of the folder."""

@@ -1,4 +1,4 @@
-"""Runs a model preparation program with progress, and shows its last lines if it fails."""
+"""Runs a program that prepares a model, with its progress; shows the program's last lines if it fails."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ _LAST_LINES = 12
 
 
 async def run(argv: Sequence[str], on_line: Callable[[str], None], *, what: str, do: str) -> None:
-    """Run to the end; ``on_line`` gets each line and redrawn progress bar. Raises ``CommandError`` on failure."""
+    """Run the program; ``on_line`` gets each line and redrawn progress bar. Raises ``CommandError`` if it fails."""
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )

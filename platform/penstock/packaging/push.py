@@ -1,4 +1,4 @@
-"""``penstock models push``: a folder (with a handler or without), a GGUF file or a wheel becomes a version."""
+"""``penstock models push``: turns a folder (with a handler or without), a GGUF file or a wheel into a version."""
 
 import asyncio
 import shutil
@@ -26,7 +26,7 @@ Post = Callable[[str, dict[str, object]], object]
 
 
 async def push(source: Path, choices: Choices, publishing: Publishing) -> Packed:
-    """Sign and store what ``source`` holds; register it afterwards with ``register``."""
+    """Sign and store the model in ``source``; register it afterwards with ``register``."""
     with tempfile.TemporaryDirectory(prefix=".push-", dir=publishing.work) as name:
         work = Path(name)
         await asyncio.to_thread(_tell_left_out, source, choices.name, publishing.report)
@@ -36,7 +36,7 @@ async def push(source: Path, choices: Choices, publishing: Publishing) -> Packed
 
 
 def register(packed: Packed, post: Post, tenants: Sequence[str] | None = None) -> None:
-    """Register the version, for these tenants only if given; registering it again changes nothing."""
+    """Register the version, for only these tenants if any are given; a second registration changes nothing."""
     body: dict[str, object] = {
         "manifest": msgspec.to_builtins(packed.manifest),
         "signature": f"signatures/{packed.digest}",
@@ -77,7 +77,7 @@ def _tell_left_out(source: Path, name: str, report: Report) -> None:
 
 
 async def _open(source: Path, work: Path, name: str, report: Report) -> tuple[Path, str]:
-    """Return a folder with safetensors and the digest of its source file; a folder is used as it is."""
+    """Return a folder with safetensors and the digest of its source file; a folder is returned unchanged."""
     sha256, found = await asyncio.to_thread(_unwrapped, source, work)
     if found.is_file():
         return await convert(found, work / "converted", name, report), sha256
@@ -108,7 +108,7 @@ def _copy_beside(folder: Path, converted: Path) -> None:
 
 
 def _unwrapped(source: Path, work: Path) -> tuple[str, Path]:
-    """Return the file's digest (none for a folder), and the folder or GGUF file that it is or holds."""
+    """Return the file's digest (none for a folder), and the folder or GGUF file in it, or the source itself."""
     if source.is_dir():
         return "", source
     if not source.is_file() or source.suffix not in {*PROGRAMS, WHEEL}:

@@ -54,7 +54,7 @@ def chat_template_of(folder: Path) -> str:
 
 
 def special_tokens_of(folder: Path) -> tuple[tuple[str, str], ...]:
-    """Return the special tokens' texts that a template may use, by name."""
+    """Return the texts of the special tokens that a template may use, by name."""
     settings = read_json(folder, "special_tokens_map.json") | read_json(folder, "tokenizer_config.json")
     found: dict[str, str] = {}
     for name, value in settings.items():
@@ -65,7 +65,6 @@ def special_tokens_of(folder: Path) -> tuple[tuple[str, str], ...]:
 
 
 def sampling_of(folder: Path) -> SamplingDefaults:
-    """Return the recommended sampling settings."""
     settings = read_json(folder, "generation_config.json")
     top_k = _number(settings.get("top_k"))
     return SamplingDefaults(

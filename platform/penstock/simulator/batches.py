@@ -1,4 +1,4 @@
-"""One batching device in virtual time: traffic meets the real policy and the real compute predictions.
+"""One batching device in virtual time: traffic meets the real policy and the real predictions of compute time.
 
 The device runs one batch after another; a second one in flight waits behind the first. Expired and late items leave as
 in the worker. Pure: compute times are an argument.
@@ -23,7 +23,7 @@ Took = Callable[[Key, int, float], float]
 
 
 class Batching(Protocol):
-    """The policy under test: the real one, or one to compare with."""
+    """The policy under test: the platform's, or one to compare with it."""
 
     def come(self, waiting: Waiting) -> None: ...
 
@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedBatch:
-    """One simulated batch: when it was decided and ended, and the p99 of compute that the policy predicted then."""
+    """One simulated batch: times of its decision and end, and the p99 of compute predicted at the decision."""
 
     key: Key
     trigger: Trigger
@@ -53,7 +53,7 @@ class ServedBatch:
 
 @dataclass(slots=True)
 class Played:
-    """The result of a simulated traffic; ``busy`` are the spans without a free slot."""
+    """The result of simulated traffic; ``busy`` are the spans without a free slot."""
 
     batches: list[ServedBatch] = field(default_factory=list)
     expired: list[Waiting] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Bench:
         self._numbers = itertools.count()
 
     def play(self, arrivals: Iterable[Arrival], until: float = inf) -> Played:
-        """Run this traffic to its last item, or to that second."""
+        """Run this traffic to its last item, or to virtual second ``until``."""
         coming = deque(sorted(arrivals, key=lambda one: one.at))
         look_at = inf
         while coming or self._running or look_at < inf:
@@ -163,6 +163,6 @@ class Bench:
 
 
 def play(arrivals: Iterable[Arrival], settings: BatchSettings, took: Took) -> Played:
-    """Run a traffic against the shipped policy."""
+    """Run this traffic against the policy that the platform ships."""
     computes = Computes(settings.prior, settings.max_items)
     return Bench(Policy(settings, computes), settings, took, computes).play(arrivals)

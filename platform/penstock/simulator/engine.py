@@ -1,10 +1,11 @@
-"""A continuous-batching engine in virtual time: the cost of steps, and each request's part of them.
+"""A continuous-batching engine in virtual time: the cost of its steps, and each request's part of them.
 
 A step costs a base, and more per decoding sequence, per token of their context, and per prompt token of its chunks
-(chunked prefill, as in vLLM and Sarathi-Serve), whose attention grows with the prompt so far. On a GPU the first tokens
-of a step are free: it reads all weights anyway. Decodes go first, then prompts in order; beside others a prompt takes a
-bounded part of a step, as in vLLM. Requests beyond the batch wait first come, first served. Between steps only sums
-change: a step costs what begins, ends or is reported in it, however many sequences decode.
+(chunked prefill, as in vLLM and Sarathi-Serve), for which attention grows with the prompt so far. On a GPU the first
+tokens of a step are free, since a step reads all weights anyway. Decodes go first, then prompts in order; beside other
+requests a prompt takes a bounded part of a step, as in vLLM. Requests beyond the batch wait first come, first served.
+Between steps only sums change: simulating a step takes time for the requests that begin, end or are reported in it,
+however many sequences decode.
 Trade-off: scheduler, tokenizer and HTTP are part of the base.
 """
 
@@ -94,7 +95,7 @@ second. It configures a simulation and promises nothing."""
 
 @dataclass(slots=True)
 class Sequence:
-    """A request in the engine; ``width`` sequences decode in parallel on the same prompt."""
+    """A request in the engine; ``width`` sequences with the same prompt decode in parallel."""
 
     work: Work
     output_tokens: int
@@ -107,7 +108,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Result of a step: duration, first tokens, reports to the queue, finished requests."""
+    """The result of a step: duration, first tokens, reports to the queue, finished requests."""
 
     seconds: float
     first: list[Sequence]
@@ -117,7 +118,7 @@ class Step:
 
 @dataclass(slots=True)
 class _Group:
-    """Sequences that take part in the same steps: one tenant's, or all. ``step`` counts them."""
+    """Sequences that take part in the same steps: one tenant's, or all; ``step`` counts the steps."""
 
     weight: float
     step: int = 0
@@ -128,7 +129,7 @@ class _Group:
     events: list[tuple[int, int, Sequence]] = field(default_factory=list)
 
     def made(self, sequence: Sequence) -> int:
-        """Return the tokens per sequence after this step."""
+        """Return the tokens that each of the request's sequences has after this step."""
         return self.step - sequence.first_step + 1 if sequence.first_step else 0
 
 
@@ -136,8 +137,8 @@ class _Group:
 class EngineModel:
     """The running engine; ``step`` advances it by one step.
 
-    With ``stepping`` tenants share its steps by that rule. KV blocks and the order of preemption are not modelled: a
-    preempted sequence resumes.
+    With ``stepping`` its rule divides the steps among tenants. KV blocks and the order of preemption are not modelled:
+    a preempted sequence resumes.
     """
 
     cost: StepCost
@@ -159,7 +160,7 @@ class EngineModel:
         group.prompts += 1
 
     def abort(self, request: RequestId) -> None:
-        """Remove an abandoned request; a no-op if it is not here."""
+        """Remove an abandoned request; does nothing if the request is not here."""
         if request in self._decoding:
             self._end(self._decoding[request])
             return
@@ -180,7 +181,7 @@ class EngineModel:
         return bool(self._waiting or self._prefilling or self._decoding)
 
     def made(self, sequence: Sequence) -> int:
-        """Return the tokens per sequence after this step."""
+        """Return the tokens that each of the request's sequences has after this step."""
         return self._group(sequence).made(sequence)
 
     def step(self) -> Step:
@@ -243,7 +244,7 @@ class EngineModel:
         return min(bounds)
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
-        """Return the answers due for a report, and those finished."""
+        """Return the requests that are due for a report, and those that have finished."""
         told, done = list[Sequence](), list[Sequence]()
         for group in groups:
             while group.events and group.events[0][0] <= group.step:

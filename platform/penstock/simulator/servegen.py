@@ -1,7 +1,7 @@
 """Multi-tenant traffic from ServeGen's client models (Xiang et al., arXiv 2505.09999; data Apache-2.0).
 
-Each client's rate, burstiness (Gamma or Weibull inter-arrivals) and length distributions are its own; rates are a
-provider's and are scaled to one worker. The files are read by path and never shipped.
+Each client has its own rate, burstiness (Gamma or Weibull inter-arrivals) and length distributions. The rates are those
+of a whole provider, and are scaled to one worker. The files are read by path and never shipped.
 """
 
 import csv

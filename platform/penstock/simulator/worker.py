@@ -1,7 +1,8 @@
-"""One worker in virtual time: traffic meets the real queue before an engine model.
+"""One worker in virtual time: traffic meets the real queue in front of an engine model.
 
-The queue hears what the gate would report, when it would: first tokens, then tokens in lots. A request admitted at a
-step's end misses the next step, as in a real engine. Callers leave at their deadline; work on their requests is wasted.
+The queue gets the gate's reports at the times at which the gate would send them: first tokens, then tokens in batches.
+A request admitted at a step's end misses the next step, as in a real engine. Callers leave at their deadline, and work
+on their requests is wasted.
 """
 
 import heapq
@@ -22,7 +23,7 @@ LEAST_STEP_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request of the traffic: time, cost, true answer lengths; its caller may ask again."""
+    """A request of the traffic: time, cost, true answer lengths; ``then`` gives the caller's next request."""
 
     at: float
     work: Work
@@ -82,7 +83,7 @@ def run(
 
 
 class Worker:
-    """State of one run; ``now`` is its virtual second."""
+    """The state of one run; ``now`` is the present virtual second."""
 
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
@@ -118,7 +119,7 @@ class Worker:
         self._queue.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
-        """Run an engine step; during it the queue receives the last step's reports, and requests arrive."""
+        """Run an engine step; meanwhile the queue receives the last step's reports, and requests arrive."""
         step = self._engine.step()
         self._hear()
         end = self.now + step.seconds
@@ -140,7 +141,7 @@ class Worker:
         heapq.heappush(self._timers, (max(at, self.now + LEAST_STEP_S), next(self._numbers), what))
 
     def _ring(self, until: float) -> None:
-        """Run all events due until this second, each at its own time."""
+        """Run all events that are due until this second, each at its own time."""
         while self._timers and self._timers[0][0] <= until:
             at, _, what = heapq.heappop(self._timers)
             self.now = max(self.now, at)

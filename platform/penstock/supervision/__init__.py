@@ -1,1 +1,1 @@
-"""Keeping the processes of one machine running: start, restart policy, lock of a home, inherited sockets."""
+"""Keeps the processes of one machine running: start, restart policy, lock of a home, inherited sockets."""

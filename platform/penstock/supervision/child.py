@@ -13,9 +13,9 @@ from penstock.lateness import timeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Arguments of a process. ``environment`` replaces ours; ``fds`` are inherited.
+    """The arguments of a process. ``environment`` replaces the supervisor's; ``fds`` are inherited.
 
-    ``leads``: start a new session; otherwise the process must create its own process group.
+    ``leads``: start the process in a new session; otherwise it must create its own process group.
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""Metrics and probes on a listener of their own, and the file that tells its address to other processes of the home.
+"""Serves metrics and probes on a listener of their own, and writes its address to a file in the home.
 
-Callers of models must not read other tenants' numbers. A supervised successor waits until its predecessor lets the port
-go; a process that was told its port refuses to start if another program has it, since probes would meet that program.
+Callers of models must not read other tenants' numbers. A supervised successor waits until its predecessor has freed the
+port. A process with a port given by the user refuses to start if another program has the port, since probes would reach
+that program.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ def address_file(run: Path, pid: int) -> Path:
 
 
 def address(run: Path, pid: int) -> str:
-    """Return the metrics address of a process, empty without one."""
+    """Return the metrics address of a process; empty if it has written none."""
     try:
         return address_file(run, pid).read_text().strip()
     except OSError:
@@ -37,7 +38,7 @@ def address(run: Path, pid: int) -> str:
 
 
 def addresses(run: Path) -> list[str]:
-    """Return the metrics addresses of the living processes of a home."""
+    """Return the metrics addresses of a home's processes that are alive."""
     pids = sorted(int(file.name) for file in (run / FOLDER).glob("[0-9]*"))
     return [found for pid in pids if Path(f"/proc/{pid}").exists() and (found := address(run, pid))]
 
@@ -54,7 +55,7 @@ def hide(run: Path) -> None:
 
 
 def check_port(address: Address) -> None:
-    """Raise ``CommandError`` if another program has the port that was named."""
+    """Raise ``CommandError`` if another program has the port that the user named."""
     check_free(*address, "PENSTOCK_METRICS_PORT", "PENSTOCK_METRICS_HOST")
 
 
@@ -72,7 +73,7 @@ async def serve(address: Address, run: Path, exposition: Exposition, probes: Map
 
 
 def openmetrics(expose: Exposition) -> Page:
-    """Return the page of metrics with exemplars."""
+    """Return the page of metrics with exemplars, in the OpenMetrics format."""
 
     async def page() -> tuple[int, str, bytes]:
         return 200, OPENMETRICS_TYPE, expose()

@@ -1,4 +1,4 @@
-"""Files that the processes of one home exchange: private to their owner, and whole or not there."""
+"""Files that the processes of one home exchange: private to their owner, and written atomically."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A child asks the kernel for a signal at its supervisor's death, so that it never outlives it."""
+"""Asks the kernel to signal a child at its supervisor's death, so that no child outlives the supervisor."""
 
 import ctypes
 import os

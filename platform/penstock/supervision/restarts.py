@@ -1,7 +1,7 @@
-"""Restart policy of a dead process: when it is started again, and when it is given up.
+"""Restart policy of a process that died: the wait before its next start, or giving up.
 
-Trade-off: the wait doubles after each death. A broken process does not burn the machine, a healthy one that died by
-accident is back almost at once.
+Trade-off: the wait doubles after each death. A broken process does not take the machine's CPU; a healthy one that died
+by accident is back almost at once.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """``why`` is a sentence's end: how the process died, or for how long it was silent."""
+    """A restart; ``why`` ends a sentence: how the process died, or for how long it was silent."""
 
     process: str
     cause: Cause
@@ -25,7 +25,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """``max_deaths`` within ``window_s`` is a crash loop."""
+    """Waits and limits of restarts; ``max_deaths`` within ``window_s`` are a crash loop."""
 
     first_wait_s: float = 0.1
     max_wait_s: float = 10.0

@@ -1,7 +1,7 @@
-"""Whether a running process still answers: a hung one is found by questions that it lets pass.
+"""Detects a hung process: one that runs and leaves several questions in a row unanswered.
 
-Time limits are awake ones: a supervisor that was stopped or starved itself finds no hang. On a starved machine a
-healthy process may be silent for half a minute, so only one that the kernel says is stopped is ended soon.
+Time limits are awake seconds: a supervisor that was itself stopped or starved finds no hang. On a starved machine a
+healthy process may be silent for half a minute, so only a process that the kernel reports as stopped is ended early.
 
 Trade-off: a process that runs and answers nothing is ended after two minutes.
 """
@@ -38,7 +38,7 @@ async def until_silent(
     every_s: float = EVERY_S,
     within_s: float = WITHIN_S,
 ) -> float:
-    """Return the seconds without an answer, once several questions in a row have got none."""
+    """Return the seconds without an answer, once several questions in a row were left unanswered."""
     missed = 0
     while missed < MOST_MISSED or (missed < MOST_SLOW and not stopped()):
         await asyncio.sleep(every_s)

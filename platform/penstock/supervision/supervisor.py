@@ -19,7 +19,7 @@ def unnoted(_: Restart) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """A supervised process. ``ready`` is polled until the process serves."""
+    """One supervised process; ``ready`` is polled until the process serves."""
 
     command: Callable[[], Command]
     ready: Callable[[Child], Awaitable[bool]]
@@ -53,7 +53,7 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """Process id, 0 while nothing runs."""
+        """The process id; 0 while no process runs."""
         return self._child.pid if self._child is not None and self._child.code is None else 0
 
     async def start(self) -> None:
@@ -78,7 +78,7 @@ class Supervisor:
                 await self._restart(child, code, silent_s)
 
     async def replace(self, grace_s: float) -> None:
-        """Start a successor, then drain the present process, which stays if the successor fails."""
+        """Start a successor, then drain the present process, which stays if the successor does not start."""
         fresh = await spawn(self._spec.command())
         try:
             await self._until_ready(fresh)
@@ -99,7 +99,7 @@ class Supervisor:
             self._child.kill()
 
     async def _kill_if_hung(self, child: Child) -> float:
-        """Kill a process that has stopped answering; return the seconds of its silence."""
+        """Kill a process that no longer answers; return the seconds of its silence."""
         if self._spec.ask is None:
             return 0.0
         spec, ask = self._spec, partial(self._spec.ask, child)

@@ -1,7 +1,7 @@
 """Runs a foreign program as a child that ends with its supervisor: ``python -m penstock.supervision.tied PID
 PROGRAM …``.
 
-It replaces itself by the program (exec): the process id and the kernel's parent-death signal are kept.
+The module replaces itself with the program (exec), which keeps the process id and the kernel's parent-death signal.
 """
 
 import os
@@ -11,7 +11,7 @@ from penstock.supervision.parent import terminate_with
 
 
 def argv(program: str, *arguments: str) -> tuple[str, ...]:
-    """Return the command line that starts the program tied to this process."""
+    """Return the command line that starts the program as a child that ends with this process."""
     return (sys.executable, "-m", "penstock.supervision.tied", str(os.getpid()), program, *arguments)
 
 

@@ -1,1 +1,1 @@
-"""How the platform says what happened: metric names, metrics, logs, traces."""
+"""Telemetry of all processes: metric names, metrics, logs, traces."""

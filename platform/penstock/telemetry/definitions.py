@@ -1,11 +1,11 @@
-"""Definition of a metric: kind, labels (a closed set), buckets. The catalogue is ``names.py``."""
+"""Defines a metric: kind, labels (a closed set), buckets. The catalogue is ``names.py``."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class MetricKind(StrEnum):
-    """Prometheus metric types."""
+    """The kinds of metrics in Prometheus' text format."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -13,7 +13,7 @@ class MetricKind(StrEnum):
 
 
 class Label(StrEnum):
-    """Every label in use."""
+    """The closed set of labels that metrics may have."""
 
     API = "api"
     CODE = "code"

@@ -1,6 +1,6 @@
-"""The closed list of log events: the meaning of each line's ``event``. No other is logged: a test reads the source.
+"""The closed list of log events and their meaning. A test reads the source: no other event is logged.
 
-An engine's process writes beside it what vLLM itself logs.
+An engine's process also writes vLLM's own log lines.
 """
 
 EVENTS: dict[str, str] = {

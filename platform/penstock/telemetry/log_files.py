@@ -1,7 +1,8 @@
-"""Bounded logs on disk: each in size with some older pieces, and in number once their processes have ended.
+"""Bounds logs on disk: the size of each with some older pieces, and the number of logs of ended processes.
 
-Processes append to a file opened at their start; a log that has grown is copied and truncated, and the process goes on.
-Trade-off: lines between copy and truncation are lost. A pipe would lose none, and would block a process without reader.
+Processes append to a file opened at their start. A log that has grown is copied and truncated, and the process keeps
+writing to it. Trade-off: lines between copy and truncation are lost. A pipe would lose none, and would block a process
+without a reader.
 """
 
 import os
@@ -17,7 +18,7 @@ ENGINE = "engine-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """``pieces`` older parts of ``most_bytes`` are kept per log, and per kind the logs of ``gone`` ended processes."""
+    """``pieces`` older parts of ``most_bytes`` are kept per log, and the logs of ``gone`` ended processes per kind."""
 
     most_bytes: int = 16 << 20
     pieces: int = 2
@@ -25,7 +26,7 @@ class LogBounds:
 
 
 def rotate(log: Path, bounds: LogBounds) -> bool:
-    """Copy and truncate a log above its bound; return True if it did. Never raises ``OSError``."""
+    """Copy and truncate a log that is above its bound; True if it was. Never raises ``OSError``."""
     with suppress(OSError):
         if log.stat().st_size <= bounds.most_bytes:
             return False
@@ -41,7 +42,7 @@ def rotate(log: Path, bounds: LogBounds) -> bool:
 
 
 def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds) -> None:
-    """Remove all but the newest logs ``<kind><id>.log`` of ended processes; ``lives`` tells of an id."""
+    """Remove all but the newest logs ``<kind><id>.log`` of ended processes; ``lives`` tells whether one runs."""
     found = [path for path in logs.glob(f"{kind}*.log") if not lives(path.stem.removeprefix(kind))]
     with suppress(FileNotFoundError):
         found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
@@ -51,7 +52,7 @@ def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds
 
 
 def is_alive(pid_file: Path) -> bool:
-    """Return whether the process whose id the file holds is running."""
+    """Return whether the process with the id in this file is running."""
     try:
         os.kill(int(pid_file.read_text()), 0)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Metric objects made from the catalogue: the only place that touches the Prometheus client."""
+"""Makes metric objects from the catalogue: the only module that uses the Prometheus client."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # half of all counte
 
 
 class Metrics:
-    """One process's metrics. Bind labels once (``.labels(...)``) on hot paths and keep the child."""
+    """One process's metrics. On hot paths bind labels once (``.labels(...)``) and keep the child."""
 
     def __init__(self, catalogue: Iterable[Metric] = CATALOGUE) -> None:
         self.registry = CollectorRegistry()
@@ -61,13 +61,13 @@ class Metrics:
         return cast("Histogram", self._objects[metric.name])
 
     def drop(self, label: Label, value: str) -> None:
-        """Remove each series with this label value; children that callers kept no longer count."""
+        """Remove each series with this label value; children that callers kept are not exported any more."""
         for metric in self._catalogue:
             if label in metric.labels:
                 self._objects[metric.name].remove_by_labels({str(label): value})
 
     def exposition(self) -> bytes:
-        """Return the Prometheus text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def openmetrics(self) -> bytes:

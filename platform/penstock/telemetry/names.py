@@ -1,7 +1,8 @@
-"""The catalogue: every metric and label the platform exports.
+"""The catalogue of every metric and label that the platform exports.
 
-Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name. Parts of it in modules beside
-this one are read from here. Labels are bounded: closed enums, registered names, or the top N tenants and ``other``.
+Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name. Parts of the catalogue are in
+modules beside this one and imported here. Labels are bounded: closed enums, registered names, or the top N tenants and
+``other``.
 """
 
 from penstock.telemetry.accounting_names import *  # noqa: F403

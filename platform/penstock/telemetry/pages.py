@@ -1,6 +1,6 @@
-"""A server of read-only pages, such as metrics, on a listener of its own; one connection per request.
+"""Serves read-only pages, such as metrics, on a listener of its own; one connection per request.
 
-Operators only: a client that reaches the listener may read every page.
+The listener is for operators only: any client that reaches it may read every page.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Bounds the tenant label (J4): the busiest tenants have their name, all others share ``other``.
 
-Names go to the first tenants; a tenant with twice the requests of the least busy named one replaces it, whose series
-are dropped. Counts are halved as requests come, so that old traffic fades.
+The first tenants get names. A tenant with twice the requests of the least busy named tenant takes its label, and that
+tenant's series are dropped. Counts are halved as requests come, so that old traffic fades.
 
-Trade-off: a rising tenant counts as ``other`` until then, and a falling one takes its series along. Sums of rates over
-all tenants stay exact.
+Trade-off: until then a growing tenant counts as ``other``, and a tenant that loses its label loses its series. Sums of
+rates over all tenants stay exact.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class TenantLabels:
         self._counted = 0
 
     def of(self, tenant: str, on_drop: Callable[[str], None] = _nobody) -> str:
-        """Count a request of this tenant and return its label; ``on_drop`` gets that of a tenant that lost its own."""
+        """Count a request of this tenant and return its label; ``on_drop`` gets a label that was taken away."""
         count = self._counts[tenant] = self._counts.get(tenant, 0) + 1
         self._counted += 1
         label = self._known.get(tenant)
@@ -54,7 +54,7 @@ class TenantLabels:
         return label or OTHER
 
     def _in_place_of_another(self, tenant: str, count: int, on_drop: Callable[[str], None]) -> str | None:
-        """Give the tenant the label of the least busy named one if it has twice its requests."""
+        """Give the label of the least busy named tenant to this one, if this one has twice the requests."""
         least = min(self._known, key=lambda one: self._counts.get(one, 0))
         if count < 2 * self._counts.get(least, 0):
             return None
@@ -68,7 +68,7 @@ class TenantLabels:
 
 
 def labels(names: TenantNames, limit: int, platform_key: bytes) -> TenantLabels:
-    """Return the labels of at most ``limit`` tenants, named as set."""
+    """Return the labels for at most ``limit`` tenants, with names in this form."""
     if names is TenantNames.OFF:
         return TenantLabels(limit=0)
     return TenantLabels(limit=limit, name=_namer(names, platform_key))

@@ -8,7 +8,7 @@ TRACE, SPAN = slice(3, 35), slice(36, 52)
 
 
 def own_span(given: str, ratio: float, chance: random.Random) -> str:
-    """Return the context of a request's own span, in the caller's trace or a new one.
+    """Return the context of the request's own span, in the caller's trace or a new one.
 
     The caller's sampling decision holds; a new trace is sampled with probability ``ratio``.
     """
@@ -20,7 +20,6 @@ def own_span(given: str, ratio: float, chance: random.Random) -> str:
 
 
 def is_sampled(context: str) -> bool:
-    """Return whether a ``traceparent`` is sampled."""
     return bool(context) and bool(int(context[-2:], 16) & 1)
 
 

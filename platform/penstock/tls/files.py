@@ -82,7 +82,6 @@ def load(context: ssl.SSLContext, files: Files) -> None:
 
 
 def _no_password() -> str:
-    """Refuse a password-protected key."""
     return ""
 
 

@@ -43,7 +43,6 @@ class Callers:
     """Who may ask for what is under a path, the first that fits; without one, everybody who may come in."""
 
     def admit(self, role: Role, *, from_here: bool) -> bool:
-        """Return whether this role may connect."""
         return role in self.roles or (role is self.itself and from_here)
 
     def may_ask(self, role: Role, path: str) -> bool:

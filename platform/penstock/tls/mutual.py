@@ -50,7 +50,6 @@ class Mutual:
 
     @property
     def refusals(self) -> Refusals:
-        """Return the log of refused peers."""
         return self._refusals
 
     def server(self) -> ssl.SSLContext:

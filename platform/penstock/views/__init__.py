@@ -1,5 +1,5 @@
-"""Turns records into lines and listings, for the terminal now and a page later.
+"""Turns records into lines and listings for the terminal, and later for a page.
 
-A view takes JSON of the operators' API (``Record``), or nouns of ``slo`` and ``diagnosis``, and gives elements with
+A view takes JSON of the operators' API (``Record``), or types of ``slo`` and ``diagnosis``, and returns elements with
 figures in words. It reads no file, prints nothing, and knows no colours or widths.
 """

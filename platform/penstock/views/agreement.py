@@ -1,4 +1,4 @@
-"""The report of an auto alias: how often another rule's model would have agreed."""
+"""The report of an auto alias: the share of answers with which another rule's model agrees."""
 
 from collections.abc import Iterator
 

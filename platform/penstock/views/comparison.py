@@ -1,4 +1,4 @@
-"""Versions that share an alias, beside the incumbent: each candidate's verdict and findings."""
+"""Versions that share an alias: the verdict and findings of each candidate beside the incumbent."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A diagnosis: times, promises, the bottleneck with remedies, and the cases that it is not."""
+"""A diagnosis: times, promises, the bottleneck with remedies, and the cases that were ruled out."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The elements of a screen or page: a line of styled text, a listing of rows, and a record that they are made of."""
+"""The elements of a screen or page: a line of styled text, a listing of rows; and the record behind them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Record = Mapping[str, Any]
 
 
 class Style(StrEnum):
-    """The meaning of a text's look."""
+    """The meaning of a text, by which its look is chosen."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """``notes`` are one for each row."""
+    """A listing with columns and rows; ``notes`` holds one for each row."""
 
     title: str
     columns: tuple[str, ...]

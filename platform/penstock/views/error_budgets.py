@@ -1,4 +1,4 @@
-"""Error budgets as a listing, and the same for programs."""
+"""Error budgets as a listing for people, and as values for programs."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -35,7 +35,7 @@ def _unheeded(found: ErrorBudgets) -> list[str]:
 
 
 def _left(budget: Budget) -> str:
-    """Return the share left; a negative one as the overspent part or multiple."""
+    """Return the share that is left; if negative, the overspent part or multiple."""
     left = budget.left_ratio
     if left is None:
         return _too_few(budget) if budget.is_few else "-"
@@ -75,7 +75,7 @@ def _forecast(budget: Budget) -> str:
 
 
 def plain(found: ErrorBudgets, verdict: BudgetVerdict) -> dict[str, object]:
-    """Return the same for programs; null is unknown."""
+    """Return the error budgets as values for programs; null is unknown."""
     return {
         "source": found.source,
         "over": found.over,

@@ -1,4 +1,4 @@
-"""Plans: what fills a GPU and the settings that follow; the sheet from a peak to machines and money."""
+"""Plans: memory of a GPU with the settings that follow, and the sheet from a peak to machines and money."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""The record of a request: its story and timeline. The decisions of the controller."""
+"""The record of a request, as a story and a timeline; and the controller's decisions."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Rollouts: stage, verdict, history, and the next steps of a person."""
+"""Rollouts: stage, verdict, history, and the next steps for the operator."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What runs: workers with phases and load, the controller, the store of limits, certificates."""
+"""The state of a platform: workers with phases and load, the controller, the store of limits, certificates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class LimitStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCircuit:
-    """``since``: the Unix second at which the first gateway opened it."""
+    """An open circuit; ``since`` is the Unix second at which the first gateway opened it."""
 
     level: str
     version: str
@@ -61,7 +61,7 @@ class PagedWorker:
 
 
 def present(found: Present) -> Iterator[Line]:
-    """Yield a line for each thing that is not well now, and the last loss of an engine."""
+    """Yield a line for each present fault, the loudest at the queue, the last lost engine, and the leader."""
     if found.alerts:
         yield line(("Alerts", Style.BAD), f" that fire: {', '.join(found.alerts)}")
     for circuit in found.circuits[:MOST_CIRCUITS]:
@@ -119,7 +119,7 @@ def limits(store: LimitStore) -> list[str]:
 
 
 def certificates(controller: float | None, own: float | None, now: float) -> list[str]:
-    """Return the certificates' ends visible here: their renewal may have stopped."""
+    """Return one line with the end of each certificate visible here: it shows whether a renewal has stopped."""
     ends = {"the controller's": controller, "yours": own}
     told = [f"{owner} {_until(at, now)}" for owner, at in ends.items() if at is not None]
     return [f"certificates: {', '.join(told)}"] if told else []

@@ -1,4 +1,4 @@
-"""Versions: their workers, tenants and adapters, and the pool of memory that a machine's workers share."""
+"""Versions with their workers, tenants and adapters, and the pool of memory that a machine's workers share."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Figures in words: moments, lengths of time, rates, shares, money."""
+"""Figures as words: times, durations, rates, shares, money."""
 
 import datetime as dt
 from decimal import Decimal
@@ -14,7 +14,7 @@ def when(epoch_s: float) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Return seconds up to two minutes, minutes up to two hours."""
+    """Return a duration in seconds up to two minutes, in minutes up to two hours."""
     if seconds is None:
         return "-"
     if seconds < 120:  # noqa: PLR2004
@@ -25,7 +25,7 @@ def span(seconds: float | None) -> str:
 
 
 def rate(per_s: float) -> str:
-    """Return a rate by the second, or by the hour if small."""
+    """Return a rate per second, or per hour if it is small."""
     if per_s >= 0.01:  # noqa: PLR2004
         return f"{per_s:.3g}/s"
     return f"{per_s * 3600:.2g}/h"

@@ -15,12 +15,19 @@ from tests.support.platforms.rollouts import ALIAS, Crowd
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(420)]
 
 DRILLS: tuple[Drill[Stage], ...] = (
-    Drill(alert="LimitsStoreAway", fault=injected.store_away, mend=injected.store_back, shows=("limits_store_away",)),
+    Drill(
+        alert="LimitsStoreAway",
+        fault=injected.store_away,
+        mend=injected.store_back,
+        shows=("limits_store_away",),
+        silent=(),
+    ),
     Drill(
         alert="LimitsNotCounted",
         fault=injected.uncounted,
         mend=injected.store_back,
         shows=("limits_when_away: requests=open", "limits_store_away"),
+        silent=(),
         pace=6,
     ),
     Drill(
@@ -28,6 +35,7 @@ DRILLS: tuple[Drill[Stage], ...] = (
         fault=injected.database_dies,
         mend=injected.database_stays,
         shows=("process_restarted", "postgres"),
+        silent=(),
         pace=10,
     ),
     Drill(
@@ -35,6 +43,7 @@ DRILLS: tuple[Drill[Stage], ...] = (
         fault=injected.database_away,
         mend=injected.database_back,
         shows=("source_is_away",),
+        silent=(),
         pace=10,
         seconds=(60,),
     ),
@@ -43,15 +52,25 @@ DRILLS: tuple[Drill[Stage], ...] = (
         fault=injected.rows_waiting,
         mend=injected.database_back,
         shows=("ledger_away",),
+        silent=(),
         pace=10,
         seconds=(120,),
     ),
-    Drill(alert="ControllerAway", fault=injected.controller_stuck, mend=injected.controller_replaced, pace=10),
+    Drill(
+        alert="ControllerAway",
+        fault=injected.controller_stuck,
+        mend=injected.controller_replaced,
+        silent=("penstock logs supervisor -e process_restarted", "penstock_control_leader"),
+        fails=("penstock status",),
+        pace=10,
+    ),
     Drill(
         alert="VersionRefusedEarly",
         fault=injected.workers_lost,
         mend=injected.workers_replaced,
         shows=("breaker_turned", "every worker is down"),
+        silent=("penstock_workers", "sum by (version, reason) (increase(penstock_engine_restarts_total[15m]))"),
+        fails=("penstock status",),
     ),
     Drill(alert="WorkerNeverReady", fault=injected.files_gone, mend=injected.files_back, pace=60),
     Drill(

@@ -308,7 +308,7 @@ def test_bases_without_room_are_named(home: Home, base: ModelVersion) -> None:
         (replace(CHOICES, licence=""), "needs a licence"),
         (replace(CHOICES, engine_changes={"max_num_seqs": 4}), "runs as its base does"),
         (replace(CHOICES, tensor_parallel_size=2), "runs as its base does"),
-        (replace(CHOICES, golden=(GoldenPrompt(prompt="Who?"),)), "golden prompt 1"),
+        (replace(CHOICES, golden=(GoldenPrompt(prompt="Who?"),)), "golden[0].expect is empty"),
     ],
 )
 def test_what_is_decided_of_it_is_checked(home: Home, base: ModelVersion, choices: Choices, why: str) -> None:

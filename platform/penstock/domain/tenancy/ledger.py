@@ -199,8 +199,6 @@ class LedgerReader(Protocol):
 
 
 class LedgerSink(Protocol):
-    """Stores ledger rows."""
-
     async def append(self, rows: Sequence[LedgerRow]) -> None:
         """Store each row once (a request that has a row keeps it); raises ``StoreUnavailable``.
 

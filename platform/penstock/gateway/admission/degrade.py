@@ -1,4 +1,4 @@
-"""Degrade before deny (C6): a lesser answer under pressure, for tenants that opted in. Pure.
+"""Degrades a request instead of refusing it (C6): a cheaper answer under pressure, for tenants that opted in. Pure.
 
 The plan's ``degrade_output_tokens`` caps the output, or its ``degrade_model`` answers. Tools, structured output and
 ``min_tokens`` above the cap prevent a cap. An exact version, ``seed``, tools, token ids under another tokenizer and a

@@ -1,10 +1,10 @@
-"""Expected output tokens of an answer: a learned quantile per tenant, model and octave of the requested size.
+"""Expects an answer's output tokens: a learned quantile per tenant, model and octave of the requested size.
 
-Reserving ``max_tokens`` would fill a budget at no spend (LiteLLM #38647); reserving the mean would overshoot half the
-time. Answers that outgrow the quantile are topped up.
+Reserving ``max_tokens`` would fill a budget without any spend (LiteLLM #38647); reserving the mean would be too little
+half of the time. Answers that outgrow the quantile are topped up.
 
-Trade-off: after a change of traffic it is wrong for some tens of answers. Counts in half-octave buckets (41 % wide) are
-halved now and then, so memory is small and old traffic fades.
+Trade-off: after a change of traffic the quantile is wrong for some tens of answers. Counts in half-octave buckets (41 %
+wide) are halved now and then, so memory is small and old traffic fades.
 """
 
 import math

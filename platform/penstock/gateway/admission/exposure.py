@@ -1,7 +1,8 @@
 """The exposure of a budget: the money that running answers may take beyond their holds. Pure.
 
-Near its end, if all running requests could take more than is left, a request holds its worst case or a quarter of the
-rest, whichever is less: so no caller decides the overshoot, and no single request shuts out the others.
+A budget is near its end if all running requests together could take more than is left. Then a request holds the smaller
+of its worst case and a quarter of the rest: so no caller decides the overshoot, and no single request shuts out the
+others.
 
 Trade-off: near the end fewer requests run than would probably fit, and the budget can be exceeded until they are topped
 up or ended. Other gateways' requests are not known here.

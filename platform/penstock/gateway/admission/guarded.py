@@ -1,9 +1,9 @@
-"""The limits as reservations ask them: one store for all gateways, or this gateway's share while it is away.
+"""The limits behind one door: the store that all gateways share, or this gateway's share while the store is away.
 
-A request waits for the store at most once, when it falls silent; then ``outage`` says how each limit holds, and a
-background round looks for its return. Leases given alone are reported before other gateways are: a return exceeds no
-limit. Budgets of a store that came back empty are closed until counted from the ledger. A closed limit lets requests
-wait out a hiccup, ``grace_s`` at most.
+A request waits for the store at most once, when the store falls silent; then ``outage`` says how each limit holds, and
+a background round tests whether the store is back. Leases granted alone are reported before other gateways' are, so
+that the store's return exceeds no limit. If the store comes back empty, its budgets are closed until they are counted
+from the ledger. A closed limit lets requests wait out a hiccup, ``grace_s`` at most.
 
 Trade-off: while gateways return, for about a second, both counts must agree, which may refuse a request that fits.
 """

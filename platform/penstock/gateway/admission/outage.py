@@ -1,9 +1,9 @@
-"""The policy while the shared store is away: the state, and how each limit holds. Pure.
+"""The policy while the shared store is away: its state, and the treatment of each limit. Pure.
 
 Three states, as of any breaker. SHARED (closed): the store decides. ALONE (open): each limit is closed, held to this
 gateway's share, or open. RETURNING (half-open): store and share must agree until all gateways are back.
 
-Trade-off: one failure opens, since a waiting decision costs more than a share of a limit for two seconds.
+Trade-off: one failure opens the breaker, since a waiting decision costs more than two seconds on a share of the limit.
 """
 
 from collections.abc import Mapping, Sequence

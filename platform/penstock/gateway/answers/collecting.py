@@ -24,9 +24,9 @@ class Unreachable(ConnectionError):
 async def ask(
     workers: Workers, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, *, within_s: float
 ) -> Collected:
-    """Return the answer, or raise ``Unreachable``, or another ``OSError``: late (``TimeoutError``) or broken off.
+    """Return the whole answer; raise ``Unreachable``, or another ``OSError`` if late or broken off.
 
-    ``within_s`` are awake seconds from the moment on which the request is on its way.
+    ``within_s`` are awake seconds from the moment at which the request is sent.
     """
     collector = _Collector()
     try:

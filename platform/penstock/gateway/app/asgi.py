@@ -1,7 +1,7 @@
-"""The hot path: an inference request from head to last byte, in pure ASGI.
+"""The hot path: an inference request from its head to the last byte of the answer, in pure ASGI.
 
-The credential is checked before the body is read; then come body, parsing and corridor. An error before the first byte
-is a row of the error table; later ones are in band.
+The credential is checked before the body is read; then come body, parsing and pipeline. An error before the first byte
+becomes a row of the error table, a later one an in-band event.
 """
 
 from collections.abc import Callable, Coroutine
@@ -30,7 +30,7 @@ PATHS: dict[str, Api] = {str(api): api for api in JSON_APIS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge(Services):
-    """The inference APIs; everything else is ``rest``'s."""
+    """The inference APIs as an ASGI application; ``rest`` serves all other paths."""
 
     counting: Corridor
     rest: App
@@ -59,7 +59,7 @@ class Edge(Services):
 
     @property
     def _questions(self) -> App:
-        """The routes beside inference, each with its bounds."""
+        """Return the application of the routes beside inference, with the bounds of each."""
         return Bounded(
             app=self.rest,
             limits=self.limits,

@@ -1,8 +1,8 @@
-"""Cross-origin requests (CORS, the Fetch standard): pages of which origins may use this gateway from a browser.
+"""Cross-origin requests (CORS, the Fetch standard): the origins of pages that may use this gateway from a browser.
 
-Off by default. Keys travel in headers and never in cookies, so no answer allows credentials, whatever is allowed.
+Off by default. Keys travel in headers and never in cookies, so no answer allows credentials, whatever the settings.
 
-Trade-off: a page that may ask holds a key that its reader can copy; so origins are named by the operator alone.
+Trade-off: a page with access holds a key that its visitor can copy; so only the operator names origins.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,17 +29,17 @@ _BY_ORIGIN: Headers = [(b"vary", b"origin")]
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """``allowed`` are lower-case, as browsers send them; ``*`` is any."""
+    """The allowed origins, in lower case as browsers send them; ``*`` allows any."""
 
     allowed: frozenset[str] = frozenset()
 
     def told(self, headers: Headers) -> Headers:
-        """Return what each answer to a request with these headers carries."""
+        """Return the CORS headers of each answer to a request with these headers."""
         found = self._allowing(headers)
         return found + _MAY_READ if found else self._varying()
 
     def preflight(self, headers: Headers) -> Headers:
-        """Return what a preflight's answer carries beside, or raise ``OriginRefused``."""
+        """Return the further headers of a preflight's answer, or raise ``OriginRefused``."""
         if not self._allowing(headers):
             raise OriginRefused
         return _MAY_SEND
@@ -55,7 +55,7 @@ class Origins:
         return [(b"access-control-allow-origin", origin), *_BY_ORIGIN]
 
     def _varying(self) -> Headers:
-        """Say to caches that another origin's answer is another one."""
+        """Return ``Vary: Origin`` if answers differ by origin, for caches."""
         return _BY_ORIGIN if self.allowed - {ANY} else []
 
 
@@ -63,7 +63,7 @@ CLOSED = Origins()
 
 
 def adding(send: Send, more: Headers) -> Send:
-    """Return ``send``, which adds these headers to each answer's head."""
+    """Return a ``send`` that adds these headers to the head of each answer."""
 
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -74,7 +74,7 @@ def adding(send: Send, more: Headers) -> Send:
 
 
 class Preflights:
-    """Answers browsers' questions before the routes; each other request goes on."""
+    """Answers browsers' preflight requests before the routes; other requests pass on."""
 
     def __init__(self, app: App, origins: Origins, refused: Callable[[Request, PenstockError], Response]) -> None:
         self._app, self._origins, self._refused = app, origins, refused

@@ -1,4 +1,4 @@
-"""The API document for people, at ``/docs``: Swagger UI from a package, without outside addresses.
+"""The API document as a page at ``/docs``: Swagger UI from a Python package, without outside addresses.
 
 The page knows no key: a visitor's key stays in the browser tab.
 """

@@ -1,4 +1,4 @@
-"""The table of fields as JSON Schema: an API's fields, as far as they have no kinds of their own (A11)."""
+"""The table of fields as JSON Schema: an API's fields, except objects that have several kinds (A11)."""
 
 from penstock.domain.serving.request import Api
 from penstock.gateway.app.openapi_parts import Json
@@ -6,7 +6,7 @@ from penstock.gateway.openai.verdicts import ANY, TABLE, Field
 
 
 def properties(api: Api) -> Json:
-    """Return each field that is not refused whatever it holds."""
+    """Return the JSON Schema of each field, except those that are always refused."""
     fields = TABLE[api].kinds[ANY].fields.items()
     return {name: _schema(field, is_optional=True) for name, field in fields if _is_taken(field)}
 

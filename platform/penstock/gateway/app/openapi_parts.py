@@ -22,7 +22,7 @@ def ref(name: str) -> Json:
 def get(
     summary: str, schema: Json, *, content: str = "application/json", secured: bool = False, error: str = "Error"
 ) -> Json:
-    """Return a GET operation, which needs a key if it is ``secured``."""
+    """Return a GET operation; a ``secured`` one needs a key."""
     statuses = {*_ANY_ROUTE, *([401, 403] if secured else [])}
     return {
         "summary": summary,
@@ -32,7 +32,7 @@ def get(
 
 
 def one(described: Json, *named: str, statuses: set[int], error: str = "Error") -> Json:
-    """Return a route to one object by its path, with these further statuses."""
+    """Return an operation on one object, named in the path, with these further statuses."""
     responses = described["responses"]
     assert isinstance(responses, dict)  # noqa: S101  made by `get`
     return {**described, "responses": {**responses, **errors(statuses, error)}, "parameters": in_path(*named)}

@@ -1,6 +1,6 @@
-"""The Open Inference Protocol in the API document: its queries, and inference with tensors as JSON or binary.
+"""The Open Inference Protocol in the API document: its read routes, and inference with tensors as JSON or binary.
 
-Parts of the protocol keep its words; bodies are loose if models differ.
+Names are the protocol's own; bodies with fields that depend on the model are left open.
 """
 
 from penstock.domain.models.tensors import HEAD_LENGTH, MAX_RANK, Datatype

@@ -1,6 +1,6 @@
-"""Everything but inference: models, health, the API document. A small FastAPI application off the hot path.
+"""All routes but inference: models, health, the API document. A small FastAPI application off the hot path.
 
-It has our error shape everywhere, for unknown paths and methods, too.
+Errors have the APIs' shape everywhere, for unknown paths and methods, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -119,7 +119,7 @@ def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
 
 def _add_health(api: FastAPI, facts: Facts) -> None:
-    """Add health as yes or no; the private listener alone tells the missing precondition."""
+    """Add the health routes: yes or no; only the private listener names the missing precondition."""
 
     @api.get(LIVE)
     async def health() -> Response:
@@ -141,7 +141,7 @@ def _add_health(api: FastAPI, facts: Facts) -> None:
 
 
 def _add_as_vllm(api: FastAPI, facts: Facts) -> None:
-    """Add vLLM's own checks for load generators and hosts: a status without a body."""
+    """Add vLLM's own health routes for load generators and hosts: a status without a body."""
 
     async def health() -> Response:
         return Response(status_code=503 if facts.draining() or facts.missing() else 200)
@@ -185,7 +185,7 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
 def _by_rules(
     table: RoutingTable, who: Principal, cards: Mapping[str, dict[str, object]]
 ) -> dict[str, dict[str, object]]:
-    """Return auto aliases as their last rule's model, with their rules' largest context."""
+    """Return the cards of auto aliases: that of the last rule's model, with the largest context of all rules."""
     found: dict[str, dict[str, object]] = {}
     contexts = {str(version.id): version.max_model_len for version in table.versions}
     for auto in table.autos:
@@ -225,7 +225,7 @@ def _translated(error: HTTPException) -> PenstockError:
 
 
 class _Refusals:
-    """Answers with errors: counted and logged, those of the caller's identity and limits recorded, too."""
+    """Answers with errors: counts and logs them, and records those of the caller's identity and limits."""
 
     def __init__(
         self, identity: Identity, observer: ErrorObserver, keep: Callable[[PenstockError, Early], None]
@@ -244,14 +244,14 @@ class _Refusals:
 
 
 def _spoken(path: str) -> Api | None:
-    """Return the API with this path's error shape; None for the common one."""
+    """Return the API that defines the error shape at this path; None for OpenAI's."""
     if path == ROOT or path.startswith(f"{ROOT}/"):
         return Api.INFER
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None
 
 
 class _Named:
-    """Gives every request its id, and every answer the header that tells it."""
+    """Gives every request its id, and every answer the ``x-request-id`` header."""
 
     def __init__(self, app: App, ids: Callable[[], str]) -> None:
         self._app, self._ids = app, ids
@@ -269,7 +269,7 @@ class _Named:
 
 
 def crashed(observer: ErrorObserver, error: Exception, scope: Scope) -> Refusal:
-    """Tell of a fault of ours, and return the table's 500."""
+    """Report an internal fault, and return the table's 500."""
     request_id = RequestId(scope.get("state", {}).get("request_id", ""))
     observer.crashed(error, request_id)
     status, headers, body = response_of(PenstockError(), request_id, _spoken(scope["path"]))

@@ -1,4 +1,4 @@
-"""Billing: a request's usage is its worker's gate's count, whatever the answer says of itself."""
+"""Billing: the usage that is billed is the count of the worker's gate, whatever the engine's answer reports."""
 
 from penstock.gateway.billing.asking import Asks, UsageClient
 from penstock.gateway.billing.closing import Closing

@@ -1,6 +1,6 @@
-"""Asks a worker's gate for the usage of requests that run, or that ended without telling it.
+"""Asks a worker's gate for the usage of requests that are running, or that ended without a report.
 
-No answer in time is no usage: that is part of the contract, and no error.
+No answer in time means no usage: that is part of the contract, and no error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +25,7 @@ class Asks(Protocol):
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
     ) -> Mapping[RequestId, Used] | None:
-        """Return the usage so far, or all usage of requests that end within ``wait_s``; unknown requests are left
-        out.
+        """Return the usage so far, or the final one of requests that end within ``wait_s``; without unknown ones.
 
         None if the worker does not answer within ``within_s``.
         """

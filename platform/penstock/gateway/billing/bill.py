@@ -1,8 +1,9 @@
-"""The billed usage of a request by its best source: the gate's count, the engine's, or the gateway's guess. Pure.
+"""The usage that is billed, by its best source: the gate's count, the engine's report, or the gateway's estimate.
+Pure.
 
-The engine's account counts only if the gate has none and the answer ended; else it is checked against the gate's. API,
-options and leaving never change the count. No source is believed beyond the request's highest cost: a worker may have
-been broken into.
+The engine's report is billed only if the gate has no count and the answer is complete; else it is compared with the
+gate's count. API, options and a disconnect never change the count. No source is believed above the request's highest
+cost, since a worker may be compromised.
 """
 
 from penstock.domain.outcome import Outcome
@@ -14,7 +15,7 @@ _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 
 
 def due(answer: Answer, usage: Usage) -> Usage:
-    """Return the usage to pay: none after an engine's error or ours before the first token."""
+    """Return the usage to pay for: none after an engine's or the platform's own error before the first token."""
     return Usage(exact=usage.exact) if answer.outcome in _FREE and answer.ttft_s is None else usage
 
 

@@ -1,7 +1,7 @@
-"""Ends a request: bills its gate's count, told with the answer or asked for; closes its lease (B3, B6).
+"""Ends a request: bills its gate's count, sent with the answer or asked for, and closes its lease (B3, B6).
 
-If the count is not known yet, slots are free at once, and the row is closed within seconds. A lost worker leaves the
-gateway's estimate, marked as one.
+If the count is not known yet, the slots are freed at once and the ledger row is written within seconds. If the worker
+is lost, the gateway's estimate is billed and marked as one.
 """
 
 from collections.abc import Callable, Coroutine

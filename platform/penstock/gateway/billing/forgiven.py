@@ -1,7 +1,7 @@
-"""Ends that are their callers' own fault, counted until the ledger is told: an error budget leaves them out.
+"""Counts failures that their callers caused, until the ledger is told: an error budget leaves them out.
 
-Trade-off: counts, not rows. Untold ends of a dead gateway count as the platform's fault, and ends told twice, because a
-commit's answer was lost, are never more than the rows of that hour.
+Trade-off: these are counts, not rows. A dead gateway's unreported ones count as the platform's fault. Counts reported
+twice, because a commit's answer was lost, never exceed the rows of that hour.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ class ForgivenEnds:
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     def closed(self, call: Admitted, answer: Answer) -> None:
-        """Count a request with a ledger row once its end is known to be forgiven; a copy is in no budget."""
+        """Count a request with a ledger row once its failure is known as the caller's; copies don't count."""
         outcome = answer.outcome
         if call.copy is not None or not outcome.spends_error_budget:
             return

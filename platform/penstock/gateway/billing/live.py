@@ -1,7 +1,7 @@
-"""The progress of whole answers, twice a second: their tokens pass here only when complete, so workers are asked.
+"""Asks workers twice a second for the tokens of whole answers, which pass here only when complete.
 
-So limits and budgets top up and end them as they do streams (B4, B5). A worker that is slow to answer is asked again in
-the next round.
+So limits and budgets can top up or end whole answers as they do streams (B4, B5). A worker that is slow to answer is
+asked again in the next round.
 """
 
 import asyncio

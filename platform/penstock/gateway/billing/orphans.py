@@ -1,7 +1,7 @@
-"""The usage of a dead gateway's requests: their workers still know it for a minute (finding 4).
+"""The usage of a dead gateway's requests: their workers still know it for a minute.
 
-A request's worker was not recorded, so all of its version are asked; the highest output counts, up to the request's own
-bound.
+The worker of a request was not recorded, so all workers of its version are asked; the highest output counts, up to the
+request's own bound.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Batches usage questions to a worker: a flood of leaving callers costs it a few questions, not one each.
+"""Joins questions about usage to one worker, so that a flood of disconnects costs the worker a few questions.
 
-Trade-off: the answer comes when the last request of the question has ended, so a row may be some tenths of a second
-late.
+Trade-off: the answer comes when the last request of the question has ended, so a ledger row may be some tenths of a
+second late.
 """
 
 import asyncio

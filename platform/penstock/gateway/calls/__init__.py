@@ -1,1 +1,1 @@
-"""One request's shared state for all stages: the call, the answer's ports, its fields."""
+"""State of one request that all stages share: the call, the ports on its answer's way, its fields."""

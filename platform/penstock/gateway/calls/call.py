@@ -1,4 +1,4 @@
-"""One request in the gateway: its call as the stages make it, timings, attempts, answer."""
+"""One request in the gateway: its call, timings, attempts and answer."""
 
 import dataclasses
 from collections.abc import Callable
@@ -119,7 +119,6 @@ class Attempts:
         self.report = SILENT
 
     def begin(self) -> None:
-        """Forget the previous attempt's report on the request."""
         self.used, self.report = None, SILENT
 
 

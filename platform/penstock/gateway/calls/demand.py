@@ -1,4 +1,4 @@
-"""A request as far as it is known before it is read: what a remembered refusal is compared with. Pure."""
+"""A request's size and patience before its body is read, to be compared with a remembered refusal. Pure."""
 
 from typing import NamedTuple
 

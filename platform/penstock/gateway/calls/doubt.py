@@ -1,4 +1,4 @@
-"""Whether a caller caused a failure, if that is not known at once: the platform probes the worker, then tells."""
+"""Records whether a caller caused a failure, if only the platform's probe of the worker can tell."""
 
 from collections.abc import Callable
 

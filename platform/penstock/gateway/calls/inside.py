@@ -1,6 +1,6 @@
 """Requests from inside the platform, and their answers.
 
-Shadow copies and comparisons use the pipeline's one entrance for them. It knows neither its users nor the answer's use.
+Shadow copies and comparisons enter the pipeline here. The pipeline knows neither of them, nor their use of the answer.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The way of an answer: worker → ``Source`` → ``Relay`` → ``Reply`` → client. Ports of several stages."""
+"""The way of an answer: worker → ``Source`` → ``Relay`` → ``Reply`` → client. Ports that several stages share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

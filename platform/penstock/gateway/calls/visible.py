@@ -1,6 +1,7 @@
-"""The part of a table that is there for a caller: other tenants' versions are not, under any name. Pure.
+"""The part of a routing table that a caller can see: other tenants' versions do not exist for it, under any name.
+Pure.
 
-A key's scope is checked besides.
+A key's scope is checked elsewhere.
 """
 
 from collections.abc import Mapping

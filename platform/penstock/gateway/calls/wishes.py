@@ -1,4 +1,4 @@
-"""A body's wishes beside tokens: tools, a structured form, an end. Large fields may be sealed. Pure."""
+"""A body's requirements beside tokens: tools, structured output, an end. Large fields may be sealed. Pure."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
-"""One attempt: takes a worker's answer until the first token has been passed on.
+"""One attempt: receives a worker's answer until the first token has been passed on.
 
-Until then everything can still be undone, so errors come to the dispatcher; after it they are the relay's.
+Until then another worker can be tried, so errors go to the dispatcher; after it they go to the relay.
 """
 
 import asyncio

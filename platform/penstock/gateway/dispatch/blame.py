@@ -1,11 +1,11 @@
-"""Whether an engine's failures are their callers' own, or count against the error budget. Pure.
+"""Decides whether an engine's failure is its caller's own, or counts against the error budget. Pure.
 
-An engine that fails on a body, or breaks off, and then passes the platform's probe serves: the body is at fault. If the
-probe fails, or has no result, the failure is the platform's, and also if enough callers complain of a version, in
-shapes of more than one kind.
+An engine may fail on a body, or break off, and then pass the platform's probe: it serves, and the body is at fault. If
+the probe fails or has no result, the failure is the platform's. So it is if enough tenants complain of a version, with
+requests of different shapes.
 
-Trade-off: with one or two tenants a fault that the probe does not meet spends no budget, and appears in
-``penstock_refusals`` alone.
+Trade-off: with one or two tenants, a fault that the probe does not meet spends no error budget; it shows only in
+``penstock_refusals``.
 """
 
 from collections import defaultdict

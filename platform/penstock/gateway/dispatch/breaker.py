@@ -1,7 +1,7 @@
-"""Which workers to pass over for a while: this gateway's knowledge of them, on evidence that no caller can make.
+"""Circuit breakers of workers: this gateway's knowledge of them, by evidence that no caller can produce.
 
 * A refused connection opens a worker's circuit at once.
-* Any other failure has the worker probed: if the probe fails the circuit opens, if it passes the engine's error is
+* Any other failure has the worker probed. If the probe fails, the circuit opens; if it passes, the engine's error is
   charged to its tenant and shape (``charges.py``).
 
 An open circuit closes when a probe passes or the worker was restarted. Zones and versions are in ``fault_domains.py``.

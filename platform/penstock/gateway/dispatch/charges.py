@@ -1,10 +1,10 @@
-"""Failures known to be the callers' own: of tenants and shapes that failed although the platform's probe passed. Pure.
+"""Failures charged to callers: tenants and shapes that failed although the platform's probe passed. Pure.
 
-A shape holds nothing that its caller wrote, so it may be logged. A charged failure raises no suspicion for a while, so
+A shape contains nothing that its caller wrote, so it may be logged. A charged failure causes no probe for a while, so
 that no caller keeps the platform busy with probes.
 
-Trade-off: good and poisonous bodies may share a shape, and a worker that goes bad meanwhile is found by other tenants'
-failures, or when the charge has lapsed.
+Trade-off: good and bad bodies may share a shape; a worker that goes bad meanwhile is found by other tenants' failures,
+or when the charge has lapsed.
 """
 
 from dataclasses import dataclass

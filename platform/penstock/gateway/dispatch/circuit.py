@@ -1,8 +1,8 @@
 """One worker's circuit: closed → open → half-open → closed. Pure.
 
 Only probes pass a half-open circuit. Trade-off: the open time doubles with each opening up to a limit, and is
-remembered for ``calm_s``: a flapping worker is probed ever more seldom, and after a long outage the first probe may
-take ``most_open_s``.
+remembered for ``calm_s``. So a flapping worker is probed less and less often, and after a long outage the first probe
+may take ``most_open_s``.
 """
 
 import random

@@ -1,9 +1,9 @@
 """Sends a request to a worker, and to another one if that is safe, allowed and still useful.
 
-Safe: no token has reached the caller, or the relay has a continuation. Allowed: the retry budget. Useful: the deadline
-is not over. Enough: if a second engine answers with the same error the request is at fault, and if a second one is lost
-with it in flight it may be the cause (``poison.py``, ADR 0043). It must not know how a worker is chosen, nor what an
-answer says.
+Safe: no token has reached the caller, or the relay has a continuation. Allowed: the retry budget is not spent. Useful:
+the deadline has not passed. Tries end if a second engine answers with the same error, since the request is at fault
+then, and if a second worker is lost with the request in flight, which may be the cause (``poison.py``, ADR 0043). The
+dispatcher knows neither the choice of a worker nor the content of an answer.
 """
 
 import asyncio
@@ -162,7 +162,7 @@ class WorkerDispatcher:
     async def _opened(
         self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: FailedAttempt | None
     ) -> frozenset[WorkerId]:
-        """Wait a little after all workers were tried; return those not to ask yet, or raise the last failure."""
+        """Wait a little after all workers were tried; return the workers not to ask yet, or raise the last failure."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
         if failure is not None and (wait_s > SHORT_S or failure.is_own_queue):
             raise doors.soonest(tried) or failure.error
@@ -190,7 +190,7 @@ class WorkerDispatcher:
             return None
 
     def _refuse_known(self, call: Admitted) -> None:
-        """Record the body's losses; raises ``LosesWorkers`` if they are too many, its caller's own fault."""
+        """Record the losses that the body has caused; ``LosesWorkers``, the caller's own fault, if too many."""
         try:
             call.attempts.losses = self._losses(call)
         except LosesWorkers:
@@ -198,7 +198,7 @@ class WorkerDispatcher:
             raise
 
     def _losses(self, call: Admitted) -> int:
-        """Return the workers lost with its body in flight; raises ``LosesWorkers`` at ``MOST_EVER``."""
+        """Return the number of workers lost with this body in flight; raises ``LosesWorkers`` at ``MOST_EVER``."""
         losses = self.poison.losses(call.principal.tenant, call.attempts.binding, self.clock.monotonic())
         if losses >= MOST_EVER:
             raise LosesWorkers
@@ -274,7 +274,7 @@ class WorkerDispatcher:
             self.poison.lost(call.principal.tenant, attempts.binding, attempts.losses, self.clock.monotonic())
 
     def _is_enough(self, call: Admitted) -> bool:
-        """Tell whether no other worker may have this request, whatever the budget."""
+        """Tell whether no further worker may get this request, whatever the budget."""
         attempts = call.attempts
         is_last = attempts.count >= self.settings.max_attempts
         return is_last or attempts.errors >= MOST_ERRORS or is_enough(attempts.losses, len(attempts.lost))
@@ -287,13 +287,13 @@ class WorkerDispatcher:
             raise failure.error
 
     def _withdraw(self, call: Admitted, failure: FailedAttempt) -> None:
-        """Pay for another attempt, or raise the last failure if the budget is spent."""
+        """Take a retry from the budget, or raise the last failure if the budget is spent."""
         if not self.budget.withdraw(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
         self.metrics.counter(names.RETRIES).labels(reason=failure.reason).inc()
 
     def _in_time(self, ticket: Ticket, failure: FailedAttempt | None) -> None:
-        """Drop work that is past its deadline before it costs GPU time (A7)."""
+        """Raise if the deadline has passed, before the request costs GPU time (A7)."""
         if self.clock.now() >= ticket.deadline_at:
             error: PenstockError = DeadlineInQueue() if failure is None else failure.error
             raise error
@@ -309,7 +309,7 @@ async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
 
 
 def _ended(call: Admitted, failure: FailedAttempt | None) -> Tried:
-    """Return the present attempt with its failure's reason and its gate's report."""
+    """Return the present attempt with the failure's reason and the gate's report."""
     tried, report = call.attempts.trail[-1], call.attempts.report
     why = failure.reason if failure is not None else ""
     return Tried(tried.worker, tried.sent_s, why, report.waited, report.batched, report.adapted)

@@ -1,9 +1,9 @@
-"""An engine's refusal of a body, in one sentence that names the field. Pure.
+"""Words an engine's refusal of a body in one sentence that names the field. Pure.
 
 vLLM returns its validation library's output: every branch of every union, types, and the value, which is the caller's
 text. Only field and fault are taken from it.
 
-Trade-off: for unreadable messages the caller is told that the engine refused, and no more.
+Trade-off: for an unreadable message the caller learns only that the engine refused.
 """
 
 import re

@@ -1,13 +1,13 @@
-"""Fault domains: which zones are lost and which versions are shut, by their workers that are down. Pure.
+"""Fault domains: lost zones and shut versions, by their workers that are down. Pure.
 
 * Zone: more than half of its workers are down. The rest are probed at once, and passed over until they have answered
   while another zone serves.
-* Version: every worker is down. Requests are refused early until the first is up again.
+* Version: every worker is down. Requests are refused early until the first worker is up again.
 
-A worker is down on the platform's own evidence alone, no connection or a failed probe, so no caller can shut a version.
+A worker is down only on the platform's own evidence, no connection or a failed probe, so no caller can shut a version.
 
-Trade-off: one model's failing requests find a lost zone for all models. A model that is down everywhere must not look
-like a lost zone, so a loss is learned from models in several zones.
+Trade-off: one model's failing requests reveal a lost zone for all models. A model that is down everywhere must not look
+like a lost zone, so a zone's loss is judged by models that serve in several zones.
 """
 
 from collections import Counter, defaultdict

@@ -1,6 +1,6 @@
-"""Membership by the routing table: each worker's version, zone and address, and the serving workers of each. Pure.
+"""Membership by the routing table: each worker's version, zone and address, and the workers of each. Pure.
 
-Trade-off: each new table costs a look at every worker.
+Trade-off: each new table costs a walk over all workers.
 """
 
 from collections import Counter, defaultdict

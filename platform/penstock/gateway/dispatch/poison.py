@@ -1,9 +1,9 @@
-"""Which bodies may kill engines: those that were in flight when workers were lost. Pure.
+"""Bodies that may kill engines: those that were in flight when workers were lost. Pure.
 
 Two losses prove nothing: the caller is told to come back. They are remembered for some minutes, and the body is then
-sent to one worker; if that one is lost too it is refused until they are over, and an answer clears it (a query of
-death: SRE book, chapter 22). Requests that were in flight together count as one loss, and a worker in doubt at the
-start as none.
+sent to only one worker. If that worker is lost too, the body is refused until the losses are forgotten; an answer
+clears them (a query of death: SRE book, chapter 22). Requests that were in flight together count as one loss. A worker
+that was in doubt when the request reached it counts as none.
 
 Trade-off: a body is known by its digest, so a changed one is unknown. That stops repeating clients, not a search for
 bodies that kill; those cost two workers each, as before.

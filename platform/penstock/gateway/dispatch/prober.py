@@ -1,11 +1,11 @@
-"""Sends the platform's own requests to workers, through the gate of every request, for the breakers.
+"""Sends the platform's own requests to workers for the breakers, through the same gate as all requests.
 
-They go over a client of their own. Its connection to each worker stays open: a probe is not held up by callers'
-connections, and takes no handshake on a machine that is busy. Its limits are awake seconds.
+Probes have a client of their own, with an open connection to each worker: they do not wait for callers' connections,
+and need no handshake with a busy machine. Its time limits are awake seconds.
 
-A late answer proves nothing: behind a full engine a probe waits like all requests. So the gate is asked meanwhile how
-long its engine has been still: a hung one is found without waiting, a full one is not blamed. A draining worker counts
-as closed though its engine answers: its gate admits the platform alone.
+A late answer proves nothing, since a probe waits behind a full engine like all requests. So the gate is asked meanwhile
+for how long its engine has made no progress: a hung engine is found without a wait, and a full one is not blamed. A
+draining worker counts as closed although its engine answers: its gate admits only the platform.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class Prober:
         return ProbeResult.BUSY if is_moving or self.breakers.has_answered_since(worker, began) else ProbeResult.FAILED
 
     async def _until_still(self, url: str) -> None:
-        """Return when the gate reports an engine still for the probe's timeout."""
+        """Return when the gate reports that its engine has made no progress for the probe's timeout."""
         while True:
             await asyncio.sleep(self.settings.look_s)
             still_s = (await self._state(url)).still_s

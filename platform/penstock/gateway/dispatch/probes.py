@@ -1,7 +1,7 @@
-"""Which worker is probed next: one probe at a time each, at bounded rates, few at once. Pure.
+"""The order of probes: one at a time per worker, at bounded rates, few at once. Pure.
 
-Trade-off: suspicions by an engine's answers are probed about once a second, since callers can make them; a worker that
-may be dead almost at once.
+Trade-off: suspicions that rest on an engine's answers are probed about once a second, since callers can cause them; a
+worker that may be dead is probed almost at once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ class ProbePlan:
         return taken
 
     def next_at(self) -> float:
-        """Return the second of the next wanted probe; infinite if none may start."""
+        """Return the second at which the next wanted probe may start; infinite if none may."""
         if len(self._running) >= self._settings.most_at_once:
             return float("inf")
         return min((self._may_at(probe) for probe in self._wanted.values()), default=float("inf"))
@@ -66,7 +66,7 @@ class ProbePlan:
         return probes
 
     def drop(self, worker: WorkerId) -> None:
-        """Drop a wanted probe: the worker is probed when its circuit is half-open."""
+        """Drop a wanted probe, since the worker is probed when its circuit is half-open."""
         self._wanted.pop(worker, None)
 
     def forget(self, worker: WorkerId) -> None:

@@ -1,13 +1,13 @@
-"""How much retrying is allowed, and when each worker that refused may be asked again. Pure.
+"""The retry budget, and the time at which each worker that refused may be asked again. Pure.
 
-Trade-off: a retry hides one failure and adds load when there is less capacity. A bucket fed by requests bounds traffic
-at ``1 + ratio`` in a lasting outage (SRE book, chapter 21); its capacity lets all requests of one lost worker move at
-once, and the floor keeps retries possible at low traffic.
+Trade-off: a retry hides one failure and adds load when there is less capacity. A bucket that is filled by requests
+bounds traffic at ``1 + ratio`` in a lasting outage (SRE book, chapter 21). Its capacity lets all requests of one lost
+worker move at once, and the floor keeps retries possible at low traffic.
 
 A tenant must leave up to half of the bucket to others, in proportion to its part of the recent retries.
 
-A worker that names a wait is not asked earlier: that costs a retry. One that names none (a broken connection, a drain)
-may be asked any time. Trade-off: room that comes sooner is found by the caller's next request.
+A worker that names a wait is not asked earlier: that would cost a retry. A worker that names none (a broken connection,
+a drain) may be asked at any time. Trade-off: if room comes sooner, only the caller's next request finds it.
 """
 
 import math

@@ -1,10 +1,11 @@
-"""Which engines seem stalled: their streams got no token for much longer than usual. Pure.
+"""Engines that seem stalled: their streams got no token for much longer than usual. Pure.
 
 Such a worker is only passed over for new requests while others serve (``Breakers.suspect``), until its next token or
-for ``most_s``: by then its agent has judged, and a hung one has left the table.
+for ``most_s``. By then its agent has judged, and a hung worker has left the table.
 
-Trade-off: a look at delivered tokens twice a second costs nothing per token, but misses engines before their first
-token. A worker with one stream and a stalled reader looks the same; passing it over for some seconds does no harm.
+Trade-off: to compare delivered tokens twice a second costs nothing per token, but finds no engine that stalls before
+its first token. A worker with one stream and a stalled reader looks the same; to pass it over for some seconds does no
+harm.
 """
 
 from collections.abc import Iterable

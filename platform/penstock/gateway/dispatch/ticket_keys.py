@@ -1,7 +1,7 @@
-"""The keys that seal tickets: each worker's own, also while the platform's key is rotated.
+"""The keys that seal tickets: one per worker, also while the platform's key is rotated.
 
-A worker keeps its secret as it runs, so those started before a rotation hold one of the old key; heartbeats tell its
-mark.
+A worker keeps its secret as long as it runs, so a worker that was started before a rotation has the old key's; its
+heartbeats carry the mark of its key.
 """
 
 from collections.abc import Mapping

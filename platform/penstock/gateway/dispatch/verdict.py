@@ -1,7 +1,7 @@
-"""The meaning of a worker's refusal: for the worker, and for a retry. Pure.
+"""Judges a worker's refusal or failure: as evidence on the worker, and for a retry. Pure.
 
-A complete answer, whatever it says, comes from an engine that lives: at most it makes its worker suspicious. An
-engine's message may quote the request, so callers get only its words about a field.
+Any complete answer comes from an engine that lives: at most it makes its worker suspicious. An engine's message may
+quote the request, so callers get only its words about a field.
 """
 
 from dataclasses import dataclass, replace
@@ -198,7 +198,7 @@ def _of_gate(refused: bytes, body: bytes) -> FailedAttempt:
 
 
 def _without_wait(refused: bytes, body: bytes) -> FailedAttempt:
-    """Judge a refusal that no wait at this worker would change."""
+    """Judge a refusal that no wait at this worker can change."""
     if refused == b"ticket":
         return _unknown_here()
     if refused == b"too_large":

@@ -1,7 +1,7 @@
-"""The evidence in one whole answer: its times, its price, whether a program can use it.
+"""Reads the evidence from one whole answer: times, price, and whether a program can use it.
 
-Usability counts only if the caller left the end to the model (``calls/wishes.py``). Queue time is left out: a tenant's
-own flood waits there.
+Usability counts only if the caller left the answer's end to the model (``calls/wishes.py``). Queue time is left out,
+since it contains a tenant's own flood.
 """
 
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
@@ -49,7 +49,7 @@ def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> 
 
 
 def _worth(totals: Totals, call: Call, answer: Answer) -> None:
-    """Count whether the answer is usable, if its caller left the end to the model."""
+    """Count whether the answer is usable, if its caller left the answer's end to the model."""
     ends, body, is_cut = totals.ends, call.request.body, answer.finish is FinishReason.LENGTH
     tenant = call.principal.tenant if call.copy is None else call.copy.tenant
     is_json = answer.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut

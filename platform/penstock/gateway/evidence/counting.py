@@ -1,20 +1,22 @@
 """The way of evidence: ended request → arm → a second → the store → the judge. This half ends at the store.
 
-* ``ended`` counts a request into its arm, if versions share its alias (``answers.py``: times, price, usability).
+* ``ended`` counts a request for its arm, if versions share its alias (``answers.py``: times, price, usability).
 * ``differed`` and ``compared`` count the findings of shadow copies and comparisons (``gateway/shadow/``).
-* ``take`` makes a second of it (``totals.py``); ``tell`` stores it, once a second.
+* ``take`` returns the counts of one second (``totals.py``); ``tell`` stores them, once a second.
 * ``control/rollout/evidence.py`` reads each second once, and its judge decides.
 
-No caller makes evidence alone: ends count once per sticky key in ten seconds, times and answers once per tenant in a
-second, ends that their caller caused and requests that name a version not at all. A second that can't be stored is left
-out.
+No caller produces evidence alone. Ends count once per sticky key in ten seconds; times and answers once per tenant in a
+second; ends that their caller caused, and requests that name a version, not at all. A second that can't be stored is
+left out.
 
-A fallback's answer counts as a refusal by the version it stands for: otherwise a dead candidate would never be judged.
+A fallback's answer counts as a refusal by the version that it replaces: otherwise a dead candidate would never be
+judged.
 
 A shadow copy counts as its candidate's answer, under its caller's key, without tokens; if it was shed, not at all. A
-refusal is the candidate's doing, and its price is compared with its original's.
+refusal of the copy counts against the candidate, and the copy's price is compared with its original's.
 
-Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke others.
+Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke all other
+refusals.
 """
 
 import asyncio

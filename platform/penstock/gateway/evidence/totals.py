@@ -1,6 +1,6 @@
-"""One arm's totals in one second: ends, histograms of times and prices, tokens, and their tenants.
+"""Totals of one arm in one second: ends, histograms of times and prices, tokens, and their tenants.
 
-Histograms are bounded; further events are only counted.
+Histograms are bounded; events beyond the bound are only counted.
 """
 
 from collections import Counter

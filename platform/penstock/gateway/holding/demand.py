@@ -1,6 +1,6 @@
-"""Reports the versions that requests are held for to the controllers: at once, and once a second while any is held.
+"""Reports the versions with held requests to the controllers: at once, and every second while any request is held.
 
-Nothing is kept: a lost report is repeated, and one without a held request ends.
+Nothing is stored: a lost report is repeated by the next one, and reports end with the last held request.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class WakeDemand:
     _told: frozenset[VersionId] = frozenset()
 
     def begin(self, version: VersionId) -> None:
-        """Report at once, unless that was done a moment ago."""
+        """Report the demand at once, unless a report was just sent."""
         if version not in self._told:
             self._news.set()
 

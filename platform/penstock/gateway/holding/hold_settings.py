@@ -1,11 +1,11 @@
-"""Bounds of the requests that a gateway holds for one sleeping version."""
+"""Bounds on the requests that a gateway holds for one sleeping version."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldSettings:
-    """``tenant_ratio`` is one tenant's most of requests and tokens; ``seconds`` bounds each request."""
+    """The bounds; ``tenant_ratio`` is one tenant's largest share, ``seconds`` bounds each request's wait."""
 
     requests: int = 256
     tokens: int = 1_000_000

@@ -1,9 +1,9 @@
-"""Holds requests for a sleeping version until a worker has woken, within bounds, and lets them go on in fair order.
+"""Holds requests for a sleeping version until a worker has woken, within bounds, and releases them in fair order.
 
-The lease is open meanwhile; streams send heartbeats. It must not know how a worker is woken or chosen.
+The lease is open meanwhile, and streams send heartbeats. It knows neither the waking of a worker nor its choice.
 
-Trade-off: a held request occupies slots for seconds, and a refusal would cost nothing; hence the bounds, and a request
-with a deadline before the wake is refused at once (ADR 0090).
+Trade-off: a held request occupies slots for seconds, and a refusal would cost nothing. Hence the bounds; and a request
+with a deadline before the expected wake is refused at once (ADR 0090).
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Fleet(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """One request that waits; also the relay's ``Source`` meanwhile."""
+    """One held request; while it waits, it is the relay's ``Source``."""
 
     queue: "_Queue"
     call: Admitted
@@ -97,8 +97,7 @@ class Held:
     def pause(self) -> None:
         """Do nothing: no bytes come yet."""
 
-    def resume(self) -> None:
-        """Do nothing: no bytes come yet."""
+    def resume(self) -> None: ...
 
     def _tired(self) -> None:
         self.end(self.queue.refusal("the model has not woken in the time that a request is held"), "late")
@@ -106,7 +105,7 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """Requests that wait for one version, and unanswered ones that went on."""
+    """The requests that wait for one version, and the released ones that have no answer yet (``going``)."""
 
     holding: "Holding"
     version: VersionId
@@ -119,7 +118,7 @@ class _Queue:
         return (wakes.expected_s(version) if version is not None else 0.0) or _AGAIN_S
 
     def refusal(self, why: str) -> NoCapacity:
-        """Return the refusal with the time to come back and the queue's length."""
+        """Return the refusal with the retry time and the length of the queue."""
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
     def enter(self, call: Admitted) -> Held:
@@ -141,7 +140,7 @@ class _Queue:
         return held
 
     def leave(self, held: Held) -> None:
-        """Remove it, and let others go on in its place."""
+        """Remove a request, and release others in its stead."""
         self.places.remove(held.entry)
         self.holding.all.pop(held.entry, None)
         self.going.discard(held)
@@ -150,7 +149,7 @@ class _Queue:
             self.holding.forget(self)
 
     def look(self) -> None:
-        """Let requests go on up to the serving engines' capacity; the rest follows as they are answered."""
+        """Release requests up to the serving engines' capacity; the rest is released as answers end."""
         serving = self.holding.fleet.serving(self.version)
         version = self.holding.fleet.version(self.version)
         room = serving * max(1, version.max_num_seqs if version is not None else 1)
@@ -214,12 +213,12 @@ class Holding:
             await asyncio.sleep(_LOOK_S)
 
     def passed_by(self, version: VersionEntry) -> None:
-        """A sleeping version that another one answers for is reported all the same."""
+        """Report demand for a sleeping version even if another version answers."""
         if version.id in self._wakers:
             self._demand.note(version.id, 0)
 
     def learn(self, versions: Iterable[VersionEntry]) -> None:
-        """Take in a new table: sleeping versions, and waiting requests that may go on."""
+        """Take in a new table: update the sleeping versions, and release waiting requests."""
         found = {version.id: wakes.wakers(version, self._wakers.get(version.id, frozenset())) for version in versions}
         for queue in list(self._queues.values()):
             if queue.version not in found:
@@ -247,7 +246,7 @@ class Holding:
             del self._queues[queue.version]
 
     def _asleep(self, call: Admitted) -> VersionEntry | None:
-        """Return the sleeping version of this request; None if one serves, or if the request may not be held."""
+        """Return the sleeping version of this request; None if it serves, or if the request may not be held."""
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
@@ -257,13 +256,13 @@ class Holding:
         return self.fleet.version(name)
 
     def _refuse_crowded_out(self, version: VersionEntry) -> None:
-        """Refuse a request if its version can't wake at all; it is not reported."""
+        """Refuse the request if its version can't wake at all; no demand is reported then."""
         if wakes.is_crowded_out(version):
             self.count(version.id, wakes.GIVEN_UP)
             raise wakes.crowded_out()
 
     def _refuse_late(self, version: VersionEntry, call: Admitted) -> None:
-        """Refuse a request with a deadline before the wake; it is reported, so that the next may find it awake."""
+        """Refuse a request with a deadline before the expected wake, and report the demand for later ones."""
         wait_s = wakes.expected_s(version)
         if self.fleet.serving(version.id) or self.clock.monotonic() + wait_s <= call.lease.deadline_at:
             return
@@ -275,12 +274,12 @@ class Holding:
         )
 
     def _away(self) -> None:
-        """Fail all waiting requests: controllers can't be reached."""
+        """Fail all waiting requests, since the controllers can't be reached."""
         for queue in list(self._queues.values()):
             if not self.fleet.serving(queue.version):
                 queue.fail("the model sleeps, and the database over which it is woken can't be reached", "away")
 
 
 def _target(call: Admitted) -> VersionId:
-    """Return the version with the workers: of an adapter its base."""
+    """Return the version that has the workers: the base of an adapter."""
     return call.version.base or call.version.id

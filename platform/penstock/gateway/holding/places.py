@@ -1,10 +1,11 @@
-"""Admits requests to the queue of a sleeping version, displaces them, and orders them. Pure.
+"""Admits requests to the queue of a sleeping version, displaces some, and orders them. Pure.
 
-If the queue is full, a new request displaces the newest of the tenant with most requests for its weight, if that is
-more than its own; a lower standing gives way first, and none to one below it. They go on by standing, then in the order
-of fair queueing (SFQ, Goyal et al. 1996) by tokens over weight.
+In a full queue a new request displaces the newest request of the tenant with the most requests for its weight, if these
+are more than the new request's tenant would have. Lower standings are displaced first, and none by a lower standing.
+Requests are released by standing, then in the order of fair queueing (SFQ, Goyal et al. 1996) by tokens over weight.
 
-Trade-off: a displaced request came first and ends with an error, so that one tenant's rush does not hold up all.
+Trade-off: a displaced request came earlier and ends with an error; in exchange one tenant's burst can't hold up all
+others.
 """
 
 from collections.abc import Hashable
@@ -51,7 +52,7 @@ class Places:
         return list(self._tags)
 
     def enter(self, entry: HeldRequest) -> tuple[HeldRequest, ...] | None:
-        """Add a request; return those that it displaced, None if there is no room."""
+        """Add a request; return the requests that it displaced, or None if there is no room."""
         out: list[HeldRequest] = []
         fits = self._fits_tenant(entry)
         while fits and not self._fits(entry):
@@ -106,7 +107,7 @@ class Places:
         return holds.requests + 1 <= max(1.0, most_requests) and holds.tokens + entry.tokens <= most_tokens
 
     def _victim(self, entry: HeldRequest) -> HeldRequest | None:
-        """Return the request to displace: of the lowest standing, then of the tenant with most."""
+        """Return the request to displace: of the lowest standing, then of the tenant with most requests."""
         below = [one for one in self._tags if one.standing <= entry.standing and one.tenant != entry.tenant]
         if not below:
             return None
@@ -115,6 +116,6 @@ class Places:
         return victim if is_fair else None
 
     def _part(self, entry: HeldRequest, *, more: int = 0) -> float:
-        """Return its tenant's requests, and ``more``, over its weight."""
+        """Return the requests of the entry's tenant, plus ``more``, over the tenant's weight."""
         holds = self._holds.get(entry.tenant) or _Holds()
         return (holds.requests + more) / entry.weight

@@ -1,4 +1,6 @@
-"""The wake of a version without a serving worker, by the routing table: its workers, and the expected time. Pure."""
+"""The wake of a version that no worker serves, read from the routing table: its workers, and the expected time.
+Pure.
+"""
 
 from penstock.domain.errors import NoCapacity
 from penstock.domain.fleet.table import VersionEntry
@@ -13,7 +15,7 @@ _RESTING = frozenset({WorkerState.SLEEPING, WorkerState.WAKING})
 
 
 def is_crowded_out(version: VersionEntry) -> bool:
-    """Tell whether all sleep, and none can wake since pinned versions hold the memory."""
+    """Tell whether all workers of the version sleep, and none can wake because pinned versions hold the memory."""
     return version.is_crowded_out and all(worker.state is WorkerState.SLEEPING for worker in version.workers)
 
 
@@ -23,7 +25,7 @@ def crowded_out() -> NoCapacity:
 
 
 def wakers(version: VersionEntry, before: frozenset[WorkerId]) -> frozenset[WorkerId]:
-    """Return the workers that sleep or are waking; of ``before`` also those restarted after a failure."""
+    """Return the workers that sleep or are waking; of ``before`` also those that restart after a failure."""
     others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
     return frozenset(
         [one.id for one in others if one.state in _RESTING or (one.state.is_starting and one.id in before)]

@@ -1,9 +1,9 @@
-"""API key → principal, from memory: it must take microseconds and wait for no store.
+"""API key → principal, from memory, within microseconds: no request waits for a store.
 
-Snapshots are pushed and replaced whole; a revoked key is gone with the next. Expiry is checked per request, since no
-push announces it.
+Snapshots of the keys are pushed and replace one another as a whole; a revoked key is gone with the next snapshot.
+Expiry is checked per request, since no push announces it.
 
-A digest-keyed cache would be faster but keep revoked keys alive: not worth 2 µs.
+Trade-off: a cache by the key's digest would save 2 µs, and would keep revoked keys alive.
 """
 
 import math
@@ -21,7 +21,7 @@ from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Principal
 
 class KeySource(Protocol):
     async def follow(self, on_change: Callable[[KeyRing], None]) -> None:
-        """Call back with the present ring and each newer one; raise ``StoreUnavailable`` when cut off."""
+        """Call ``on_change`` with the present ring and each newer one; raises ``StoreUnavailable``."""
         ...
 
 
@@ -50,7 +50,7 @@ class Keyring:
         self.replace(self._ring)
 
     def replace(self, ring: KeyRing) -> None:
-        """Replace the keys, without those of unknown tenants, which have no plan."""
+        """Replace all keys; keys of unknown tenants are left out, since they have no plan."""
         self._ring = ring
         tenants = {tenant.id: tenant for tenant in ring.tenants}
         orgs = {org.id: org for org in ring.orgs}
@@ -80,7 +80,7 @@ class Keyring:
         return Claim(entry.key.tenant if entry is not None else TenantId(""), key)
 
     def is_valid(self, key: KeyId) -> bool:
-        """Tell whether a key accepted before still is valid."""
+        """Tell whether a key that was accepted before is still valid."""
         entry = self._entries.get(key)
         return entry is not None and entry.key.valid_at(self._now())
 
@@ -105,7 +105,7 @@ class Keyring:
 
 
 def _tightest(plan: Plan, *others: Plan) -> Plan:
-    """Return the plan with the least deadline, context and output bound; zero is no bound."""
+    """Return the plan with the smallest deadline, context and output bound of these plans; zero is no bound."""
     contexts = [one.max_context_tokens for one in (plan, *others) if one.max_context_tokens]
     outputs = [one.max_output_tokens for one in (plan, *others) if one.max_output_tokens]
     deadlines = [one.deadline_s for one in (plan, *others) if one.deadline_s]

@@ -1,7 +1,7 @@
-"""The published table: each error over HTTP and over gRPC, in one place (A10).
+"""The published table of errors over HTTP and gRPC, in one place (A10). It only renders errors.
 
-OpenAI's shape with our fields, Anthropic's for ``/v1/messages``, the Open Inference Protocol's for ``/v2``, and in-band
-events. It only renders errors.
+Shapes are OpenAI's with the platform's fields, Anthropic's for ``/v1/messages``, the Open Inference Protocol's for
+``/v2``, and in-band events.
 
 ``retryable``: the same request may succeed if sent again, and has no answer yet. It never started, or its worker was
 lost with all its work.
@@ -23,9 +23,9 @@ JSON = (b"content-type", b"application/json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row: HTTP and gRPC status, OpenAI's and Anthropic's type, whether it is retryable.
+    """One error's HTTP and gRPC status, OpenAI's and Anthropic's type, and whether it is retryable.
 
-    gRPC clients resend ``UNAVAILABLE`` by themselves: it stands only if that is safe.
+    gRPC clients resend after ``UNAVAILABLE`` by themselves, so it is used only if that is safe.
     """
 
     status: int
@@ -135,7 +135,7 @@ def retry_after_s(error: PenstockError) -> int | None:
 
 
 def _waits(error: PenstockError) -> Headers:
-    """Return the wait in whole seconds, and exactly: the official SDKs read the latter first."""
+    """Return the headers of the wait: in whole seconds, and in milliseconds, which the official SDKs prefer."""
     wait = retry_after_s(error)
     if wait is None:
         return []
@@ -191,6 +191,6 @@ def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
 
 
 def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
-    """Return the same as an event, for the edge's own errors."""
+    """Return the error as an event of the API's stream, for errors that the edge sends itself."""
     name = b"event: error\n" if api in {Api.RESPONSES, Api.MESSAGES} else b""
     return name + b"data: " + render(error, request_id, api) + b"\n\n"

@@ -1,5 +1,5 @@
 """The Open Inference Protocol, version 2, over REST and gRPC.
 
-A request to a model that writes or embeds is translated into that model's own API and takes the same pipeline
-(ADR 0075).
+A request to a model that generates text or embeddings is translated into that model's own API and takes the same
+pipeline (ADR 0075).
 """

@@ -1,4 +1,4 @@
-"""Translates a protocol request into the pipeline's: the model's own API, or packed tensors."""
+"""Translates a request of the protocol into the pipeline's: a request of the model's own API, or packed tensors."""
 
 import asyncio
 import hashlib
@@ -29,9 +29,9 @@ _ENCODER = msgspec.json.Encoder()
 async def packed(
     form: Form, asked: InferRequest, body: Body, *, is_repeatable: bool
 ) -> tuple[Parsed, PackedTensors] | None:
-    """Return a request of tensors; None if the model takes none.
+    """Return a request with packed tensors; None if the model takes none.
 
-    Under an idempotency key their digest is in its body, which is compared.
+    With an idempotency key the tensors' digest is in the body, since bodies are compared.
     """
     if form.pack is None:
         return None
@@ -54,7 +54,7 @@ async def packed(
 
 
 async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int, int]:
-    """Return the tensors' cost beside the model: bytes read as text, images' tokens, tokens of what is copied."""
+    """Return the tensors' cost that needs no model: bytes read as text, tokens of images, tokens of copied bytes."""
     text = decoded = copied = 0
     for tensor in inputs:
         if tensor.spec.datatype is not Datatype.BYTES:
@@ -70,12 +70,12 @@ async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int, int]:
 
 
 async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:
-    """Return the request to the model's own API, with that API's checks."""
+    """Return the request to the model's own API, after that API's checks."""
     return await reader.read(who.tenant, form.api, _ENCODER.encode(body), bounds)
 
 
 async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | None) -> InferRequest:
-    """Return what a body asks of a model, or raise a ``BadRequest``."""
+    """Return the inference request in a body, or raise a ``BadRequest``."""
     head, rest = json_wire.parted(raw, head_length)
     answer = await reader.tensors(who, head)
     if answer is None:
@@ -86,6 +86,6 @@ async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | 
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of the above; in the other process."""
+    """Answer a frame of ``asked_by``, in the child process."""
     told, blobs = json_wire.packed_head(frame)
     return (DONE, b"%d\n" % len(told), told, *blobs)

@@ -1,7 +1,7 @@
-"""Models visible to a caller, in the protocol's terms: names, versions, tensors, readiness. Pure.
+"""Models that a caller may see, in the protocol's terms: names, versions, tensors, readiness. Pure.
 
-A name is an alias or a model's own, a version the digest after the ``@`` of its id. A hidden model is answered like an
-unknown one.
+A name is an alias or a model's own name; a version is the digest after the ``@`` of its id. A hidden model is answered
+like an unknown one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ Entries = dict[str, VersionEntry]
 
 
 class Listed(NamedTuple):
-    """A name that a caller may ask for, and a version of it as the protocol names it; empty if it can't be chosen."""
+    """A name that a caller may ask for, and one of its versions; ``version`` is empty if it can't be chosen."""
 
     name: str
     entry: VersionEntry
@@ -31,7 +31,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A model as a caller named it: ``name`` is resolved by the pipeline, ``version`` answers at present."""
+    """A model as the caller named it: the pipeline resolves ``name``, and ``version`` answers at present."""
 
     asked: str
     name: str
@@ -39,7 +39,6 @@ class Found:
 
     @property
     def form(self) -> Form:
-        """Its inputs and outputs."""
         return form_of(self.version)
 
 
@@ -52,7 +51,7 @@ def form_of(version: VersionEntry) -> Form:
 
 
 def digest_of(version_id: str) -> str:
-    """Return the protocol's version name."""
+    """Return the version's name in the protocol: the digest after the ``@`` of its id."""
     return version_id.partition("@")[2] or version_id
 
 
@@ -88,7 +87,7 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
 
 
 def _has_rules(table: RoutingTable, who: Principal, name: str) -> bool:
-    """Return whether this is an auto alias with a rule to a version visible to the caller."""
+    """Tell whether the name is an auto alias with a rule to a version visible to the caller."""
     rules = next((auto.rules for auto in table.autos if auto.alias == name), ())
     entries: Entries = {entry.id: entry for entry in table.versions}
     led = {str(rule.to) for rule in rules}
@@ -103,9 +102,9 @@ def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, Versio
 
 
 def listed(table: RoutingTable, who: Principal) -> Iterator[Listed]:
-    """Yield each name with each version that this caller may ask for by it, aliases first.
+    """Yield each name with each version that this caller may ask for under it, aliases first.
 
-    A key of an alias alone may not choose among its versions: the name is listed without a version.
+    A key with access to an alias alone may not choose among its versions: the name is listed without a version.
     """
     entries: Entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
     known: Entries = {entry.id: entry for entry in table.versions}
@@ -126,14 +125,12 @@ def listed(table: RoutingTable, who: Principal) -> Iterator[Listed]:
 
 
 def is_ready(version: VersionEntry) -> bool:
-    """Return whether one of its workers could answer."""
+    """Tell whether any of the version's workers could answer."""
     return any(worker.state.serves for worker in version.workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """The protocol's metadata of a model."""
-
     name: str
     versions: tuple[str, ...]
     platform: str

@@ -1,7 +1,7 @@
-"""Inputs and outputs per kind of model, and the model's own API behind them. Pure.
+"""Inputs and outputs of each kind of model, and the translation to the model's own API. Pure.
 
-A model that writes has ``text_input`` and ``text_output``, as Triton's language model back ends name them; an embedding
-model gives ``embedding``. Several texts are one batch: one request, several prompts.
+A model that generates text has ``text_input`` and ``text_output``, as Triton's language model back ends name them; an
+embedding model returns ``embedding``. Several texts are one batch: one request, several prompts.
 """
 
 from base64 import b64decode
@@ -126,7 +126,7 @@ def completion(raw: bytes) -> Completion:
 
 
 def own(raw: bytes) -> _Own:
-    """Return the gateway's own comment in a stream."""
+    """Return the platform's own fields in a stream's comment."""
     return msgspec.json.decode(raw, type=_Own)
 
 
@@ -137,7 +137,7 @@ def piece(text: str, reason: str = "") -> tuple[Tensor, ...]:
 
 
 def told(usage: RawUsage | None, own: _Own | None) -> Mapping[str, Parameter]:
-    """Return an answer's parameters beside its tensors."""
+    """Return the parameters of an answer beside its tensors."""
     said: dict[str, Parameter] = {}
     if usage is not None:
         said = {"prompt_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens or 0}
@@ -182,7 +182,7 @@ def _row(vector: str | list[float]) -> bytes:
 
 
 def _shape(request: InferRequest, items: int) -> tuple[int, ...]:
-    """Return the shape of an output with one element per item: the input's."""
+    """Return the shape of an output with one element per item: that of the input."""
     given = request.input(TEXT)
     return (items, 1) if given is not None and len(given.spec.shape) > 1 else (items,)
 
@@ -209,6 +209,6 @@ FORMS: Mapping[Task, Form] = {Task.GENERATE: _WRITING, Task.EMBED: _EMBEDDING}
 
 
 def body_of(form: Form, request: InferRequest, model: str) -> Body:
-    """Return the body for the model's own API; raises ``InvalidField`` with the tensor or parameter."""
+    """Return the body for the model's own API; ``InvalidField`` names the tensor or parameter."""
     check_outputs(request, form.outputs, has_classes=form.pack is not None)
     return {"model": model, **form.body(request)}

@@ -1,7 +1,7 @@
-"""Models behind a handler: their own tensors, sent to the worker in binary form. Pure.
+"""Models with a handler: their own tensors, sent to the worker in binary form. Pure.
 
 Tensors are checked against the version's description here, before any of them waits for a device. Texts that count as
-tokens go beside the tensors, for preprocessing.
+tokens are sent along for preprocessing.
 """
 
 import json
@@ -49,7 +49,7 @@ def form_of(handler: HandlerSettings) -> Form:
 
 
 def _body(handler: HandlerSettings, request: InferRequest) -> Body:
-    """Return the texts to count, if any; raises ``InvalidField`` for another model's tensors."""
+    """Return a body with the texts to count, if any; raises ``InvalidField`` if the tensors don't fit the model."""
     options(of_model(request.parameters), (), frozenset({"user"}))
     known = {one.name: one for one in handler.inputs}
     for tensor in request.inputs:
@@ -76,7 +76,7 @@ def _check(tensor: Tensor, known: dict[str, TensorSpec]) -> None:
 
 
 def ways(handler: HandlerSettings) -> str:
-    """Describe the inputs of a valid request: each ``BYTES`` alone, or all numeric tensors together."""
+    """Describe the valid combinations of inputs: each ``BYTES`` alone, or all numeric tensors together."""
     texts = [one.name for one in handler.inputs if one.datatype is Datatype.BYTES]
     numbers = [one.name for one in handler.inputs if one.datatype is not Datatype.BYTES]
     together = " with ".join(f"[{name}]" if name in handler.optional else name for name in numbers)
@@ -84,7 +84,7 @@ def ways(handler: HandlerSettings) -> str:
 
 
 def _check_whole(handler: HandlerSettings, given: Sequence[TensorSpec]) -> None:
-    """Raise ``InvalidField`` for missing inputs, or for inputs beside one that stands alone."""
+    """Raise ``InvalidField`` for missing inputs, or for other inputs beside a ``BYTES`` tensor."""
     alone = next((one.name for one in given if one.datatype is Datatype.BYTES), "")
     if alone and len(given) > 1:
         raise InvalidField(f"{alone} is given alone: this model takes {ways(handler)}", param=alone)
@@ -97,7 +97,7 @@ def _check_whole(handler: HandlerSettings, given: Sequence[TensorSpec]) -> None:
 
 
 def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
-    """Raise ``InvalidField`` for an output without classes, or for too many classes."""
+    """Raise ``InvalidField`` if classes are requested of an output without any, or too many."""
     outputs = {one.name: one for one in handler.outputs}
     told = 0
     for name, classes in request.classified.items():
@@ -111,7 +111,6 @@ def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
 
 
 def items_of(tensor: Tensor) -> int:
-    """Return a batch's number of items."""
     return tensor.spec.shape[0] if tensor.spec.shape else 0
 
 
@@ -127,7 +126,7 @@ def _wanted(one: Wanted) -> dict[str, object]:
 
 
 def _answer(_: InferRequest, raw: bytes) -> InferAnswer:
-    """Parse a worker's tensors; their JSON header states its own length."""
+    """Parse a worker's tensors; the JSON header gives its own length."""
     try:
         _, end = json.JSONDecoder().raw_decode(str(raw[:_SCANNED_BYTES], "latin-1"))
         told = msgspec.json.decode(raw[:end], type=_Answer)

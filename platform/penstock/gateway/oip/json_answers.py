@@ -1,4 +1,4 @@
-"""Writes an answer for REST: JSON, followed by tensors requested in binary form. Pure."""
+"""Writes an answer for REST: JSON, followed by the tensors that were requested in binary form. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """An answer: JSON in parts that are encoded on demand, and the binary tail."""
+    """An answer: its JSON in parts that are encoded on demand, and its binary tail."""
 
     json: Iterator[bytes]
     blobs: list[memoryview]
 
 
 def written(answer: InferAnswer, request: InferRequest, named: Named) -> Written:
-    """Return an answer in the requested form; raises ``InvalidField`` if JSON cannot express it."""
+    """Return an answer in the requested form; raises ``InvalidField`` if JSON can't express it."""
     how = {one.name: one.is_binary for one in request.outputs}
     head = _ENCODER.encode(_head(named, answer.parameters))
     outputs: list[Iterator[bytes]] = []
@@ -49,7 +49,7 @@ def _json(head: bytes, outputs: list[Iterator[bytes]]) -> Iterator[bytes]:
 
 
 def _in_numbers(tensor: Tensor) -> Iterator[bytes]:
-    """Return a tensor's JSON, ``AT_ONCE`` elements at a time."""
+    """Yield a tensor's JSON, ``AT_ONCE`` elements at a time."""
     told = described(tensor.spec)
     if tensor.spec.datatype is Datatype.BYTES or tensor.elements <= AT_ONCE:
         return iter((_ENCODER.encode({**told, "data": values_of(tensor)}),))
@@ -65,7 +65,7 @@ def _in_parts(tensor: Tensor, told: bytes, first: Sequence[object]) -> Iterator[
 
 
 def _part(tensor: Tensor, at: int) -> Tensor:
-    """Return the next elements, at most ``AT_ONCE``."""
+    """Return the tensor's next elements from ``at``, at most ``AT_ONCE``."""
     size, count = tensor.spec.datatype.size_bytes, min(AT_ONCE, tensor.elements - at)
     return Tensor(spec=replace(tensor.spec, shape=(count,)), data=tensor.data[at * size : (at + count) * size])
 

@@ -87,7 +87,7 @@ def parted(raw: bytes, head_length: int | None) -> tuple[memoryview, memoryview]
 
 
 def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
-    """Return a large JSON with tensor data replaced by lengths, and the data in binary form."""
+    """Return the JSON with each tensor's data replaced by its length, and the data in binary form."""
     asked = _decoded(head)
     blobs: list[bytes] = []
     specs = _specs(asked)
@@ -102,7 +102,7 @@ def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
 
 
 def read_packed(told: memoryview, blobs: memoryview, rest: memoryview) -> InferRequest:
-    """Parse a packed body; ``rest`` is its original binary tail."""
+    """Parse a packed body; ``rest`` is the body's original binary tail."""
     return _request(_decoded(told), _Binary(rest), _Binary(blobs))
 
 
@@ -134,7 +134,7 @@ def _decoded(head: memoryview) -> _Request:
 
 
 class _Binary:
-    """Reader of the binary tail."""
+    """Reads tensors from the binary tail, in order."""
 
     def __init__(self, rest: memoryview) -> None:
         self._rest = rest
@@ -170,14 +170,14 @@ def _tensor(spec: TensorSpec, given: _Tensor, binary: _Binary, blobs: _Binary | 
 
 
 def _listed(spec: TensorSpec, data: object) -> bytes:
-    """Return JSON data in binary form; raises ``InvalidField``."""
+    """Return a tensor's JSON data in binary form; raises ``InvalidField``."""
     if type(data) is not list:
         raise InvalidField(f"{spec.name} must have data, a list, or {BINARY_SIZE}", param=spec.name)
     return _bytes_of(spec, _flat(data, spec.name))
 
 
 def _flat(data: list[object], name: str) -> list[object]:
-    """Return the elements in order, from nested or flat lists."""
+    """Return the elements of nested or flat lists in order."""
     for _ in range(MAX_RANK):
         if not data or type(data[0]) is not list:
             return data

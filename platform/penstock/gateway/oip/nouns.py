@@ -30,7 +30,7 @@ Parameters = Mapping[str, Parameter]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A requested output; ``is_binary`` exists on REST only."""
+    """A requested output; only REST knows ``is_binary``."""
 
     name: str
     is_binary: bool = False
@@ -40,7 +40,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferRequest:
-    """An inference request; without ``outputs`` all are returned, binary if ``is_binary``."""
+    """An inference request; without ``outputs`` all outputs are returned, in binary form if ``is_binary``."""
 
     id: str = ""
     model: str = ""
@@ -68,11 +68,10 @@ class InferRequest:
 
     @property
     def classified(self) -> dict[str, int]:
-        """Requested number of classes, by output."""
+        """The requested number of classes of each output that is to be classified."""
         return {one.name: one.classes for one in self.outputs if one.classes}
 
     def wants(self, name: str) -> bool:
-        """Return whether this output is requested."""
         return not self.outputs or any(one.name == name for one in self.outputs)
 
 
@@ -84,7 +83,7 @@ class InferAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Identity in an answer: requested name, version digest, caller's id."""
+    """The names in an answer: requested model, version digest, caller's id."""
 
     model: str
     version: str
@@ -92,7 +91,7 @@ class Named:
 
 
 def _names(what: str, named: list[str]) -> list[str]:
-    """Return tensor names; raises ``InvalidField`` for too many or duplicates."""
+    """Return the tensors' names; raises ``InvalidField`` for too many, or for duplicates."""
     if len(named) > MAX_TENSORS:
         raise InvalidField(f"{what} holds more than {MAX_TENSORS} tensors", param=what)
     if len(named) > 1 and len(set(named)) != len(named):
@@ -114,7 +113,7 @@ def spec(name: str, datatype: Datatype, *shape: int) -> TensorSpec:
 
 
 def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
-    """Return a tensor's description; raises ``InvalidField`` for absurd sizes."""
+    """Return a tensor's description; raises ``InvalidField`` for sizes out of bounds."""
     found = TensorSpec(name=name, datatype=datatype_of(datatype, name), shape=tuple(islice(shape, MAX_RANK + 1)))
     if len(found.shape) > MAX_RANK:
         raise InvalidField(f"{name} has more than {MAX_RANK} dimensions", param=name)
@@ -124,9 +123,9 @@ def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
 
 
 def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[TensorSpec]:
-    """Return the tensors' descriptions (name, datatype, shape) before any data is read.
+    """Return the descriptions of tensors (name, datatype, shape) before any data is read.
 
-    ``InvalidField`` for too many tensors or elements.
+    Raises ``InvalidField`` for too many tensors or elements.
     """
     if len(given) > MAX_TENSORS:
         raise InvalidField(f"inputs holds more than {MAX_TENSORS} tensors", param="inputs")
@@ -157,7 +156,7 @@ def check_input(spec: TensorSpec, parameters: Parameters) -> None:
 
 
 def _check_content(where: str, spec: TensorSpec, parameters: Parameters) -> None:
-    """Accept content types that need no conversion; ``base64``, ``pd`` and others would change the value."""
+    """Accept only content types that need no conversion; ``base64``, ``pd`` and others would change the value."""
     said = parameters.get(CONTENT_TYPE)
     if said is None or said in _AS_IT_IS or (said == _TEXT and spec.datatype is Datatype.BYTES):
         return
@@ -176,13 +175,13 @@ def _check_names(name: str, parameters: Iterable[str], what: str, known: frozens
 
 
 def check_parameters(*given: Sized) -> None:
-    """Raise ``InvalidField`` for too many parameters in all."""
+    """Raise ``InvalidField`` if all given parameters together are too many."""
     if sum(map(len, given)) > MAX_PARAMETERS:
         raise InvalidField(f"more than {MAX_PARAMETERS} parameters", param="parameters")
 
 
 def check_batch(tensor: Tensor) -> int:
-    """Return the items of a tensor of shape ``[n]`` or ``[n, 1]``, before its data is read."""
+    """Return the number of items in a tensor of shape ``[n]`` or ``[n, 1]``, before its data is read."""
     shape, name = tensor.spec.shape, tensor.spec.name
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[1] != 1):  # noqa: PLR2004  a batch, and one of each
         raise InvalidField(f"{name} must have the shape [n] or [n, 1]", param=name)
@@ -194,7 +193,7 @@ def check_batch(tensor: Tensor) -> int:
 
 
 def check_outputs(request: InferRequest, offered: tuple[TensorSpec, ...], *, has_classes: bool) -> None:
-    """Raise ``InvalidField`` for outputs, or classes of them, that the model lacks."""
+    """Raise ``InvalidField`` for requested outputs, or classes of them, that the model lacks."""
     names = [one.name for one in offered]
     for wanted in request.outputs:
         if wanted.name not in names:

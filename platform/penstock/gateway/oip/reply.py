@@ -1,7 +1,7 @@
 """Translates a whole answer of the model's own API into the protocol's.
 
-An unreadable answer is an error like any other, since nothing was sent. A long one is encoded in parts, between which
-the event loop runs.
+An unreadable answer becomes an ordinary error, since nothing was sent yet. A long one is encoded in parts, and the
+event loop runs in between.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
-    """Return the answer with the account of the call, unless it has one."""
+    """Return the answer with usage, stage times and degradations as parameters, unless it has parameters."""
     return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
 
 
@@ -50,7 +50,7 @@ _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
 class TranslatedReply:
-    """A ``Reply`` that wraps another one."""
+    """A ``Reply`` that translates and passes on to another reply."""
 
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
         self._reply, self._translate, self._fail = reply, translate, fail
@@ -76,7 +76,7 @@ class TranslatedReply:
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Translate and send; ``complete`` does the rest of a long answer."""
+        """Translate and send the answer; ``complete`` sends the rest of a long one."""
         if self._head is None:
             self._reply.finish()
             return
@@ -92,7 +92,7 @@ class TranslatedReply:
         self._write(written)
 
     async def complete(self) -> None:
-        """Encode the rest of a long answer while the client is connected."""
+        """Encode and send the rest of a long answer while the client is connected."""
         try:
             while (written := self._written) is not None and not self._reply.gone:
                 await asyncio.sleep(0)
@@ -102,7 +102,7 @@ class TranslatedReply:
             raise
 
     def _write(self, written: Written) -> None:
-        """Encode one turn's worth of JSON; send everything after the last part."""
+        """Encode JSON for one turn of the event loop; send everything after the last part."""
         self._written, size = written, 0
         for part in written.json:
             self._json.append(part)

@@ -1,6 +1,6 @@
 """``POST /v2/models/{model}[/versions/{version}]/infer``: one inference over HTTP/1.1.
 
-The kind of model decides which of its own APIs serves the request.
+The kind of the model decides which of its own APIs serves the request.
 """
 
 import re
@@ -29,7 +29,7 @@ _MAX_DIGITS = 10
 
 
 def target(path: str) -> tuple[str, str] | None:
-    """Return model and version in an inference path; None for other paths."""
+    """Return model and version of an inference path; None for other paths."""
     found = _PATH.fullmatch(path)
     return (found[1], found[2] or "") if found else None
 

@@ -31,12 +31,12 @@ def timeout_s(parameters: Mapping[str, object]) -> float:
 
 
 def soonest(*seconds: float) -> float:
-    """Return the shortest of a caller's times; 0 without any."""
+    """Return the shortest of these times; 0 is none, and the result if all are."""
     return min((one for one in seconds if one), default=0.0)
 
 
 def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return the parameters for the model; raises ``InvalidField`` for unsupported ones."""
+    """Return the parameters that go to the model; raises ``InvalidField`` for unsupported ones."""
     if parameters.get(PRIORITY, 0) != 0:
         raise InvalidField("priority is not taken: the plan of the key decides who waits; leave it out", param=PRIORITY)
     for name, value in parameters.items():
@@ -61,7 +61,7 @@ def _known(name: str, taken: frozenset[str], what: str) -> str:
 
 
 def _value(tensor: Tensor) -> object:
-    """Return an input's one element, or its several texts."""
+    """Return the one element of an input, or its list of several texts."""
     name = tensor.spec.name
     if not 1 <= tensor.elements <= MAX_ELEMENTS:
         raise InvalidField(f"{name} must have from 1 to {MAX_ELEMENTS} elements", param=name)
@@ -84,7 +84,7 @@ def texts_of(tensor: Tensor) -> list[str]:
 
 
 def object_of(value: object, name: str) -> dict[str, object]:
-    """Return the JSON object in a text, as Triton's vLLM back end takes sampling parameters."""
+    """Return the JSON object in a text; Triton's vLLM back end takes sampling parameters in this form."""
     with suppress(msgspec.MsgspecError, TypeError):
         return msgspec.json.decode(value, type=dict[str, object])  # type: ignore[call-overload, no-any-return]
     raise InvalidField(f"{name} must be a JSON object in a text", param=name)
@@ -109,6 +109,6 @@ def flag_of(value: object, name: str) -> bool:
 
 
 def _check_finite(value: object, name: str) -> None:
-    """Refuse NaN and infinity: JSON has no word for them, and leaves them out."""
+    """Refuse NaN and infinity, which JSON can't express."""
     if isinstance(value, float) and not isfinite(value):
         raise InvalidField(f"{name} must be a finite number", param=name)

@@ -1,9 +1,9 @@
-"""The bounds of a body, checked before anything walks it. Pure.
+"""Bounds on a body, checked before anything walks it. Pure.
 
-Each bound is a published figure, or follows from the largest context served: a prompt of more ids, or a conversation of
-more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media come inside the request as ``data:``
-addresses: an engine that fetched others would reach its whole network for any caller. The arguments of a tool call are
-a text of the model's, and nothing fetches them.
+Each bound is a published figure, or follows from the largest context served: a prompt with more ids, or a conversation
+with more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media must come inside the request as
+``data:`` addresses: through an engine that fetched others, any caller could reach the engine's whole network. Addresses
+in the arguments of a tool call are the model's text, and nothing fetches them.
 """
 
 from collections.abc import Callable
@@ -76,16 +76,16 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBounds:
-    """``context_tokens`` is the largest served context; the default exceeds every model's.
+    """Bounds of one caller; ``context_tokens`` is the largest served context, by default above every model's.
 
-    ``context_of`` names its owner in an error.
+    ``context_of`` names the plan's owner in an error.
     """
 
     context_tokens: int = 16 << 20
     context_of: str = "the largest context here"
 
     def body_bytes(self, api: Api) -> int:
-        """Return the bytes of the largest context, in any language."""
+        """Return the bytes of a body that fills the largest context, in any language."""
         if api is Api.INFER:
             return TENSOR_BYTES
         tokens = max(self.context_tokens, BATCH_TOKENS) if api in _BATCHES else self.context_tokens
@@ -97,7 +97,7 @@ UNBOUNDED = BodyBounds()
 
 
 def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
-    """Return a caller's bounds, by the served models that are not others' alone."""
+    """Return a caller's bounds, by the served models that the caller may see."""
     contexts = [version.max_model_len for version in table.versions if who.sees(version.tenants)]
     if not contexts:
         return UNBOUNDED
@@ -138,7 +138,7 @@ def _parts(content: list[object], at: str) -> int:
 
 
 def _tool_calls(item: Body, at: str) -> None:
-    """Bound the JSON in strings: templates and engines read it by recursion."""
+    """Bound the JSON inside strings, since templates and engines read it by recursion."""
     calls = item.get("tool_calls")
     functions = [call.get("function") for call in calls if type(call) is dict] if type(calls) is list else []
     for function in (item, item.get("function_call"), *functions):
@@ -194,7 +194,7 @@ def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
 
 
 def _length_penalty(value: object, at: str, bounds: BodyBounds) -> None:
-    """Bound the penalty; engines accept it as text, too."""
+    """Bound the length penalty, also as text, which engines accept."""
     del bounds
     try:
         power = float(value) if isinstance(value, int | float | str) else 0.0

@@ -1,8 +1,8 @@
-"""Checks a body against the table of fields, and takes out of it what no engine shall see. Pure.
+"""Checks a body against the table of fields, and removes the fields that no engine shall see. Pure.
 
-Each field is served, told (it goes on, without effect), dropped (told, and taken out) or refused with its full path;
-null is as if left out. A name that no API documents is refused, as OpenAI and Anthropic do: a misspelt field would
-change nothing and say nothing.
+Each field is served, told (passed on, and reported as without effect), dropped (removed, and reported) or refused with
+its full path; null counts as left out. A name that no API documents is refused, as by OpenAI and Anthropic: otherwise a
+misspelt field would silently change nothing.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _NAMES = {
 
 
 class _Fault(Exception):
-    """A refusal that is still on its way up to the body, and gathers its path."""
+    """A refusal on its way up to the body; each level adds its part of the path."""
 
     def __init__(self, says: str, *, is_unserved: bool = False) -> None:
         self.says, self.is_unserved = says, is_unserved
@@ -66,7 +66,7 @@ def _inside(kind: Kind, given: Body, told: set[str]) -> None:
 
 
 def _keeps(field: Field | None, value: object, told: set[str], *, is_required: bool) -> bool:
-    """Tell whether the value goes on to the engine."""
+    """Tell whether the value is passed on to the engine."""
     if value is None:
         return is_required  # another check says that it is missing
     if field is None:
@@ -233,6 +233,6 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a name of the caller's own, short and printable."""
+    """Return a name that the caller wrote, shortened and printable."""
     plain = "".join(one if one.isprintable() else "?" for one in name[:MAX_NAME_CHARS])
     return plain if len(name) <= MAX_NAME_CHARS else f"{plain}…"

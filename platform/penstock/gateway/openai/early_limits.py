@@ -1,10 +1,10 @@
-"""Whether a caller's limits are checked before its request is read, and passes for recorded answers. Pure.
+"""Decides whether limits are checked before a request is read; grants passes for recorded answers. Pure.
 
-Large bodies always meet the limits first; small ones if their key was refused lately: parsing and tokenising costs up
-to a hundred times a look.
+Large bodies always meet the limits first, small ones if their key was refused lately: parsing and tokenising costs up
+to a hundred times as much as the check.
 
-A caller over its limits may still have a recorded answer under an idempotency key, which is free. A recorded key with
-another body ends its passes for a while.
+A caller over its limits may still get a recorded answer under an idempotency key, which is free. If a request with a
+pass is refused after all, its tenant gets no passes for a while.
 """
 
 from typing import TypeVar
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class EarlyLimits:
-    """Times are monotonic seconds."""
+    """The keys refused lately, and the passes of each tenant; times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._refused: dict[KeyId, float] = {}
@@ -36,7 +36,7 @@ class EarlyLimits:
         return bool(self._refused) and self._refused.get(key, 0.0) > now
 
     def take_pass(self, tenant: TenantId, now: float) -> bool:
-        """Let a request with a record past the limits; False if too many are, or the last had no record."""
+        """Let a request with a record past the limits; False with too many passes, or if barred."""
         taken = self._passing.get(tenant, 0)
         if taken >= MOST_PASSES or self._barred.get(tenant, 0.0) > now:
             return False
@@ -44,7 +44,7 @@ class EarlyLimits:
         return True
 
     def give_pass(self, tenant: TenantId, now: float, *, was_of_use: bool) -> None:
-        """End a pass; one without a record bars the tenant for a while."""
+        """End a pass; if it was of no use, the tenant gets none for a while."""
         left = self._passing.pop(tenant) - 1
         if left:
             self._passing[tenant] = left

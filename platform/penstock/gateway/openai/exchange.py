@@ -1,6 +1,6 @@
-"""One request's exchange over any wire: identity, body, corridor, errors.
+"""One request's exchange, independent of the wire: identity, body, pipeline, errors.
 
-The credential is checked before the body is read. Subclasses read bodies and write errors as their wire does.
+The credential is checked before the body is read. Subclasses read bodies and write errors in their wire's form.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ ANYWHERE = "global"
 
 
 class RequestExchange(ABC):
-    """One request; ``api`` comes from its path, as far as that tells."""
+    """One request; ``api`` comes from its path, as far as the path tells it."""
 
     __slots__ = (
         "_api",
@@ -77,10 +77,10 @@ class RequestExchange(ABC):
 
     @abstractmethod
     def _say(self, error: PenstockError) -> None:
-        """Send the error, before the first byte or after it."""
+        """Send the error, with a status before the first byte, in band after it."""
 
     def _known(self, who: Principal) -> None:  # noqa: B027  most wires have nothing to do then
-        """A valid key came."""
+        """Hook of the wire, called after the key was found valid; does nothing by default."""
 
     # -- the way ---------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class RequestExchange(ABC):
             self._give_back()
 
     def _region(self, asked: str) -> str:
-        """Return the region that answers, or raise ``InvalidField`` if another one is asked for."""
+        """Return this gateway's region, or raise ``InvalidField`` if the request asks for another one."""
         ours = self._edge.region
         if asked not in (ours, ANYWHERE):
             raise InvalidField(
@@ -142,9 +142,9 @@ class RequestExchange(ABC):
             self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
 
     async def _refuse_early(self, who: Principal, model: str = "", *, size: int = 0) -> None:
-        """Check the limits; a caller over one may still get a recorded answer, which is free.
+        """Check the limits; a caller over a limit may still get a recorded answer, which is free.
 
-        A worker's word for requests of this size (0 while unknown) counts as a limit.
+        A worker's remembered refusal of requests of this size (0 while unknown) counts as a limit.
         """
         try:
             await self._edge.refuse_early(who, model, Demand(who.tenant, size, self._deadline_s()))
@@ -186,7 +186,7 @@ class RequestExchange(ABC):
         )
 
     def _without_effect(self) -> tuple[str, ...]:
-        """Return the fields that the API takes without effect, and those that the version's template does not read."""
+        """Return the fields without effect: those of the API, and those that the template does not read."""
         prepared = None if self._progress is None else self._progress.call.prepared
         return self._ignored if prepared is None else self._ignored + prepared.told
 
@@ -195,7 +195,7 @@ class RequestExchange(ABC):
         return head.deadline_s(self._headers)
 
     def _told(self) -> Headers:
-        """Return a refused request's stage times, and its version if known."""
+        """Return headers for a refusal: the request's time by stage, and its version if known."""
         stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
         if self._progress is not None and (version := self._progress.call.version) is not None:
@@ -205,7 +205,7 @@ class RequestExchange(ABC):
         return told
 
     async def _until_paced(self, error: PenstockError) -> None:
-        """Hold a refusal for the caller's own limits back, if its tenant has many; its body is let go before."""
+        """Delay a refusal by the caller's own limits if its tenant has many; release the body's bytes before."""
         who, turns = self._who, self._edge.turns
         if who is None or turns is None or not _is_theirs(error) or self._reply.started:
             return
@@ -246,5 +246,5 @@ class RequestExchange(ABC):
 
 
 def _is_theirs(error: PenstockError) -> bool:
-    """Tell whether the caller's own limits, or its tenant's own queue, refused it: the next one will hear the same."""
+    """Tell whether the caller's limits or its tenant's own queue refused it: its next request meets the same."""
     return isinstance(error, OverLimit | OverBudget) or error.reason == TENANT_QUEUE

@@ -1,4 +1,4 @@
-"""Checks of single JSON fields; a refusal names the field.
+"""Checks of single JSON fields; each refusal names the field.
 
 ``None`` counts as absent, as in the OpenAI API.
 """

@@ -1,4 +1,4 @@
-"""The fields of a request's head: path, credential, ids, deadline. Each is taken as it stands or refused. Pure."""
+"""The fields of a request's head: path, credential, ids, deadline. Each is accepted unchanged or refused. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -31,9 +31,9 @@ HeaderMap = Mapping[bytes, bytes]
 
 
 def request_id(headers: HeaderMap, unique: str) -> str:
-    """Return the caller's id with ``unique`` behind it, or ``unique`` alone.
+    """Return the caller's id with ``unique`` appended, or ``unique`` alone.
 
-    No id comes twice: aborting one must not stop another caller's request.
+    No id is used twice, since aborting one request must not stop another caller's.
     """
     given = headers.get(b"x-request-id")
     return f"{given.decode()}-{unique}" if given and _REQUEST_ID.fullmatch(given) else f"req-{unique}"
@@ -88,7 +88,7 @@ def price_cap(headers: HeaderMap) -> MicroUsd:
 
 
 def kept_rule(headers: HeaderMap) -> str:
-    """Return the conversation's rule of an auto alias (``x-penstock-auto``)."""
+    """Return the rule of an auto alias that the conversation keeps (``x-penstock-auto``)."""
     given = headers.get(b"x-penstock-auto")
     name = given.decode("latin-1") if given else ""
     return name if name and RULE.fullmatch(name) else ""
@@ -118,7 +118,7 @@ def claim(headers: HeaderMap, claimed: Callable[[str], Claim]) -> Claim:
 
 
 def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a repeated header that may come once only."""
+    """Refuse a repeated header that is allowed only once."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in seen and name in SINGLE:
@@ -127,6 +127,6 @@ def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def path(raw: bytes) -> str:
-    """Return the path's segments; an encoded slash stays ``%2F`` (RFC 3986, 2.2)."""
+    """Return the path with its segments decoded; an encoded slash stays ``%2F`` (RFC 3986, 2.2)."""
     text = raw.decode("ascii", "replace")
     return unquote(text.replace("%2f", "%252F").replace("%2F", "%252F")) if "%" in text else text

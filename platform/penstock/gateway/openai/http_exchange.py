@@ -36,7 +36,7 @@ class HttpExchange(RequestExchange):
 
     @property
     def _speaks(self) -> Api:
-        """The API that gives errors their shape."""
+        """The API that gives errors of this request their shape."""
         return self._api
 
     def _known(self, who: Principal) -> None:
@@ -44,7 +44,7 @@ class HttpExchange(RequestExchange):
         self._way_back.prove()
 
     async def _read(self, who: Principal) -> tuple[Parsed, str]:
-        """Return the parsed body; refuse a caller over its limits as soon as that is known."""
+        """Return the parsed body; a caller over its limits is refused as soon as that is known."""
         edge, length = self._edge, self._headers.get(b"content-length", b"")
         limit = edge.limits.body_bytes or self._bounds.body_bytes(self._api)
         if length and int(length) > limit:  # the HTTP parser lets only digits through
@@ -67,7 +67,7 @@ class HttpExchange(RequestExchange):
         return parsed
 
     def _model_of(self, raw: bytes) -> str:
-        """Return the model; empty if only the whole body tells."""
+        """Return the model; empty if only parsing the whole body can tell."""
         return model_of(raw)
 
     async def _parsed(self, who: Principal, raw: bytes, *, is_small: bool) -> tuple[Parsed, str]:
@@ -101,7 +101,7 @@ class HttpExchange(RequestExchange):
         return await read_body(receive, limit, held.grow)
 
     def _decor(self) -> Headers:
-        """Return every reply's headers; the relay adds version and stages."""
+        """Return the headers of every reply; the relay adds version and stages."""
         decor = [(b"x-request-id", self._request_id.encode()), *self._listeners()]
         if ignored := self._without_effect():
             decor.append((b"x-penstock-ignored", ", ".join(ignored).encode()))

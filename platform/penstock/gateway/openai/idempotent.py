@@ -1,13 +1,13 @@
 """Requests with an ``Idempotency-Key``: the first is answered and recorded, later ones get the same bytes (A8).
 
-It stands before the pipeline: a replay passes no limit, costs nothing and has no ledger row. Only complete answers are
+It comes before the pipeline: a replay draws on no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
-A first caller that leaves breaks its answer off only without followers in the same gateway; followers at other
-gateways hear that it broke off.
+If the first caller disconnects, its answer is cancelled only without followers in the same gateway. Followers at other
+gateways then get the error that it broke off.
 
-Trade-off: the caller may read an answer's end a moment before it is stored. A gateway killed then loses the record, not
-the answer.
+Trade-off: the caller may receive an answer's end a moment before it is stored. A gateway killed in that moment loses
+the record, not the answer.
 """
 
 import asyncio
@@ -68,12 +68,12 @@ def _unnoted(_: Call, original: RequestId) -> None: ...
 
 class Corridor(Protocol):
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
-        """Raise a ``PenstockError`` only before the reply has started."""
+        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
         ...
 
 
 class Once:
-    """The corridor with recorded answers; a follower that reads nothing for ``stall_s`` is cut off."""
+    """The pipeline with recorded answers; a follower that reads nothing for ``stall_s`` is disconnected."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class Once:
         self._under_way: dict[RecordKey, RecordedReply] = {}
 
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
-        """Answer or replay; a key that may not use the model gets its refusal."""
+        """Answer or replay the request; a key that may not use the model is refused by the pipeline."""
         call, request = progress.call, progress.call.request
         if not request.idempotency_key or not call.principal.may_use(request.model):
             return self._corridor.serve(progress, reply)
         return self._once(progress, reply)
 
     async def is_recorded(self, who: Principal, idempotency_key: str) -> bool:
-        """Tell without the body whether a record may answer."""
+        """Tell, before the body is known, whether a record exists under this key."""
         return await self._answers.has(record_key(who, idempotency_key))
 
     async def _once(self, progress: Progress, reply: Reply) -> None:
@@ -164,7 +164,7 @@ class Once:
 
 
 class _Follower:
-    """Copies a record into a reply at its reader's pace, and its usage into the call."""
+    """Copies a record into a reply at the reader's pace, and the record's usage into the call."""
 
     def __init__(self, call: Call, reply: Reply, stall_s: float) -> None:
         self._call, self._reply = call, reply

@@ -1,10 +1,10 @@
-"""Parses a body into a request: the one place that takes or drops a client's field.
+"""Parses a body into a request: the one place that accepts or drops a client's field.
 
-Which fields are served is in ``verdicts``; checked beyond their types are those that the platform relies on. It knows
-no tenants, models or sockets.
+The fields that are served are listed in ``verdicts``. Beyond their types, only the fields that the platform relies on
+are checked. It knows no tenants, models or sockets.
 
-A repeated key keeps its last value, and the engine gets the decoded object written anew: no second parser reads the
-bytes differently.
+A repeated key keeps its last value, and the engine gets the decoded object encoded anew, so that no second parser can
+read the bytes differently.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ ANY = BodyBounds()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """A parsed body; ``cost`` is known as far as it needs no model. ``told`` fields have no effect."""
+    """A parsed body; ``cost`` holds the part that needs no model, and ``told`` the fields without effect."""
 
     body: Body
     model: str
@@ -97,7 +97,7 @@ def _name(body: Body, field: str) -> str:
 
 
 def check_bounded(api: Api, cost: Cost) -> None:
-    """Refuse an unbounded answer if the API wants a bound; counting needs none."""
+    """Refuse a request without a bound on its output if the API requires one; token counts need none."""
     if api is Api.MESSAGES and cost.names_no_output:
         raise InvalidField("max_tokens is required", param="max_tokens")
 
@@ -119,7 +119,7 @@ def decode(raw: bytes) -> Body:
 
 
 def _where(error: Exception) -> str:
-    """Return the decoder's message without the caller's text."""
+    """Return the decoder's message without any of the caller's text."""
     return "bytes that are no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
 
 
@@ -164,7 +164,7 @@ def _cost(api: Api, body: Body, size: int) -> Cost:
 
 
 def _images(body: Body) -> list[str]:
-    """Return the images: their heads tell their cost, not their length."""
+    """Return the images; their headers, not their lengths, tell their cost."""
     given = body.get("input")
     inputs = given if type(given) is list else [given]
     return [one for one in inputs if type(one) is str and one.startswith(pictures.DATA_URL)]
@@ -178,7 +178,7 @@ def _scores_prompt(api: Api, body: Body) -> bool:
 
 
 def _sequences(api: Api, body: Body) -> int:
-    """Return the number of answers per prompt; beams count as ``n``."""
+    """Return the number of answers per prompt; beams count like ``n``."""
     n = fields.whole(body, "n", low=1, high=MAX_SEQUENCES) or 1
     best_of = fields.whole(body, "best_of", low=1, high=MAX_SEQUENCES) or 1
     if best_of > 1 and best_of < n:
@@ -193,7 +193,7 @@ def _sequences(api: Api, body: Body) -> int:
 
 
 def _per_sequence(api: Api, body: Body) -> int | None:
-    """Return the body's token limit per sequence; None if open."""
+    """Return the body's token limit per sequence; None if it sets none."""
     given = [fields.whole(body, name, low=1, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
     first = next((value for value in given if value is not None), None)
     if first is not None:
@@ -204,7 +204,7 @@ def _per_sequence(api: Api, body: Body) -> int | None:
 
 
 def _usage_in_stream(body: Body, *, stream: bool) -> tuple[bool, bool]:
-    """Return whether a stream tells its usage at the end, and with each event, which includes the end."""
+    """Return whether a stream reports its usage at the end, and with each event, which includes the end."""
     options = body.get("stream_options")
     if options is None:
         return False, False

@@ -1,10 +1,10 @@
-"""Reads bodies: small ones here, large ones in another process, so that this one's streams go on.
+"""Reads bodies: small ones here, large ones in a child process, so that this process's streams are not delayed.
 
-A large body's small fields come back as values, the others as JSON written anew: the engine gets the decoded object
+A large body's small fields come back as values, the others as JSON encoded anew: the engine gets the decoded object
 either way.
 
 Trade-off: a large body is decoded twice, to be checked and to be counted. That costs a tenth of its tokenising, and
-leaves no state in another process.
+leaves no state in the child.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _SORTED = msgspec.json.Encoder(order="deterministic")
 
 
 class _ReadJob(msgspec.Struct):
-    """The frame's header, before the raw body."""
+    """The header of a question's frame; the raw body follows."""
 
     api: Api
     bounds: BodyBounds
 
 
 class _Field(msgspec.Struct):
-    """A field that comes back as JSON: its slice of the frame, and ``Sealed``'s facts."""
+    """A field that comes back as JSON: its length in the frame, and the facts of ``Sealed``."""
 
     name: str
     size: int
@@ -48,7 +48,7 @@ class _Field(msgspec.Struct):
 
 
 class _Read(msgspec.Struct):
-    """The frame's header, before the sealed fields."""
+    """The header of an answer's frame; the sealed fields follow."""
 
     parsed: Parsed
     sealed: list[_Field]
@@ -67,7 +67,7 @@ _READ = msgspec.json.Decoder(_Read)
 
 
 def is_small(raw: bytes) -> bool:
-    """Tell whether the event loop may read the body, by its length and its number of values."""
+    """Tell whether the event loop may parse the body, by its length and its number of brackets."""
     return len(raw) <= INLINE_BYTES and raw.count(b"{") + raw.count(b"[") <= INLINE_BRACKETS
 
 
@@ -94,7 +94,7 @@ class BodyReader:
         self._tensors_task, self._messages_task = tensors_task, messages_task
 
     async def read(self, who: str, api: Api, raw: bytes, bounds: BodyBounds) -> tuple[Parsed, str]:
-        """Return the request, and a large one's digest, or raise ``MalformedBody`` or ``InvalidField``."""
+        """Return the request, and the digest of a large one; raise ``MalformedBody`` or ``InvalidField``."""
         if self._elsewhere is None or is_small(raw):
             return parse(api, raw, bounds), ""
         asked = _ENCODER.encode(_ReadJob(api, bounds))
@@ -102,20 +102,20 @@ class BodyReader:
         return _opened(result(answer))
 
     async def tensors(self, who: str, head: memoryview) -> memoryview | None:
-        """Parse tensors' JSON in another process; None if it may or must be read here."""
+        """Parse the JSON of tensors in a child process; None if it is small, or if there is no child."""
         if self._elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
             return None
         return result(await self._elsewhere.ask(who, (self._tensors_task, bytes(head))))
 
     async def message(self, who: str, head: bytes) -> memoryview | None:
-        """Parse a large tensor message in another process; None if it must be read here."""
+        """Parse a large tensor message in a child process; None if there is no child."""
         if self._elsewhere is None:
             return None
         return result(await self._elsewhere.ask(who, (self._messages_task, head)))
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame, in the other process."""
+    """Answer a frame of a ``_ReadJob``, in the child process."""
     head, _, raw = bytes(frame).partition(b"\n")
     asked = _ASKED.decode(head)
     parsed = parse(asked.api, raw, asked.bounds)
@@ -127,7 +127,7 @@ def read(frame: memoryview) -> Sequence[bytes]:
 
 
 def _parted(body: Body) -> tuple[Body, list[tuple[str, bytes]]]:
-    """Return the small fields as values, the rest as JSON."""
+    """Return the small fields as values, the others as JSON."""
     readable: Body = {}
     sealed: list[tuple[str, bytes]] = []
     left = READABLE_BYTES

@@ -1,6 +1,6 @@
-"""Records a reply while it goes out: a task stores the pieces in order, so that writes never wait.
+"""Records a reply while it goes out: a task stores the pieces in order, so that no write waits for the store.
 
-It knows pieces and the store, not their content.
+It knows pieces and the store, not the content of answers.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ SIGN_OF_LIFE_S = ALIVE_S / 4
 
 
 class AnswerRecorder:
-    """One answer on its way into the store; ``close`` must be awaited."""
+    """Writes one answer to the store; ``close`` must be awaited."""
 
     def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
         self._request = request
@@ -31,7 +31,7 @@ class AnswerRecorder:
         self._task = asyncio.create_task(self._run())
 
     def head(self, status: int, headers: Headers, used: bytes) -> None:
-        """Note the answer's head and its request's usage."""
+        """Store the answer's status and headers, and its request's usage."""
         told = dict(headers)
         content_type = told.get(b"content-type", b"").decode()
         version = told.get(b"x-penstock-version", b"").decode()
@@ -54,7 +54,7 @@ class AnswerRecorder:
             self._news.set()
 
     async def close(self, *, keeps: bool) -> None:
-        """Store the rest, or free the key."""
+        """Store the rest, or free the key if the record is not kept."""
         if keeps:
             self._put(Piece(is_end=True))
         else:
@@ -71,7 +71,7 @@ class AnswerRecorder:
         self._news.set()
 
     async def _run(self) -> bool:
-        """Return True when the record is complete, given up, or no longer ours."""
+        """Store pieces; return True when the record is complete, given up, or taken over by another request."""
         with suppress(Conflict):
             return await self._bring()
         return True
@@ -96,7 +96,7 @@ def _nothing() -> None: ...
 
 
 class RecordedReply:
-    """Goes on after its caller has left, as long as others follow the record in this gateway."""
+    """A recorded reply; after its caller has left it continues while others in this gateway follow the record."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
         self._reply, self._recorder, self._used = reply, recorder, used
@@ -131,7 +131,7 @@ class RecordedReply:
             self._reply.write(data)
 
     def finish(self) -> None:
-        """End the body; the record ends when its outcome is known."""
+        """End the body; the record is closed when the outcome is known."""
         self._reply.finish()
 
     def abort(self) -> None:
@@ -149,7 +149,7 @@ class RecordedReply:
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Return the same answer in fewer pieces: head, bytes, end."""
+    """Return the pieces merged into fewer: head, bytes, end."""
     heads = [piece for piece in pieces if piece.status]
     data = b"".join(piece.data for piece in pieces)
     ends = [piece for piece in pieces if piece.is_end]

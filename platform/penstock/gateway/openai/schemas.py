@@ -1,9 +1,10 @@
-"""Bounds of structured outputs: the grammar compiler works by properties, values and repeats, not by tokens. Pure.
+"""Bounds of structured outputs: a grammar compiler's work grows with properties, values and repeats. Pure.
 
-The bounds are OpenAI's published ones. A ``$ref`` that leads to itself through references and choices alone stands for
-no value: engines loop over it without end, or fail. A pattern's repeats are the numbers in braces: an engine's
-automaton has a state for each time, and each looks at all tokens. Escaped characters and classes are text.
-Trade-off: nested repeats count side by side, since engines keep them as counters.
+The bounds are OpenAI's published ones. A ``$ref`` that leads back to itself through references and alternatives alone
+describes no value: engines loop over it for ever, or fail. A pattern's repeats are the numbers in braces: an engine's
+automaton has a state for each repeat, and each state is compared with all tokens. Escaped characters and classes count
+as text.
+Trade-off: nested repeats are added, not multiplied, since engines keep them as counters.
 Source: https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
 ``StructuredOutputsParams`` and the validators of its request classes.
 """
@@ -78,7 +79,7 @@ Schema = dict[str, object]
 
 @dataclass(slots=True)
 class Counted:
-    """The totals of all a request's schemas so far."""
+    """Running totals over all schemas of one request."""
 
     properties: int = 0
     repeats: int = 0
@@ -99,7 +100,7 @@ class Counted:
 
 
 def check(given: object, name: str, at: str, counted: Counted | None = None) -> None:
-    """Check each schema, choice and grammar at ``name``, on top of ``counted``."""
+    """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``."""
     counted = Counted() if counted is None else counted
     waiting = [(name, given)]
     while waiting:
@@ -120,7 +121,7 @@ def _holds_schema(holder: str, value: object) -> bool:
 
 
 def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object]]:
-    """Return the nested values by name; a structural tag may be text."""
+    """Yield the nested constraints by name; a structural tag may be JSON in a text."""
     if holder == _TAGS and isinstance(value, str):
         value = _schema(value, at)
     if isinstance(value, dict):
@@ -188,7 +189,7 @@ def _check_node(node: Schema, at: str, counted: Counted) -> None:
 
 
 def _said(node: Schema) -> Iterator[object]:
-    """Yield a node's keywords, except those for readers."""
+    """Yield the values of a schema's keywords, except those for human readers."""
     for name, child in node.items():
         if name in _NAMED and isinstance(child, dict):
             yield list(child)
@@ -201,7 +202,7 @@ def _said(node: Schema) -> Iterator[object]:
 
 
 def _leads_nowhere(root: Schema) -> bool:
-    """Tell whether references and alternatives lead back to their start."""
+    """Tell whether references and alternatives alone lead back to a schema itself."""
     done: set[int] = set()
     for start in _referring(root):
         path: set[int] = set()
@@ -233,7 +234,7 @@ def _referring(root: Schema) -> Iterator[Schema]:
 
 
 def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
-    """Yield the schemas that describe the same value."""
+    """Yield the schemas that describe the same value as this one: references and alternatives."""
     if (target := _target(node.get("$ref"), root)) is not None:
         yield target
     for name in _ALTERNATIVES:
@@ -243,7 +244,7 @@ def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
 
 
 def _target(reference: object, root: Schema) -> Schema | None:
-    """Return the reference's target; None outside the document, or without one."""
+    """Return the reference's target; None if it is outside the document or missing."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     at: object = root

@@ -1,4 +1,4 @@
-"""Shared by all APIs' exchanges and routes: pipeline, identities, bounds, table, error observer."""
+"""Services that all APIs' exchanges and routes share: pipeline, identities, bounds, table, error observer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -29,12 +29,13 @@ class ErrorObserver(Protocol):
     ) -> None:
         """Count an error response by its code, and log it with its caller.
 
-        A fault of ours breaks the promise of this API's tier; None if the pipeline has counted the request.
+        An internal fault counts against the promise of this API's tier; ``api`` is None if the pipeline has counted the
+        request.
         """
         ...
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log a fault's kind, never its text, which may hold a prompt."""
+        """Log an internal fault's kind, never its text, which may hold a prompt."""
         ...
 
 
@@ -44,7 +45,7 @@ class Identity(Protocol):
         ...
 
     def recognise(self, credential: str) -> Principal:
-        """Return the key's principal, whatever it may do, or raise ``Unauthenticated``."""
+        """Return the key's principal, also if the key may not ask models; raise ``Unauthenticated``."""
         ...
 
     def asking(self, who: Principal) -> Principal:
@@ -58,7 +59,7 @@ class Identity(Protocol):
 
 class Corridor(Protocol):
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Raise a ``PenstockError`` only before the reply has started."""
+        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""A request's messages as the engine passes them to its chat template. Pure.
+"""Brings a request's messages into the form that the engine passes to its chat template. Pure.
 
-Content unknown here (images, sounds) is ``EngineOnly``: the engine alone counts then.
+Content unknown here (images, sounds) raises ``EngineOnly``: then only the engine counts.
 Source: vLLM 0.32, ``renderers/chat_utils.py``, ``renderers/hf.py``.
 """
 
@@ -35,7 +35,7 @@ def of_request(api: Api, body: Body, template: ChatTemplate) -> list[Message]:
 
 
 def tools_of(api: Api, body: Body) -> list[object] | None:
-    """Return the tools in the engine's form: its field order, absent ones null."""
+    """Return the tools in the engine's form: fields in its order, absent ones null."""
     if api is Api.RESPONSES:
         return translate.tools_of_responses(body)
     if api is Api.MESSAGES:
@@ -87,7 +87,7 @@ def _add_assistant(shown: Message, message: Message) -> None:
 
 
 def _tool_call(call: object) -> object:
-    """Return the call with arguments as an object: templates expect a mapping."""
+    """Return the tool call with its arguments as an object, since templates expect a mapping."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(call, dict) or not isinstance(function, dict):
         raise InvalidField("tool_calls must hold objects with a function", param="messages")

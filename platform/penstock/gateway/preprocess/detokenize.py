@@ -1,6 +1,6 @@
-"""Tokens to text, in the pieces that an engine streams.
+"""Turns tokens into text, in the pieces that an engine streams.
 
-Rarely used, and off the event loop: a long answer takes tens of milliseconds.
+It is rarely used, and runs off the event loop: a long answer takes tens of milliseconds.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 
 
 class Detokenizer:
-    """Streaming's ``TokenReader``, on the loaded tokenizers."""
+    """Implements streaming's ``TokenReader`` with the loaded tokenizers."""
 
     def __init__(self, tokenizers: TokenizerCache) -> None:
         self._tokenizers = tokenizers
@@ -19,10 +19,9 @@ class Detokenizer:
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Return the text that each output token completes; empty inside a character.
+        """Return the text that each output token completes; empty inside a character, fewer if a token has no text.
 
-        Shorter if a token cannot be turned into text. Raises ``StoreUnavailable``, or ``ArtifactRefused`` for a
-        tokenizer with another digest.
+        Raises ``StoreUnavailable``, or ``ArtifactRefused`` for a tokenizer with another digest.
         """
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
         return await asyncio.to_thread(tokenizer.pieces, prompt, output, skip_special=skip_special)

@@ -1,7 +1,7 @@
-"""Preprocessing in a child process: frames, and refusals on their way back.
+"""Preprocessing in a child process: its frames, and refusals on their way back.
 
-A large body takes milliseconds a mebibyte to decode, check, render and tokenise under the interpreter lock, during
-which every stream of the process would stand still.
+A large body takes milliseconds per mebibyte to decode, check, render and tokenise under the interpreter lock; every
+stream of the process would stand still meanwhile.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,6 @@ DONE, REFUSED = b"+", b"-"
 
 
 class Offload(Protocol):
-    """Port to child processes."""
-
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
         """Return the answer to a frame; ``Overloaded`` if all children are busy, ``EOFError`` if the child died."""
         ...
@@ -46,7 +44,7 @@ class _Refusal(msgspec.Struct):
 
 
 class _PrepareJob(msgspec.Struct):
-    """What preparing needs; the version without its workers."""
+    """The input of ``prepare``; the version without its workers."""
 
     request: InferenceRequest
     version: VersionEntry
@@ -54,7 +52,7 @@ class _PrepareJob(msgspec.Struct):
 
 
 def unsealed(value: object) -> msgspec.Raw:
-    """Return a sealed field's JSON: an encoder hook."""
+    """Return a sealed field's JSON; used as msgspec's encoder hook."""
     if isinstance(value, Sealed):
         return msgspec.Raw(value.json)
     raise NotImplementedError
@@ -67,9 +65,9 @@ _REFUSAL = msgspec.json.Decoder(_Refusal)
 
 
 def refusal(error: Exception) -> bytes:
-    """Serialise an error. A foreign one is named by its class only, since its message may hold a prompt.
+    """Serialise an error. A foreign error is named only by its class, since its message may hold a prompt.
 
-    Only the caller's nesting makes a child recurse: that is the body's fault.
+    A ``RecursionError`` is the body's fault: only the caller's nesting causes recursion in a child.
     """
     if isinstance(error, RecursionError):
         error = MalformedBody("the body holds JSON that is nested too deep")
@@ -81,7 +79,7 @@ def refusal(error: Exception) -> bytes:
 
 
 def result(answer: bytes) -> memoryview:
-    """Return an answer's value, or raise its error."""
+    """Return the value in a child's answer, or raise its error."""
     if answer[:1] == DONE:
         return memoryview(answer)[1:]
     told = _REFUSAL.decode(memoryview(answer)[1:])
@@ -92,7 +90,7 @@ def result(answer: bytes) -> memoryview:
 
 
 class OffloadedPreprocessor:
-    """The pipeline's ``Preprocessor``: small requests here, large ones in a child, unread ones nowhere."""
+    """Implements ``Preprocessor``: small requests here, large ones in a child, unless the version counts items."""
 
     def __init__(self, here: Preparing, elsewhere: Offload, *, task: bytes) -> None:
         self._here, self._elsewhere, self._task = here, elsewhere, task
@@ -106,7 +104,7 @@ class OffloadedPreprocessor:
 
 
 async def prepared(here: Preparing, frame: memoryview) -> Sequence[bytes]:
-    """Answer such a frame, in the child process."""
+    """Answer a frame of a ``_PrepareJob``, in the child process."""
     asked = _ASKED.decode(frame)
     found = await here.prepare(replace(asked.request, digest=""), asked.version, asked.principal)
     return (DONE, _ENCODER.encode(found))

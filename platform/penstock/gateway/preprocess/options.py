@@ -1,6 +1,6 @@
 """vLLM's own fields that change a prompt's token count, on the APIs that read them. Pure.
 
-Other APIs ignore them, and so must the count: a field honoured only here would make prompts free.
+On other APIs the engine ignores them, and so must the count: a field honoured only here would make prompts free.
 Source: vLLM 0.32, ``build_tok_params`` and ``build_chat_params`` of each request; ``renderers/params.py``.
 """
 
@@ -24,25 +24,25 @@ _READ_BY = {
 
 
 def option(api: Api, body: Body, name: str) -> object:
-    """Return the field as the engine reads it; None if absent or not read by this API."""
+    """Return the field as the engine reads it; None if it is absent, or if this API does not read it."""
     return body.get(name) if api in _READ_BY[name] else None
 
 
 def opens_turn(api: Api, body: Body) -> bool:
-    """Return whether the template opens the assistant's turn."""
+    """Tell whether the template ends the prompt with the beginning of the assistant's turn."""
     asked = option(api, body, "add_generation_prompt")
     return api is not Api.EMBEDDINGS if asked is None else asked is not False
 
 
 def adds_special_to_chat(api: Api, body: Body) -> bool:
-    """Return whether special tokens are added to a rendered chat; for responses they always are."""
+    """Tell whether special tokens are added to a rendered chat; for Responses they always are."""
     return api is Api.RESPONSES or bool(option(api, body, "add_special_tokens"))
 
 
 def kept_tokens(api: Api, body: Body, most: int) -> int:
-    """Return the truncation length of a prompt; ``most`` to cut to the context.
+    """Return the number of tokens that a prompt is truncated to; ``most`` for a cut to the context.
 
-    The engine refuses other negative numbers, and 0, which leaves an empty prompt.
+    Raises ``InvalidField`` for 0, which leaves an empty prompt; the engine itself refuses numbers below -1.
     """
     asked = option(api, body, "truncate_prompt_tokens")
     if not isinstance(asked, int) or isinstance(asked, bool) or asked < -1:

@@ -1,10 +1,10 @@
-"""A text at least as long as a prompt that only the engine can render: an upper bound of its tokens. Pure.
+"""A text at least as long as a prompt that only the engine can render: an upper bound of the prompt's tokens. Pure.
 
-It holds all of the caller's text as JSON, the tools if the template shows them, and the template's own words once per
-message.
+The text holds all of the caller's text as JSON, the tools if the template shows them, and the template's own words once
+per message.
 
-Trade-off: the bound is two to five times the truth for plain text; the excess is returned once the engine has counted.
-If the template refuses a single message, or parts are images, the model's context is the bound.
+Trade-off: the bound is two to five times the true count for plain text; the excess is returned once the engine has
+counted. If the template refuses a single message, or parts are images, the model's context is the bound.
 """
 
 import json
@@ -19,7 +19,7 @@ _MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')
 
 
 def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> str:
-    """Return the text, empty without a bound; ``variables`` are the version's."""
+    """Return the text, empty if it gives no bound; ``variables`` are the version's."""
     said = json.dumps({name: value for name, value in body.items() if name != "tools"}, ensure_ascii=False)
     if _MEDIA.search(said):
         return ""
@@ -37,7 +37,7 @@ def _content(text: str, template: ChatTemplate) -> object:
 
 
 def _messages(body: Body) -> int:
-    """Return an upper bound of the messages: all items, their parts, and a system message."""
+    """Return an upper bound of the number of messages: all items, their parts, and a system message."""
     items = [item for name in ("messages", "input") for item in _list(body.get(name))]
     return 1 + sum(1 + len(_list(item.get("content"))) if isinstance(item, Mapping) else 1 for item in items)
 

@@ -1,7 +1,7 @@
-"""Request to prompt tokens (exact, or bounded from above), context check, and block hashes for routing.
+"""Turns a request into prompt tokens (exact, or an upper bound), checks the context, and hashes blocks for routing.
 
-Trade-off: prompts up to ``inline_chars`` (below a millisecond) are tokenised inline, since a thread hop costs more;
-longer ones in a small pool, so that no stream waits for them.
+Trade-off: prompts up to ``inline_chars`` (below a millisecond) are tokenised on the event loop, since a thread hop
+costs more; longer ones in a small pool, so that no stream waits for them.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ MAX_BLOCKS = 1_024
 
 
 def seed(cache_salt: str, adapter: str = "") -> bytes:
-    """Return what a chain begins with."""
+    """Return the first link of a chain of block hashes."""
     return blake2b(f"{cache_salt}\x1f{adapter}".encode(), digest_size=8).digest()
 
 
 def hashes(tokens: Sequence[int], block_size: int, start: bytes) -> tuple[int, ...]:
-    """Return one hash per full block; engines cache no partial one."""
+    """Return one chained hash per full block; engines cache no partial block."""
     width = 4 * block_size
     raw = array("I", tokens[: MAX_BLOCKS * block_size]).tobytes()
     out: list[int] = []
@@ -119,13 +119,13 @@ def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
 
 
 def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
-    """Return the truncation length, one less than the context if output is requested."""
+    """Return the truncation length; a cut to the context leaves one token if output is requested."""
     answers = 1 if prompts.requested_output(request.api, request.body) else 0
     return options.kept_tokens(request.api, request.body, version.max_model_len - answers)
 
 
 def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:
-    """Refuse a text too long for any tokenisation, before tokenising it (as the engine does)."""
+    """Refuse a text that no tokenisation could fit into the context, before tokenising it (as the engine does)."""
     most = version.max_model_len * tokenizer.max_chars_per_token
     if chars > most:
         raise ContextTooLong(
@@ -136,7 +136,7 @@ def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, 
 
 
 def _room_of_each(request: InferenceRequest) -> int:
-    """Return the output of each of several prompts; a plan's context bounds it only if the caller or the API does."""
+    """Return the output tokens of each of several prompts; raises ``InvalidField`` if nothing bounds them."""
     if request.cost.names_no_output:
         raise InvalidField("this plan bounds the context: name max_tokens for several prompts", param="max_tokens")
     return request.cost.output_each

@@ -1,4 +1,4 @@
-"""A request's prompts before tokenisation: texts, or the caller's token ids. Pure."""
+"""A request's prompts before tokenisation: texts, or the caller's own token ids. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ _PROMPTED = frozenset({Api.COMPLETIONS, Api.CLASSIFY, Api.INFER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """Texts to tokenise; ``param`` names the field at fault if they are too long.
+    """Texts to tokenise; ``param`` names the field to blame if they are too long.
 
-    If ``is_exact`` is False the engine's rendering differs and has at most the bytes of ``texts``; empty means no
+    If ``is_exact`` is False, the engine renders another prompt with at most the bytes of ``texts``; empty texts mean no
     bound.
     """
 
@@ -52,7 +52,7 @@ def requested_output(api: Api, body: Mapping[str, object]) -> int:
 
 
 def is_conversation(request: InferenceRequest) -> bool:
-    """Return whether the prompt is rendered from messages."""
+    """Tell whether the prompt is rendered from messages."""
     if request.api is Api.EMBEDDINGS:
         return request.body.get("input") is None
     return request.api not in _PROMPTED
@@ -100,7 +100,7 @@ def template_source(version: VersionEntry) -> str:
 
 
 def given(request: InferenceRequest) -> Prompts:
-    """Return prompts of completions and embeddings; inexact for the caller's own prompt embeddings."""
+    """Return the prompts of completions and embeddings; inexact if the caller sends prompt embeddings."""
     param = "prompt" if request.api.generates else "input"
     value = request.body.get(param)
     special = request.body.get("add_special_tokens", True) is not False

@@ -1,6 +1,6 @@
-"""Reasoning options as the engine passes them to the chat template. Pure.
+"""Reasoning options in the form in which the engine passes them to the chat template. Pure.
 
-A template without such a variable renders the same prompt for any value.
+A template that reads no such variable renders the same prompt for any value.
 Source: vLLM 0.32, ``build_chat_params`` of chat and responses, ``entrypoints/anthropic/serving.py``.
 """
 

@@ -1,7 +1,7 @@
-"""What a version's chat template would leave out of the prompt: refused, or told as without effect. Pure.
+"""Parts of a request that a chat template leaves out: refused, or reported as without effect. Pure.
 
-The routing table says what the template shows: it was rendered at the push (``formats/abilities.py``). A table that
-says nothing refuses nothing.
+The routing table lists the template's abilities, found by rendering at the push (``formats/abilities.py``). A table
+without a list refuses nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ _MOST_TOLD, _MOST_CHARS = 8, 64
 
 
 def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
-    """Raise ``UnsupportedByModel`` if tools are offered that the template does not show."""
+    """Raise ``UnsupportedByModel`` if the request offers tools and the template does not show them."""
     if body.get("tools") and wishes.uses_tools(body) and not _can(Ability.TOOLS, version):
         raise UnsupportedByModel(
             f"{version.id} shows its model no tools: leave them out, or name a model that was taught them",
@@ -47,7 +47,7 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
 
 
 def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:
-    """Return the fields that the template does not read: the answer tells them."""
+    """Return the fields that the template does not read; the answer reports them."""
     found = [*_unread_names(body, version), *_unread_kwargs(body, template)]
     if not _can(Ability.EFFORT, version):
         found += _unread_effort(api, body)

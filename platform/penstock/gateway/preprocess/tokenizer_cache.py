@@ -1,4 +1,4 @@
-"""Tokenizers by file digest: loaded once, verified, bounded."""
+"""Tokenizers by file digest: each is loaded once and verified; the number is bounded."""
 
 import asyncio
 import hashlib
@@ -21,15 +21,13 @@ _ADDED = 8
 
 
 class BlobSource(Protocol):
-    """Port to the artifact store."""
-
     async def read(self, sha256: str) -> bytes:
         """Return the blob with this hex SHA-256; raises ``StoreUnavailable``."""
         ...
 
 
 class LoadedTokenizer:
-    """A tokenizer, and the maximum characters of one of its tokens."""
+    """A tokenizer, and the largest number of characters in one of its tokens."""
 
     __slots__ = ("_char_work", "_tokenizer", "max_chars_per_token")
 
@@ -47,17 +45,17 @@ class LoadedTokenizer:
         return [encoding.ids for encoding in encodings]
 
     def work(self, texts: Sequence[str]) -> int:
-        """Return the worst-case work of these texts, in characters of one text merged byte by byte."""
+        """Return the worst-case work for these texts, in characters of one text that is merged byte by byte."""
         return self._char_work * sum(map(len, texts)) + TEXT_WORK * len(texts)
 
     def most_tokens(self, text: str) -> int:
-        """Return an upper bound of the tokens: one per byte after normalisation."""
+        """Return an upper bound of the text's tokens: one per byte after normalisation."""
         normalizer = self._tokenizer.normalizer
         shown = text if normalizer is None else normalizer.normalize_str(text)
         return len(shown.encode(errors="surrogatepass")) + _ADDED
 
     def pieces(self, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool) -> list[str]:
-        """Return the text that each output token completes, as the engine makes it; fewer if one cannot be made."""
+        """Return the text that each output token completes, as the engine streams it; fewer if a token has no text."""
         stream = DecodeStream(ids=list(prompt), skip_special_tokens=skip_special)
         found = []
         for token in output:
@@ -69,7 +67,7 @@ class LoadedTokenizer:
 
 
 class TokenizerCache:
-    """LRU cache of ``most`` tokenizers."""
+    """A cache of at most ``most`` tokenizers; the least recently used goes first."""
 
     def __init__(self, source: BlobSource, most: int = 16) -> None:
         self._source = source

@@ -1,6 +1,6 @@
-"""Responses and Messages conversations and tools as the chat that the engine makes of them. Pure.
+"""Turns Responses and Messages conversations and tools into the chat that the engine makes of them. Pure.
 
-Anything but text, function calls and their results is ``EngineOnly``: the engine alone counts then.
+Anything but text, function calls and their results raises ``EngineOnly``: then only the engine counts.
 Source: vLLM 0.32, ``entrypoints/anthropic/serving.py``, ``entrypoints/openai/responses/utils.py``; a contract test
 compares them.
 """
@@ -58,7 +58,7 @@ def _system(system: object) -> str:
 
 
 def _blocks(role: str, content: list[object]) -> Iterable[Said]:
-    """Return tool results first, each as a message, then the rest of the message."""
+    """Yield tool results first, each as a message, then the rest of the message."""
     blocks = [_object(block) for block in content]
     kinds = ("text", "tool_result") if role == "user" else ("text", "tool_use", "thinking", "redacted_thinking")
     if any(block.get("type") not in kinds for block in blocks):
@@ -134,7 +134,7 @@ def _add(item: Said, said: list[Said]) -> None:
 
 
 def _spoken(content: object) -> str:
-    """Return an assistant's text: the engine reads the first part only."""
+    """Return the text of an assistant's message: the engine reads only the first part."""
     first = _object(content[0]).get("text") if isinstance(content, list) and content else content
     if not isinstance(first, str):
         raise EngineOnly
@@ -145,7 +145,6 @@ def _spoken(content: object) -> str:
 
 
 def tools_of_messages(body: Body) -> list[object] | None:
-    """Return Anthropic tools as chat tools."""
     tools = body.get("tools")
     return [_function(_anthropic(_object(tool))) for tool in tools] if isinstance(tools, list) else None
 
@@ -158,7 +157,6 @@ def _anthropic(tool: Said) -> Said:
 
 
 def tools_of_responses(body: Body) -> list[object] | None:
-    """Return Responses functions as chat tools."""
     tools = body.get("tools")
     if not isinstance(tools, list) or not tools:
         return None

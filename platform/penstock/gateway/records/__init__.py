@@ -1,4 +1,4 @@
-"""Records: what a request leaves behind when it has ended, to be explained by."""
+"""Records: what is kept of an ended request, so that it can be explained."""
 
 from penstock.gateway.records.asking import RecordLookup
 from penstock.gateway.records.making import Early, Records, refused_early

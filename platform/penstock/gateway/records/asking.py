@@ -18,7 +18,7 @@ AGAIN_S = 1.0
 
 class KeptRecords(Protocol):
     async def find(self, request_id: str) -> RequestRecord | None:
-        """Return an ended request's record; None if there is none (any more)."""
+        """Return an ended request's record; None if there is none, or none any more."""
         ...
 
 
@@ -28,7 +28,7 @@ class RecordLookup:
         self._under_way: set[KeyId] = set()
 
     async def find(self, who: Principal, request_id: str) -> RequestRecord:
-        """Return the record, or raise ``UnknownRequest``, or ``OverLimit`` during the key's last look-up."""
+        """Return the record; raise ``UnknownRequest``, or ``OverLimit`` while the key's last look-up runs."""
         named = _ID.fullmatch(request_id)
         if named is None:
             raise UnknownRequest

@@ -1,7 +1,7 @@
-"""OpenTelemetry's ``gen_ai.*`` of a request: attributes of its span, and metrics. Never a word of a prompt or answer.
+"""OpenTelemetry's ``gen_ai.*`` of a request: span attributes and metrics. Never a word of a prompt or answer.
 
-Only what generates or embeds is told: classifiers and tensors have no operation there. Models in metrics are registered
-names, so callers make no series.
+Only requests that generate or embed have them: the conventions name no operation for classifiers and tensors. Models in
+metrics are registered names, so callers create no series.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ Value = str | int | float | bool | Sequence[str]
 
 
 def operation(call: Call) -> str:
-    """Return the operation's name; empty if it is none of generative AI."""
+    """Return the operation's name; empty if the conventions name none for this API."""
     known = _OPERATIONS.get(call.request.api, "")
     if known or call.version is None or call.request.api is not Api.INFER:
         return known
@@ -53,14 +53,14 @@ def operation(call: Call) -> str:
 
 
 def error_type(answer: Answer) -> str:
-    """Return the error's code, or the end's name; empty for an answer."""
+    """Return the error's code, or the outcome's name; empty for a complete answer."""
     if answer.outcome is Outcome.OK:
         return ""
     return answer.refusal.code if answer.refusal is not None else answer.outcome.value
 
 
 def attributes(call: Call, answer: Answer) -> dict[str, Value]:
-    """Return a span's attributes; none if it is no operation of generative AI."""
+    """Return the span's attributes; empty if the request is no operation of generative AI."""
     name, request, usage = operation(call), call.request, answer.usage
     if not name or call.version is None:
         return {}
@@ -98,7 +98,7 @@ def _asked(body: Mapping[str, object]) -> dict[str, Value]:
 
 
 class _Children:
-    """Metrics of one operation, asked and answering model."""
+    """Label children of one operation, requested model and answering model."""
 
     def __init__(self, metrics: Metrics, *what: str) -> None:
         labels = dict(zip(map(str, names.GEN_AI_PER_TOKEN_SECONDS.labels), what, strict=True))
@@ -114,7 +114,7 @@ class _Children:
 
 
 class GenAi:
-    """Counts requests under OpenTelemetry's names, once for each."""
+    """Counts each request once under OpenTelemetry's metric names."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._children: Callable[[str, str, str, str], _Children] = lru_cache(MOST_CHILDREN)(
@@ -122,7 +122,7 @@ class GenAi:
         )
 
     def count(self, call: Call, answer: Answer, seconds: float) -> None:
-        """Count an ended request; ``seconds`` from its arrival."""
+        """Count an ended request; ``seconds`` is the time since its arrival."""
         version, name, usage = call.version, operation(call), answer.usage
         if version is None or not name:
             return

@@ -1,9 +1,9 @@
-"""Makes a request's record: from its call and answer if the pipeline saw it, else from its refusal.
+"""Makes a request's record: from its call and answer if it reached the pipeline, else from its refusal.
 
 It runs once per request, on the event loop. It knows neither the store nor the view of records.
 
-Records of a tenant's free requests (refused, or ended before a token) are kept at a bounded rate: what is beyond goes
-to a folder of its own, so that a flood pushes no other records off the disk.
+Free requests are those that were refused or ended before a token. A tenant's records of them are kept at a bounded
+rate; further ones go to a folder of their own, so that a flood pushes no other records off the disk.
 """
 
 from collections import OrderedDict
@@ -30,7 +30,7 @@ MOST_TENANTS = 4096
 
 
 class RefusalQuota:
-    """A token bucket per tenant; the stalest are forgotten first."""
+    """A token bucket per tenant; beyond the bound the tenant that was quiet longest is dropped."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -46,7 +46,7 @@ class RefusalQuota:
 
 
 class Promised(NamedTuple):
-    """A tier's seconds to a first token, between two, to a whole answer; the most late gaps' share."""
+    """A tier's promised seconds: first token, between tokens, whole answer; and the share of gaps that may be late."""
 
     within_s: tuple[float, float, float]
     most_late_ratio: float
@@ -57,7 +57,7 @@ _STANDINGS = {one: one.name.lower() for one in Standing}
 
 
 class Early(NamedTuple):
-    """A request refused before the corridor; it arrived at monotonic ``arrived_at``, just now if that is None."""
+    """A request refused before the pipeline; ``arrived_at`` is in monotonic seconds, None for just now."""
 
     id: RequestId
     who: Claim
@@ -70,7 +70,7 @@ Keep = Callable[[RequestRecord], None]
 
 
 class Records:
-    """Free requests beyond a tenant's rate go to ``crowd`` in short, so that a flood pushes out only its like."""
+    """Keeps records; a tenant's free requests beyond its rate go to ``crowd``, shortened."""
 
     def __init__(self, keep: Keep, slos: Mapping[Tier, SloTier], clock: Clock, *, crowd: Keep) -> None:
         self._keep, self._crowd, self._clock = keep, crowd, clock
@@ -87,7 +87,7 @@ class Records:
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
-        """Keep a replay's record, which leads to the original request's."""
+        """Keep a record of the replay, with the id of the original request."""
         now, who = self._clock.monotonic(), call.principal
         seconds = now - call.request.arrived_at
         self._place(who.tenant, now)(
@@ -202,7 +202,7 @@ def _promised(slo: SloTier) -> Promised:
 
 
 def _late(gaps_s: Sequence[float], longest_s: float | None, promised: Promised | None) -> int | None:
-    """Return the number of gaps longer than promised; most streams have none, and are not scanned."""
+    """Return the number of gaps above the promise; most streams have none, and are not scanned."""
     if promised is None:
         return None
     itl_s = promised.within_s[1]
@@ -224,7 +224,7 @@ def _price(call: Call) -> tuple[int, int, int] | None:
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """Return a listener that records early refusals, and counts those of known callers."""
+    """Return a listener that records early refusals and counts those of known tenants."""
 
     def told(error: PenstockError, early: Early) -> None:
         if early.who.tenant:

@@ -1,7 +1,7 @@
-"""OpenTelemetry traces of requests in W3C context (J5): spans are built from the timings after the request.
+"""OpenTelemetry traces of requests in W3C context (J5); spans are built from the timings of an ended request.
 
-The hot path carries a ``traceparent`` alone. The worker receives the request's span id, so that the engine's spans are
-its children. The caller's sampling decision is followed. Without an endpoint nothing is imported.
+The hot path carries only a ``traceparent``. The worker receives the request's span id, so that the engine's spans are
+its children. The caller's sampling decision is followed. Without an endpoint OpenTelemetry is not imported.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _AT_THE_WORKER = frozenset(
 
 
 class _Ids(RandomIdGenerator):
-    """Gives the next span the ids sent with the request."""
+    """Gives the next span the ids that were sent with the request."""
 
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
@@ -91,7 +91,7 @@ class RequestTraces:
         return root
 
     def _attempts(self, call: Call, root: Span, times: _Times) -> Span:
-        """Make a span per attempt; return the last, or the request's without any."""
+        """Make a span for each attempt; return the last one, or ``root`` without any."""
         last = root
         ends = [*(one.sent_s for one in call.attempts.trail[1:]), times.seconds]
         for one, end_s in zip(call.attempts.trail, ends, strict=False):  # refused before it was sent: none at all
@@ -111,7 +111,7 @@ class RequestTraces:
 
 
 def otlp(endpoint: str) -> SpanExporter:
-    """Return the OTLP/HTTP exporter to this address."""
+    """Return the OTLP/HTTP exporter to this endpoint."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  costs 0.2 s
 
     return OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")

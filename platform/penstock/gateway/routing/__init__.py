@@ -1,4 +1,4 @@
-"""Routing: which version answers a name, and which of its workers takes the request."""
+"""Routing: resolves a name to a version, and picks one of the version's workers for the request."""
 
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.load_board import LoadBoard

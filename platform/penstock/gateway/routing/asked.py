@@ -1,9 +1,10 @@
 """Properties of a request that the rules of an auto alias test. Pure.
 
-Tools and images are looked for in the whole conversation, so that later turns never look like less than earlier ones.
+Tools and images are searched for in the whole conversation, so that the properties only grow from one request of a
+conversation to the next.
 
-Trade-off: arguments of an assistant's tool call may look like an image; the request then goes to a model that sees, or
-is refused with that reason.
+Trade-off: an argument of an assistant's tool call may look like an image; the request then goes to a model with vision,
+or is refused with that reason.
 """
 
 import re
@@ -28,7 +29,9 @@ _TOOL_ROLES = ("tool", "function")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``calls``: the answer may call a tool; ``tools``: or one was called earlier; no deadline is 0."""
+    """A request's properties. ``calls``: the answer may call a tool; ``tools``: that, or a tool was called earlier.
+    Deadline 0 is none.
+    """
 
     api: Api
     calls: bool
@@ -41,7 +44,7 @@ class Asked:
 
 
 def asked(request: InferenceRequest, principal: Principal) -> Asked:
-    """Return the request's properties; its deadline is the shorter of caller's and plan's."""
+    """Return the request's properties; the deadline is the shorter of the caller's and the plan's."""
     calls = uses_tools(request.body)
     had_tools, images = _history(request)
     bounds = [seconds for seconds in (request.deadline_s, principal.plan.deadline_s) if seconds]

@@ -1,8 +1,8 @@
-"""Matches the rules of an auto alias with a request, and words the refusal if none fits. Pure.
+"""Matches the rules of an auto alias with a request, and words the refusal if no rule fits. Pure.
 
-A rule fits if its conditions hold and its version's manifest allows the request. Load and availability don't count:
-they would change a conversation's model. The tested properties only grow within a conversation, so that it moves to
-later rules alone.
+A rule fits if its conditions hold and its version's manifest allows the request. Load and availability are not
+considered: they would change the model within a conversation. The tested properties only grow within a conversation, so
+that it only ever moves to later rules.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Script = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class Misfit(StrEnum):
-    """Why a rule does not fit, as told to callers and records."""
+    """The reason why a rule does not fit, as told to callers and in records."""
 
     API = "it is for other APIs"
     WITH_TOOLS = "it is for conversations with tools"
@@ -44,7 +44,7 @@ Passed = Sequence[tuple[str, Misfit]]
 
 
 def misfit(rule: Rule, asks: Asked) -> Misfit | None:
-    """Return the rule's condition that does not hold, apart from those that need a version."""
+    """Return the first condition of the rule that does not hold, apart from those that need its version."""
     lacks = (
         (bool(rule.apis) and asks.api not in rule.apis, Misfit.API),
         (rule.tools is True and not asks.tools, Misfit.WITH_TOOLS),
@@ -59,7 +59,7 @@ def misfit(rule: Rule, asks: Asked) -> Misfit | None:
 
 
 def unable(rule: Rule, version: VersionEntry, asks: Asked) -> Misfit | None:
-    """Return why this version can't or mustn't answer, apart from the prompt's length."""
+    """Return the reason why this version can't or mustn't answer, apart from the prompt's length."""
     if asks.calls and not (version.tool_parser and (version.renders is None or Ability.TOOLS in version.renders)):
         return Misfit.TOOL_CALLS
     if rule.price and version.price.dearest > rule.price:
@@ -76,7 +76,7 @@ def of_error(error: BadRequest) -> Misfit:
 
 
 def script_of(version: VersionEntry) -> Script:
-    """Return the version's tokenization of conversations: equal ones count the same tokens."""
+    """Return the version's rendering and tokenization of chats: equal ones count the same tokens."""
     return version.tokenizer_sha256, version.chat_template, version.special_tokens
 
 
@@ -85,7 +85,7 @@ def first_of(auto: Auto, kept: str) -> int:
 
 
 def nothing_fits(alias: Alias, passed: Passed, last: BadRequest | None) -> BadRequest:
-    """Return the refusal: each rule's misfit in our own words, or the fault that all share."""
+    """Return the refusal: each rule's misfit in the platform's own words, or the one fault that all rules share."""
     if last is not None and all(why is Misfit.TEMPLATE for _, why in passed) and isinstance(last, InvalidField):
         return last
     if last is not None and last.reason and isinstance(last, ContextTooLong):

@@ -1,6 +1,6 @@
-"""The routing table in force, in memory, indexed; swapped whole.
+"""The routing table in force, in memory, indexed; each new one replaces it as a whole.
 
-A reader sees the old table or the new one, never a mixture: everything hangs on one reference.
+A reader sees the old table or the new one, never a mixture: one reference holds table and indexes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,9 +15,9 @@ from penstock.gateway.routing.roster import Roster, rosters, staffed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """``at``: monotonic second of the swap; ``overrides``: of aliases that have any.
+    """A routing table with its indexes; ``at`` is the swap's monotonic second, ``overrides`` has no empty ones.
 
-    Adapters have the workers of their base.
+    An adapter has the workers of its base.
     """
 
     table: RoutingTable
@@ -71,9 +71,9 @@ class CurrentTable:
         self._on_change.append(listener)
 
     def swap(self, table: RoutingTable, now: float) -> bool:
-        """Put ``table`` in force at monotonic second ``now``; False if it already is.
+        """Put ``table`` in force at monotonic second ``now``; False if it already was in force.
 
-        Raises ``TableRefused`` if it is invalid or older: the last good one stays.
+        Raises ``TableRefused`` if it is invalid or older than the present table, which then stays.
         """
         before = self.number
         for _ in self.steps(table, now):
@@ -81,9 +81,9 @@ class CurrentTable:
         return self.number != before
 
     def steps(self, table: RoutingTable, now: float) -> Iterator[None]:
-        """``swap``, in steps that are short even with ten thousand workers (C12).
+        """Do ``swap`` in steps, each short even with ten thousand workers (C12).
 
-        Listeners hear of the table after the step that puts it in force.
+        Listeners are called after the step that puts the table in force, each in a step of its own.
         """
         if table.number < self.number:
             raise TableRefused(f"table {table.number} is older than {self.number}, which is in force")

@@ -1,7 +1,7 @@
-"""The workers' load as this gateway knows it: their last reports, and the requests sent since. Pure.
+"""The workers' load as this gateway knows it: their last reports, and the tokens sent since. Pure.
 
-Trade-off: a report ages at once. Tokens sent since are added, and the sum halves every ``HALF_LIFE_S``: an idle worker
-must not look busy for ever, and a busy one reports with its next answer.
+Trade-off: a report is old at once, so tokens sent since are added. Their sum halves every ``HALF_LIFE_S``: an idle
+worker must not look busy for ever, and a busy one reports with its next answer.
 """
 
 import math
@@ -21,7 +21,7 @@ _NOTHING = Load()
 
 
 class SeenLoad(NamedTuple):
-    """A worker's load, none if the report is older than ``BELIEVED_S``, and the estimated tokens queued at it."""
+    """A worker's load (empty if the report is older than ``BELIEVED_S``), and the estimated tokens queued there."""
 
     load: Load
     work_tokens: float
@@ -36,7 +36,7 @@ class _Entry:
 
 
 class LoadBoard:
-    """Load, time and tokens sent since, per worker."""
+    """The last reported load of each worker, its time, and the tokens sent since."""
 
     def __init__(self) -> None:
         self._entries: dict[WorkerId, _Entry] = {}
@@ -59,7 +59,7 @@ class LoadBoard:
         entry.sent_tokens += tokens
 
     def seen(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> SeenLoad:
-        """Return the newer of two reports: told to this gateway, or in the table of ``table_at``."""
+        """Return the newer report of two: the worker's to this gateway, or the table's of ``table_at``."""
         entry = self._entries.get(worker)
         if entry is None:
             newest, at, queued = table_load, table_at, table_load.queued_tokens
@@ -72,7 +72,7 @@ class LoadBoard:
         return SeenLoad(newest if age_s <= BELIEVED_S else _NOTHING, work)
 
     def drain_per_s(self, worker: WorkerId) -> float:
-        """Return the tokens of work that this worker does in a second, smoothed."""
+        """Return the tokens that this worker processes per second, smoothed."""
         entry = self._entries.get(worker)
         return entry.drain_per_s if entry is not None else DEFAULT_DRAIN_TOKENS_PER_S
 

@@ -1,7 +1,7 @@
-"""Which workers probably hold which prompt blocks in their prefix cache. Bounded; a guess, never a promise.
+"""Prompt blocks that workers probably hold in their prefix caches. Bounded; an estimate, never a promise.
 
-Keys are chained block hashes that contain the tenant's salt and the adapter, so tenants can't meet in it. At most
-``max_blocks`` entries; the least recently used go first, as in the engines' own caches.
+Keys are chained block hashes that contain the tenant's salt and the adapter, so no two tenants share a key. At most
+``max_blocks`` entries are kept; the least recently used go first, as in the engines' own caches.
 """
 
 from collections import OrderedDict
@@ -25,10 +25,10 @@ class PrefixIndex:
         return len(self._blocks)
 
     def matches(self, blocks: Iterable[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
-        """Return the leading blocks that these workers hold, of at most ``MAX_HOLDERS`` with most.
+        """Return the number of leading blocks that each of these workers holds, for the ``MAX_HOLDERS`` with most.
 
-        The deepest block decides: its holder had all blocks before it. A beginning that all prompts share knows only
-        the last few of its holders.
+        The deepest known block decides: its holder had all blocks before it. Of a prefix that all prompts share, only
+        the last few holders are known.
         """
         known: list[tuple[WorkerId, ...]] = []
         for block in blocks:

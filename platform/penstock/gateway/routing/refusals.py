@@ -20,8 +20,8 @@ class RoutingRefusals:
     def nobody(self, version: VersionEntry) -> NoCapacity:
         """Return the refusal with the expected end of the first start, else the usual time of a start.
 
-        A worker that was lost a moment ago and still stands in the table is restarted on its node, which is quicker. If
-        that can't be, the next request is told of a start.
+        A worker that was lost a moment ago and is still in the table is restarted on its node, which is quicker. If it
+        can't be, the next request gets the time of a new start.
         """
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
             says = "no worker of this model can start: models that are pinned hold all the memory that it would need"
@@ -30,7 +30,7 @@ class RoutingRefusals:
         return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
 
     def failing(self, version: VersionEntry, shut_s: float, *, is_unreachable: bool) -> NoCapacity:
-        """Return the refusal with the next probe's time, or the end of a start if only that helps."""
+        """Return a shut version's refusal with the next probe's time, or a start's if only a start helps."""
         if is_unreachable:
             return self.nobody(version)
         return NoCapacity("every worker of this model fails", retry_after_s=self._within(shut_s))

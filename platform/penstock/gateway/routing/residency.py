@@ -1,11 +1,11 @@
-"""The homes of an adapter among its base's workers, and their credit at a pick. Pure.
+"""The homes of an adapter among its base's workers, and their credit in a pick. Pure.
 
-Each adapter orders the workers by rendezvous hashing (Thaler and Ravishankar 1998), the same in every gateway. Its
-first ``REPLICAS`` workers that are not busy are homes, so few load each adapter. A worker busier than the idlest by
-more than the slack gets no credit, and the next one is a home.
+Rendezvous hashing (Thaler and Ravishankar 1998) gives each adapter an order of the workers, the same in every gateway.
+Its first two workers that are not busy are its homes, so each adapter is loaded by few workers. A worker busier than
+the idlest by more than the slack gets no credit, and the next in the order becomes a home.
 
-Trade-off: the second home loads the adapter only when the first has some work, and a spilled-over adapter counts less
-than one at a home, so that it fades with the load.
+Trade-off: the second home loads the adapter only after the first has some work. A worker that holds the adapter without
+being a home gets less credit than a home, so that such copies fade with the load.
 """
 
 import heapq
@@ -27,7 +27,7 @@ NOBODY: Mapping[WorkerId, int] = {}
 
 
 class Homes:
-    """The orders of one base's adapters among its workers, per membership."""
+    """The order of the workers of one base for each of its adapters; valid for one membership."""
 
     __slots__ = ("_orders", "workers")
 
@@ -62,9 +62,9 @@ def credited(
     order: Mapping[WorkerId, int],
     weights: Weights,
 ) -> list[float]:
-    """Return the scores plus the credit of holding the adapter or being its home; a busy worker gets none.
+    """Return the scores plus the credit for holding the adapter or being its home; a busy worker gets no credit.
 
-    ``scores`` are those of ``scorers.totals`` with ``adapter``.
+    ``scores`` come from ``scorers.totals`` with ``adapter``.
     """
     most_work = min([one.work_tokens for one in candidates]) + weights.slack_tokens
     unit = weights.adapter / (weights.work + weights.kv + weights.prefix + weights.adapter)

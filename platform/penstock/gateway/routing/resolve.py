@@ -1,13 +1,13 @@
-"""Resolves a name to one version. It must not know workers, only whether a version has any that may be asked.
+"""Resolves a name to one version. It knows no workers, only whether a version has any that may be asked.
 
-An alias is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): the version with the highest ``-weight
-/ ln(hash)`` answers, so a change of weights moves exactly the share that changed. Other tenants' versions are left out;
-a tenant's override comes before hashing.
+Weighted rendezvous hashing (Mosharaf/Schindelhauer's form) splits an alias: the version with the highest ``-weight /
+ln(hash)`` answers, so a change of weights moves exactly the changed share. Other tenants' versions are left out; a
+tenant's override comes before hashing.
 
-Trade-off: stickiness is by session, else end user, else tenant, so a tenant that names neither is in one version as a
-whole.
+Trade-off: the sticky key is the session, else the end user, else the tenant, so all requests of a tenant that names
+neither go to one version.
 
-A route's fallback takes new requests while the version's breaker is shut or no worker serves. Nothing is remembered,
+A route's fallback takes new requests while the version's breaker is open or no worker serves. Nothing is remembered,
 and a fallback has no fallback.
 """
 
@@ -35,7 +35,7 @@ def nobody(_: VersionId) -> bool:
 
 
 class TableResolver:
-    """Implements the pipeline's ``Resolver``; ``is_shut``: all workers of a version are down."""
+    """Implements the pipeline's ``Resolver``; ``is_shut`` tells whether all workers of a version are down."""
 
     def __init__(self, table: CurrentTable, is_shut: Callable[[VersionId], bool] = nobody) -> None:
         self._table = table
@@ -70,7 +70,7 @@ class TableResolver:
         principal: Principal,
         note: Callable[[VersionId], None],
     ) -> VersionEntry:
-        """Return the fallback if it can take the request, else the version itself, which refuses with its reason."""
+        """Return the fallback if it can take the request, else the version, which refuses with its own reason."""
         other = view.versions[route.fallback]
         is_there = principal.sees(other.tenants) and other.task in request.api.tasks
         if not is_there or self._is_away(view, other):
@@ -84,7 +84,7 @@ class TableResolver:
 
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:
-    """Return the versions that may answer this caller: behind one name, or behind all that it may use."""
+    """Return the versions that may answer this caller under one name, or under all names that it may use."""
     if name not in view.routes and (version := by_digest(view.table.versions, name)) is not None:
         name = version.id
     if (auto := view.autos.get(name)) is not None and principal.may_use(name):
@@ -96,7 +96,7 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
 
 
 def is_seen(view: View, principal: Principal, name: str) -> bool:
-    """Tell whether a rule's target exists for this caller, its key's scope aside."""
+    """Tell whether a rule's target exists for this caller, whatever its key's scope."""
     route = view.routes.get(name)
     if route is not None:
         return bool(shares_of(route, view.versions, principal))
@@ -105,7 +105,7 @@ def is_seen(view: View, principal: Principal, name: str) -> bool:
 
 
 def ruled(view: View, name: str, principal: Principal) -> Auto | None:
-    """Return an auto alias without the rules to targets hidden from this caller; None without any."""
+    """Return an auto alias without the rules to targets hidden from this caller; None if no rule is left."""
     auto = view.autos.get(name)
     if auto is None or not view.has_owners:
         return auto
@@ -119,9 +119,9 @@ def _pinned(view: View, request: InferenceRequest, principal: Principal) -> Vers
 
 
 def _led(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
-    """Return the alias's version for this caller; None if it sees none of them.
+    """Return the alias's version for this caller; None if all its versions are hidden from the caller.
 
-    Other tenants' versions are left out before hashing: the order of the rest does not change.
+    Other tenants' versions are left out before hashing, which does not change the order of the rest.
     """
     if route.alias not in view.owned:
         return view.versions[_chosen(view, route, request, principal)]
@@ -144,9 +144,9 @@ def _chosen(view: View, route: Route, request: InferenceRequest, principal: Prin
 
 
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:
-    """Return the key of stickiness: session, user or tenant; two tenants' are never equal.
+    """Return the sticky key: session, user or tenant. Keys of two tenants are never equal.
 
-    A tenant's id has no control characters, so the first one tells its end.
+    A tenant's id has no control characters, so the first one ends it.
     """
     if request.session:
         return f"{principal.tenant}\x1e{request.session}"
@@ -155,7 +155,7 @@ def sticky_key(request: InferenceRequest, principal: Principal) -> str:
 
 
 def choose(route: Route, key: str) -> VersionId:
-    """Return this key's version, the same in every gateway."""
+    """Return the version for this sticky key, the same in every gateway."""
     if len(route.shares) == 1:
         return route.shares[0].version
     return _best(route.alias, route.shares, key)
@@ -185,7 +185,7 @@ def _too_dear(version: VersionEntry, request: InferenceRequest, principal: Princ
 
 
 def _unknown(name: str, view: View, principal: Principal) -> UnknownModel:
-    """Return the refusal; for an exact version, with those that this key may name."""
+    """Return the refusal; for an exact version it lists the versions that this key may name."""
     model, pins, _ = name.partition("@")
     others = [
         name

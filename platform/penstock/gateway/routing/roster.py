@@ -1,4 +1,4 @@
-"""The workers of a version that serve, indexed once per table: a pick looks at a few of them and must not walk all."""
+"""The serving workers of a version, indexed once per table, since a pick must not walk all of them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ class Roster:
 
 
 def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
-    """Index a version; the old index is kept if the same workers serve."""
+    """Return the index of a version; ``before`` if the same workers serve."""
     serving = tuple(selection.ready(version.workers))
     by_id = {worker.id: worker for worker in serving}
     is_same = before is not None and before.homes.workers == tuple(by_id)
@@ -29,7 +29,7 @@ def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
 
 
 def rosters(table: RoutingTable, before: Mapping[str, Roster]) -> dict[str, Roster]:
-    """Index a table; an adapter's roster is its base's, the very same object."""
+    """Return the index of each version in a table; an adapter has the same object as its base."""
     own = {one.id: roster(one, before.get(one.id)) for one in table.versions if not one.base}
     return {one.id: own[one.base or one.id] for one in table.versions}
 

@@ -1,6 +1,6 @@
-"""Sample → filter → score → pick among the ready workers of a version; if there is none, how long to wait.
+"""Sample → filter → score → pick among a version's ready workers; if none is free, the time to wait.
 
-It must not know HTTP, nor a request's text; only the prompt's length and its blocks.
+It knows neither HTTP nor a request's text, only the prompt's length and its blocks.
 """
 
 import random
@@ -36,18 +36,18 @@ KEY_TOKENS = 256
 
 
 class Health(Protocol):
-    """Port: workers to leave alone for a while; never all of those asked about."""
+    """Port: the workers to pass over for a while, never all of those asked about."""
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return those to pass over at second ``now``: of a sample (``among``) possibly all."""
+        """Return the workers to pass over at second ``now``; of a sample (``among``) possibly all."""
         ...
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
-        """Return the seconds of early refusals of a version that fails everywhere; 0 if it may be asked."""
+        """Return the seconds for which a version that fails everywhere refuses early; 0 if it may be asked."""
         ...
 
     def is_unreachable(self, version: VersionId) -> bool:
-        """Tell whether it is shut because no worker takes connections: only a start will help."""
+        """Tell whether the version is shut because no worker accepts connections: only a start will help."""
         ...
 
 
@@ -57,7 +57,7 @@ class _PrefixBlocks(NamedTuple):
 
 
 class _Ask(NamedTuple):
-    """One request as a pick sees it: ``held`` are its prompt's blocks by worker, ``tried`` the workers it has met."""
+    """One request's facts for a pick: ``held`` are its prompt's blocks by worker, ``tried`` the workers it met."""
 
     now: float
     held: Mapping[WorkerId, int] = {}
@@ -69,7 +69,7 @@ class _Ask(NamedTuple):
 
 
 def _of_key(index: PrefixIndex, affinity: int, serving: Roster, block_size: int) -> Mapping[WorkerId, int]:
-    """Return the worker that had this cache key last, as if it held some blocks: it decides between equal ones."""
+    """Return the last worker of this cache key with some blocks credited: it decides between equal workers."""
     holders = index.matches((affinity,), serving.by_id) if affinity else ()
     return {worker: max(1, KEY_TOKENS // max(1, block_size)) for worker in list(holders)[:1]}
 
@@ -145,7 +145,7 @@ class WorkerRouter:
     def wait_s(self, version: VersionEntry) -> float:
         """Return the seconds of work at the least busy worker; infinite if no worker would take a request.
 
-        Of a large version a random sample is looked at, and all only if none of the sample would.
+        Of a large version a random sample is read; all workers only if none of the sample would take one.
         """
         ask = _Ask(self._clock.monotonic())
         version = self._table.version(version.id) or version
@@ -158,7 +158,7 @@ class WorkerRouter:
         return min((one.wait_s for one in open_), default=inf)
 
     def running(self, version: VersionId) -> float:
-        """Return the mean of running requests at a worker of this version; 0 if none serve."""
+        """Return the mean number of running requests at this version's workers; 0 if none serve."""
         roster_ = self._table.view.rosters.get(version)
         some = draw(roster_.serving, self._settings.sample.watched, self._chance) if roster_ is not None else []
         now, at = self._clock.monotonic(), self._table.view.at
@@ -176,7 +176,7 @@ class WorkerRouter:
         self._turned_away.note(worker, version, self._clock.monotonic(), for_s, refused)
 
     def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
-        """Return the refusal that each worker of each version gave this tenant, as long as it holds."""
+        """Return the refusal that each worker of each version gave this tenant, until it expires."""
         if not self._turned_away:
             return None
         now, waits = self._clock.monotonic(), list[float]()
@@ -208,7 +208,7 @@ class WorkerRouter:
     def _with_refusing(
         self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], demand: Demand
     ) -> frozenset[WorkerId]:
-        """Return the tried workers and those that refuse this adapter, or this tenant; raises if these are all."""
+        """Return the tried workers and those that refuse this adapter or tenant; raises if these are all."""
         now, known = self._clock.monotonic(), self._turned_away
         refusing = known.at(version.id, serving.serving, now) if version.base else frozenset[WorkerId]()
         if refusing and serving.has_met_all(tried | refusing):
@@ -219,7 +219,7 @@ class WorkerRouter:
         return tried | refusing | own
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """Return the candidates: a sample of a large version, all that may be asked of a small one."""
+        """Return the candidates: a sample of a large version, all open workers of a small one."""
         everybody, most = serving.serving, self._settings.sample.choices + MAX_HOLDERS
         few = self._sampled(serving, ask) if len(everybody) > most else []
         if few:
@@ -231,7 +231,7 @@ class WorkerRouter:
         return draw(open_, most, self._chance)
 
     def _sampled(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """Draw beside an adapter's homes until enough may be asked, and add the prefix's holders; may be empty."""
+        """Return an adapter's homes, random draws until enough are open, and the prefix's holders; may be empty."""
         ours, everybody, met = self._settings.sample, serving.serving, set(ask.tried)
         near = [serving.by_id[w] for w in ask.order if w not in met]
         open_ = self._open(near, ask, len(everybody)) if near else []
@@ -246,7 +246,7 @@ class WorkerRouter:
         return open_ + self._open(holders, ask, len(everybody)) if holders else open_
 
     def _open(self, workers: Sequence[WorkerEntry], ask: _Ask, among: int = 0) -> list[Candidate]:
-        """Keep those that may be asked now and have room; ``among``: the number of which they are a sample."""
+        """Return the workers with room that may be asked now; ``among``: the number they are a sample of."""
         out = self._health.ejected([w.id for w in workers], ask.now, among)
         left = selection.healthy(workers, out, may_be_none=bool(among)) if out else workers
         at, seen, most_waiting = self._table.view.at, self._board.seen, self._settings.max_waiting
@@ -273,7 +273,7 @@ class WorkerRouter:
         counted.new.inc(blocks - held)
 
     def _full(self, workers: Sequence[WorkerEntry], now: float) -> Overloaded:
-        """Return the refusal with the seconds until the first full worker has done half of its queue."""
+        """Return the refusal with the seconds until the first full worker has processed half of its queue."""
         at = self._table.view.at
         waits = [
             0.5 * self._board.seen(w.id, w.load, at, now).work_tokens / max(1.0, self._board.drain_per_s(w.id))

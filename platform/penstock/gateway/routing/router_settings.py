@@ -1,4 +1,4 @@
-"""Settings of a gateway's router: how it chooses and refuses."""
+"""Settings of a gateway's router: weights, samples, and times in refusals."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from penstock.gateway.routing.scorers import Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSettings:
-    """``choices`` are drawn; again, up to ``rounds`` times, while fewer than ``enough`` of them may be asked."""
+    """``choices`` workers are drawn, up to ``rounds`` times while fewer than ``enough`` are open."""
 
     choices: int = 6
     rounds: int = 4
@@ -18,10 +18,10 @@ class SampleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterSettings:
-    """``max_blocks`` bounds each version's prefix index.
+    """Settings of the router; ``max_blocks`` bounds each version's prefix index.
 
-    ``retry_after_s`` is told if no start of the version was ever timed: about that of a small model on a CPU.
-    ``notice_s`` is added to a start that has not begun: the loss has to be seen first.
+    ``retry_after_s`` is used if no start of the version was ever timed: about the time of a small model on a CPU.
+    ``notice_s`` is added for a start that has not begun, since the loss has to be detected first.
     """
 
     weights: Weights = field(default_factory=Weights)

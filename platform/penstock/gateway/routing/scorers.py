@@ -1,8 +1,8 @@
 """Scores of a worker for a request, each in [0, 1], 1 is best. Pure.
 
-Trade-off of the prefix score: with equal weights, ``saved`` cached tokens are worth as many tokens of queue to an idle
-worker. A queue longer than the shortest by more than ``slack_tokens`` gets no cache credit, so a hot prefix spills
-over.
+Trade-off of the prefix score: with equal weights, ``saved`` cached tokens are worth as many tokens of queue at an idle
+worker. A queue longer than the shortest by more than ``slack_tokens`` gets no credit for cached tokens, so that a
+popular prefix spills over to other workers.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """``scale_tokens`` of work, or of cached prefix, give half a score."""
+    """Weights of the scores; ``scale_tokens`` of work, or of cached prefix, give half a score."""
 
     work: float = 1.0
     kv: float = 0.25
@@ -46,9 +46,9 @@ def prefix(cached_tokens: int, scale_tokens: float) -> float:
 
 
 def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool = False) -> list[float]:
-    """Return each candidate's weighted mean score, in [0, 1]; a prefix counts nothing beyond the slack.
+    """Return each candidate's weighted mean score, in [0, 1]; beyond the slack the prefix counts nothing.
 
-    With ``adapter`` its part is still to come (``residency.credited``).
+    With ``adapter`` the adapter's weight is included and its score is not: ``residency.credited`` adds it.
     """
     scale = weights.scale_tokens
     most_work = min(c.work_tokens for c in candidates) + weights.slack_tokens

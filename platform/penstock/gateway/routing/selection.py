@@ -1,7 +1,7 @@
-"""The steps of a pick: draw a sample, filter, take the best, note the choice. Pure; chance is an argument.
+"""The steps of a pick: draw a sample, filter, take the best, record the choice. Pure; chance is an argument.
 
-Two trade-offs against herding, since between two load reports all gateways know the same best worker: of a large
-version a few are drawn by chance (the power of d choices), and scores within ``TIE`` of the best count as equal.
+Two trade-offs against herding, since between two load reports all gateways see the same best worker: of a large version
+a few workers are drawn at random (the power of d choices), and scores within ``TIE`` of the best count as equal.
 """
 
 import random
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def draw(among: Sequence[T], many: int, chance: random.Random) -> list[T]:
-    """Return ``many`` different ones, or all if there are no more."""
+    """Return ``many`` different elements, or all if there are no more."""
     size = len(among)
     if size <= many:
         return list(among)
@@ -41,9 +41,9 @@ def untried(workers: Sequence[WorkerEntry], tried: Collection[WorkerId]) -> list
 def healthy(
     workers: Sequence[WorkerEntry], ejected: Collection[WorkerId], *, may_be_none: bool = False
 ) -> list[WorkerEntry]:
-    """Drop ejected workers; with none left, keep them all: trying beats refusing.
+    """Return the workers without the ejected ones; all of them if none would be left, since trying beats refusing.
 
-    ``may_be_none``: there are others to try.
+    ``may_be_none``: an empty result is allowed, since there are other workers to try.
     """
     left = [w for w in workers if w.id not in ejected]
     return left if left or may_be_none else list(workers)
@@ -58,7 +58,7 @@ def best(scores: Sequence[float], chance: random.Random) -> int:
 def recorded(
     chosen: WorkerId, among: Sequence[Candidate], scores: Sequence[float], *, serving: int, met: int
 ) -> Choice:
-    """``serving`` workers serve, and the request has met ``met`` before."""
+    """Return the record of a choice; ``serving`` workers serve, and the request has tried ``met`` of them before."""
     if not scores:
         return Choice(chosen, serving, met, len(among), (_kept(among[0], None),))
     ranked = sorted(zip(scores, among, strict=True), key=lambda one: -one[0])

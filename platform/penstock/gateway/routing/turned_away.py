@@ -1,12 +1,12 @@
-"""Refusals of workers that hold for a while: of an adapter for all, of a full queue for its tenant. Pure.
+"""Remembered refusals of workers: of an adapter for all tenants, of a full queue for its tenant. Pure.
 
-* An adapter can't be loaded there, or answers wrongly: its base and other adapters answer there as ever.
-* A tenant's own queue at a version is full: others' requests, and the tenant's for other versions, are not concerned.
-  The word holds for requests that are no smaller and no more patient than a refused one, and no longer than the first
-  of them was told to wait: callers that come when told must meet the worker. Meanwhile each end of one of the tenant's
-  requests lets ``ASKS_PER_END`` others ask the worker again: else a full queue would run empty until then.
+* An adapter can't be loaded at a worker, or answers wrongly there: the base and other adapters still answer there.
+* A tenant's own queue at a version is full: other tenants, and this tenant's requests for other versions, are not
+  affected. The refusal holds for requests that are no smaller and no more patient than a refused one, and until the
+  retry time that the first of them was given: callers that return on time must reach the worker. Meanwhile each end of
+  one of the tenant's requests lets ``ASKS_PER_END`` others ask the worker again, since the queue would else run empty.
 
-Trade-off: a flooding tenant's refusals are as dear as before, up to the number of its answers.
+Trade-off: a flooding tenant's refusals cost as much as before, up to the number of its answers.
 """
 
 from collections.abc import Collection, Sequence
@@ -29,7 +29,7 @@ class _Refusal(NamedTuple):
     refused: Demand
 
     def joined(self, other: Demand) -> "_Refusal":
-        """Return the word for the smaller and the more patient of both requests."""
+        """Return the refusal for the smaller size and the longer deadline of both requests."""
         both = (self.refused.deadline_s, other.deadline_s)
         size = min(self.refused.body_bytes, other.body_bytes)
         return _Refusal(self.until, Demand(other.tenant, size, max(both) if all(both) else 0.0))
@@ -54,7 +54,7 @@ class TurnedAway:
             self._drop(next(iter(self._words)))
 
     def ended(self, version: VersionId, tenant: TenantId, now: float) -> None:
-        """Let the tenant ask again if it is refused: one of its requests has left the engine."""
+        """Let a refused tenant ask again, since one of its requests has left the engine."""
         key = (version, tenant)
         if tenant and any(word.until > now for word in self._words.get(key, {}).values()):
             self._asks[key] = min(MOST_ASKS, self._asks.get(key, 0) + ASKS_PER_END)
@@ -63,7 +63,7 @@ class TurnedAway:
         return (version, tenant) in self._asks
 
     def ask(self, version: VersionId, tenant: TenantId) -> bool:
-        """Take one of the tenant's asks; False if it has none."""
+        """Use up one of the tenant's permitted asks; False if there is none."""
         key = (version, tenant)
         left = self._asks.pop(key, 0)
         if left > 1:
@@ -73,7 +73,7 @@ class TurnedAway:
     def at(
         self, version: VersionId, serving: Sequence[WorkerEntry], now: float, demand: Demand = ANY
     ) -> frozenset[WorkerId]:
-        """Return the workers that refuse this request now; one that reports the adapter does not."""
+        """Return the workers that refuse this request now; a worker that reports the adapter as loaded does not."""
         words = self._words.get((version, demand.tenant))
         if not words:
             return frozenset()

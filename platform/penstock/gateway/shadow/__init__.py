@@ -1,4 +1,4 @@
-"""Shadow traffic: copies of answered requests to other versions, unseen, under caps, shed first."""
+"""Shadow traffic: copies of answered requests to other versions, invisible to callers, under caps, shed first."""
 
 from penstock.gateway.shadow.comparing import Comparing as Comparing
 from penstock.gateway.shadow.copies import Left as Left

@@ -51,9 +51,9 @@ class Comparing:
     _taken: defaultdict[tuple[Alias, str], ComparisonCaps] = field(default_factory=lambda: defaultdict(ComparisonCaps))
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether the engine is to return this answer's tokens, so that both models may score it.
+        """Tell whether the engine is to return this answer's token ids, so that both models may score it.
 
-        True for each one that a comparing rule answers: its tenant's turn is known only afterwards.
+        True for each answer that a comparing rule gives: its tenant's turn is known only afterwards.
         """
         if call.copy is not None:
             return call.copy.pair is not None and call.copy.is_scored
@@ -89,7 +89,7 @@ class Comparing:
         self.unseen.spawn(self._compare(ask, Original(call, answer, form), note, version, taken))
 
     def _compared(self, call: Admitted) -> tuple[Alias, Rule, Rule] | None:
-        """Return the auto alias, its rule that has answered, and the rule to compare with."""
+        """Return the auto alias, the rule that has answered, and the rule to compare it with."""
         ruled = call.ruled
         auto = self.autos(Alias(ruled.alias)) if ruled is not None else None
         if ruled is None or auto is None or (rule := auto.named(ruled.rule)) is None:
@@ -98,7 +98,7 @@ class Comparing:
         return None if other is None else (auto.alias, rule, other)
 
     def _led(self, call: Admitted, other: Rule) -> VersionEntry | None:
-        """Return the other rule's version for this caller; None if it can't be asked."""
+        """Return the other rule's version for this caller; None if the version can't be asked."""
         try:
             return self.resolve(replace(call.request, model=other.to, price_cap=FREE), call.principal)
         except BadRequest:
@@ -137,7 +137,7 @@ class Comparing:
     async def _counts(
         self, ask: Ask, original: Original, copy: Asked, note: Copy, version: VersionEntry
     ) -> Counts | None:
-        """Return the counts of both answers; None if the copy says nothing of its model."""
+        """Return the counts of both answers; None if the copy's end says nothing of its model."""
         answer = copy.answer
         if not _is_told(answer.outcome):
             return None
@@ -153,7 +153,7 @@ class Comparing:
 
 
 def _has_form(answer: Answer) -> bool:
-    """Tell whether the answer may have one, without a look at it."""
+    """Tell whether the answer may have a comparable form, without reading it."""
     return answer.form is not unknown
 
 

@@ -1,7 +1,7 @@
-"""Which answered requests may be copied, and the copy that is made of one. Pure.
+"""Selects the answered requests that may be copied, and makes the copy of one. Pure.
 
-A copy is the same body to a pinned version, as the platform's own request: without the caller's key, session,
-idempotency and trace. The caller's salt stays, so that prefix caches stay apart.
+A copy has the same body, is sent to a pinned version and is the platform's own request: without the caller's key,
+session, idempotency key and trace. The caller's cache salt stays, so that tenants' prefix caches stay apart.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ _ACTS = ("function_call", "function_call_output", "mcp_call", "tool_use", "tool_
 
 
 class Left(StrEnum):
-    """Why an answered request is not copied: a metric label."""
+    """The reason why an answered request is not copied, also a metric label."""
 
     ACTING = "acting"
     """It may lead to acts."""
@@ -42,14 +42,14 @@ class Left(StrEnum):
 
 
 def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
-    """Tell whether this is an answer to copy: whole, undegraded, another version's, and a caller's."""
+    """Tell whether to copy the answer: complete, undegraded, of another version, to a caller's request."""
     version = call.version
     is_others = version is not None and version.id != shadow.version and not call.fell_back_from
     return is_others and answer.outcome is Outcome.OK and call.copy is None and not call.degraded
 
 
 def left_out(call: Call, shadow: Shadow, version: VersionEntry) -> Left | None:
-    """Return the reason not to copy it to this version, caps aside; None if it may be copied."""
+    """Return the reason not to copy the request to this version, caps aside; None if it may be copied."""
     request, who = call.request, call.principal
     if not who.plan.copied or who.tenant in shadow.out or not who.sees(version.tenants):
         return Left.TENANT
@@ -93,9 +93,10 @@ def copied(
 
 
 def salt_of(call: Call, note: Copy, request: RequestId) -> str:
-    """Return the cache salt of a copy: its caller's, unless that would see the copy's prompts in the cache.
+    """Return a copy's cache salt: the caller's, unless the caller could find the copy's prompt in the cache.
 
-    Ballast gets its own, so that it is work. A comparison's model is one that its caller may name.
+    A ballast copy has a salt of its own, so that it causes work. A comparison has one, since its caller may name the
+    compared model.
     """
     salt = call.principal.cache_salt
     if note.pair is not None:

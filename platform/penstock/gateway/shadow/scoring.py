@@ -1,10 +1,10 @@
-"""How often two versions of one model would have said something else: quality without a judge. Pure.
+"""The share of tokens in which two versions of one model would differ: quality without a judge. Pure.
 
-Each is given the request as its own engine renders it, with the incumbent's answer behind it, and tells the likeliest
-token at each place of the answer. The part of places with different tokens is the score. Sampling does not touch it,
-and rounding hardly: of the same weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits or with
-invisible noise, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with four bits by
-rounding. It says that they differ, not which one is better.
+Each version gets the request as its own engine renders it, followed by the incumbent's answer, and returns the
+likeliest token at each position of the answer. The score is the share of positions with different tokens. Sampling does
+not affect it, and rounding hardly: of the same weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits
+or with invisible noise, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with four
+bits by rounding. The score says that the versions differ, not which one is better.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ MOST_ANSWER = 64
 
 
 def cut(ids: TokenIds) -> TokenIds | None:
-    """Return the scored part of an answer; None if it is empty or its prompt too long."""
+    """Return the scored part of an answer; None if the answer is empty or its prompt too long."""
     if not ids.answer or len(ids.prompt) > MOST_PROMPT:
         return None
     return TokenIds(prompt=ids.prompt, answer=ids.answer[:MOST_ANSWER])
 
 
 def pair(told: TokenIds | None, own: TokenIds | None) -> tuple[TokenIds, TokenIds] | None:
-    """Return the tokens for incumbent and candidate to score: the same answer, each behind its own prompt.
+    """Return the tokens for incumbent and candidate to score: the same answer, each after its own prompt.
 
     ``told`` is the incumbent's answer, ``own`` the candidate's to the same request.
     """

@@ -1,9 +1,9 @@
 """Sends copies of answered requests to a candidate, and has both versions score the answer.
 
-A copy goes after its caller's answer, through the same pipeline, as the platform's own request at the lowest standing.
-It goes only if the candidate is no busier than the incumbent, and more than once if the incumbent is much busier, so
-that both are compared at the same load; the further ones are ballast, and no evidence. A copy without room is left out
-and counted.
+A copy goes out after its caller's answer, through the same pipeline, as the platform's own request at the lowest
+standing. It is sent only if the candidate is no busier than the incumbent. If the incumbent is much busier, further
+copies are sent, so that both versions are compared at the same load; these are ballast, and no evidence. A copy without
+room is left out and counted.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once``, each up to a megabyte.
 """
@@ -38,7 +38,7 @@ class Routes(Protocol):
     def version(self, version: VersionId) -> VersionEntry | None: ...
 
     def running(self, version: VersionId) -> float:
-        """Return the mean of running requests at a version's workers."""
+        """Return the mean number of running requests at a version's workers."""
         ...
 
 
@@ -79,11 +79,11 @@ class Shadows:
                 self.unseen.spawn(self._copy(ask, Original(call, answer), note, shadow, version))
 
     def _lacks(self, call: Admitted, version: VersionEntry, taken: Taken) -> int:
-        """Return the number of copies that make the candidate as busy as the incumbent."""
+        """Return the number of further copies that make the candidate as busy as the incumbent."""
         return max(0, min(MOST_BALLAST, int(self._less(call, version, taken)) - 1))
 
     def _less(self, call: Admitted, version: VersionEntry, taken: Taken) -> float:
-        """Return the candidate's missing requests per worker, coming copies counted as running."""
+        """Return the incumbent's running requests per worker less the candidate's, with copies to be sent."""
         if (call.version.base or call.version.id) == (version.base or version.id):
             return 0.0  # the same workers: neither is busier
         coming = taken.coming / max(1, len(version.workers))

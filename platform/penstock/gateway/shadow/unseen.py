@@ -1,6 +1,6 @@
-"""Asks versions in the platform's own name: a copy of a request, or the likelihood of an answer.
+"""Sends the platform's own requests to versions: a copy of a request, or the scoring of an answer.
 
-Everything goes through the callers' pipeline, at the lowest standing.
+They take the callers' pipeline, at the lowest standing.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Original(NamedTuple):
-    """An answered request, and its answer's form if it has one (JSON, labels)."""
+    """An answered request, its answer, and the answer's comparable form if it has one (JSON, labels)."""
 
     call: Admitted
     answer: Answer
@@ -58,7 +58,7 @@ class Unseen:
     async def copy(
         self, ask: Ask, call: Admitted, note: Copy, version: VersionEntry, *, within_s: float = 0.0
     ) -> Asked:
-        """``within_s`` 0 leaves the deadline to the platform."""
+        """Send the copy and return its end; ``within_s`` 0 leaves the deadline to the platform."""
         request = copies.copied(call, version, self._new_id(), self.clock.monotonic(), deadline_s=within_s)
         who = copies.platform(copies.salt_of(call, note, request.id))
         return await ask(request, who, copy=note, reply=BodyReply(keeps=False))
@@ -66,9 +66,9 @@ class Unseen:
     async def differ(
         self, ask: Ask, call: Admitted, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
     ) -> float | None:
-        """Return the share of the answer's tokens at which the versions' likeliest ones differ; None if unknown.
+        """Return the share of positions at which the versions' likeliest tokens differ; None if unknown.
 
-        Each has the prompt as its engine rendered it: a lost template is seen.
+        Each version gets the prompt as its own engine rendered it, so that a lost template shows.
         """
         found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
         # The busier one first: where it has no room, the other need not compute.
@@ -82,7 +82,7 @@ class Unseen:
     async def _likeliest(
         self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
     ) -> list[int] | None:
-        """Ask one version, repeatedly: at a busy one every caller goes first."""
+        """Ask one version to score, with retries, since at a busy version all callers go first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
@@ -111,5 +111,5 @@ class Unseen:
 
 
 def _unpaid(note: Copy) -> Copy:
-    """Return the note of a scoring request, which is no evidence of its own."""
+    """Return the note of a scoring request: without a price, and no evidence of its own."""
     return Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False, pair=note.pair)

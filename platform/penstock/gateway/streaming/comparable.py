@@ -1,8 +1,8 @@
-"""The comparable form of an answer: whether it is the requested JSON, its values, labels. Pure.
+"""Turns an answer into a form that can be compared with another answer: sorted JSON, or labels. Pure.
 
-Free texts can't: two good answers hardly ever have the same words. An engine that is asked for JSON makes it by a
-grammar, whatever the prompt says. Other fields can break it all the same (a stop word, a forbidden token), so only
-requests count that leave the end to the model, bound and form aside.
+Free texts have no such form: two good answers hardly ever have the same words. Requested JSON is made by the engine's
+grammar, whatever the prompt says. Other fields can still break it (a stop word, a forbidden token), so only requests
+count that leave the answer's end to the model, apart from bound and form.
 Trade-off: unknown shapes, long answers and several choices give no evidence.
 """
 
@@ -26,7 +26,7 @@ _PRECISE = 16
 
 
 def _number(written: str) -> int | float | str:
-    """Return the number, 1.0 as 1. The library's own reading takes up to ten microseconds."""
+    """Return the number, 1.0 as 1; a long or infinite one as written. msgspec's own reading takes up to 10 µs."""
     if len(written) > _PRECISE:
         return written
     value = float(written)
@@ -40,7 +40,7 @@ _VALUE = msgspec.json.Decoder(float_hook=_number)
 
 
 def is_asked(request: InferenceRequest) -> bool:
-    """Tell whether the answer is to be JSON, and no field of the request can break it."""
+    """Tell whether JSON is requested, and no field of the request can break it."""
     body = request.body
     form, own = body.get("response_format"), body.get("structured_outputs")
     if form is None and own is None:
@@ -58,7 +58,7 @@ class KeptEvents:
         self._bytes = 0
 
     def over(self, plain: Take) -> Take:
-        """Return ``plain`` with its events kept; those of earlier attempts are dropped."""
+        """Return ``plain`` wrapped so that its events are kept; events of earlier attempts are dropped."""
         self._events, self._bytes = [], 0
         return partial(self._take, plain)
 
@@ -72,7 +72,7 @@ class KeptEvents:
         return _is_json(self.form())
 
     def form(self) -> bytes | None:
-        """Return the stream's text as sorted JSON; None if it can't be told."""
+        """Return the stream's text as sorted JSON; None if the text can't be read."""
         if not self._events or self._bytes > MOST_BYTES:
             return None
         try:
@@ -87,7 +87,7 @@ def whole(body: bytes) -> bool | None:
 
 
 def form(body: bytes) -> bytes | None:
-    """Return a whole answer as sorted JSON; None if it can't be told."""
+    """Return a whole answer as sorted JSON; None if the answer is too large or has no single text."""
     if len(body) > MOST_BYTES:
         return None
     try:
@@ -102,7 +102,7 @@ def _is_json(form: bytes | None) -> bool | None:
 
 
 def of_json(said: str) -> bytes | None:
-    """Return sorted JSON, equal for equal values; ``NO_JSON`` for other text, None if nested too deep."""
+    """Return sorted JSON, equal for equal values; ``NO_JSON`` for other text, None if it is nested too deep."""
     try:
         return msgspec.json.encode(_VALUE.decode(said), order="sorted")
     except msgspec.MsgspecError:

@@ -1,12 +1,12 @@
-"""Whether a stream that has lost its worker may go on at another one, and from which of its tokens (C9). Pure.
+"""Decides whether a stream that lost its worker may continue at another, and after which token (C9). Pure.
 
-The rest is a completion after the ids of the original prompt and of the answer so far. At temperature 0 that gives the
-text of an unbroken run, with sampling a legitimate sample. Requests that depend on more than earlier tokens are
-refused: a seed (its generator has moved on), penalties that tell output from prompt, grammars, parsers, log
+The rest is a completion after the token ids of the original prompt and of the answer so far. At temperature 0 it has
+the text of an unbroken run; with sampling it is a legitimate sample. Requests that depend on more than the earlier
+tokens are refused: a seed (its generator has moved on), penalties that tell output from prompt, grammars, parsers, log
 probabilities, several choices, unknown fields.
 
-Trade-off: a list of allowed fields refuses some streams that could go on; a list of refused ones would one day join two
-halves that don't fit.
+Trade-off: a list of allowed fields refuses some streams that could continue; a list of refused fields would one day
+join two halves that don't fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ MAX_CONTINUATIONS = 2
 
 
 class Obstacle(StrEnum):
-    """Why a stream does not go on: a metric label."""
+    """The reason against a stream's continuation, also a metric label."""
 
     API = "api"
     FIELD = "field"
@@ -74,7 +74,7 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 
 
 def is_plain(request: InferenceRequest) -> bool:
-    """Tell whether each token depends on those before it alone."""
+    """Tell whether each token depends only on the tokens before it."""
     return obstacle(request) is None
 
 
@@ -92,7 +92,7 @@ def obstacle(request: InferenceRequest) -> Obstacle | None:
 
 
 def is_greedy(request: InferenceRequest) -> bool:
-    """Tell whether each token is the likeliest; without a temperature the version's default may sample."""
+    """Tell whether each token is the likeliest; without ``temperature`` the version's default may sample."""
     return wishes.is_greedy(request.body)
 
 
@@ -117,7 +117,7 @@ def _wants_usage_in_each_event(body: Mapping[str, object]) -> bool:
 
 
 def _is_text(messages: object) -> bool:
-    """Images and sounds are prompt tokens that say nothing without them."""
+    """Tell whether the messages hold only text: token ids of images and sounds mean nothing without the media."""
     if isinstance(messages, Sealed):
         return messages.is_text
     contents = (
@@ -137,10 +137,10 @@ def _is_one_prompt(prompt: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """``kept`` tokens of the answer stay.
+    """The cut in a broken answer: its first ``kept`` tokens stay.
 
-    ``lead`` is their text that the caller lacks, ``replay`` text that it has and that will come once more; one is
-    empty.
+    ``lead`` is the text of these tokens that the caller has not received yet; ``replay`` is text that the caller has
+    and that will be generated again. One of the two is empty.
     """
 
     kept: int
@@ -151,9 +151,9 @@ class Cut:
 def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bool) -> Cut | Obstacle:
     """Return the cut; ``pieces[i]`` is the text that token ``i`` completes, ``said`` the caller's text.
 
-    It is never inside a character (a token without text may have begun one), nor inside a possible stop string: the
-    next engine would not know its beginning. Tokens behind the cut are made anew, and give the same text again if
-    nothing is sampled; sampled ones can be given up only while the caller has seen nothing of them.
+    The cut is never inside a character (a token without text may have begun one), nor inside a possible stop string,
+    the beginning of which the next engine would not know. Tokens after the cut are generated again: greedy ones give
+    the same text, sampled ones may be dropped only if the caller has received none of their text.
     """
     whole = "".join(pieces)
     most_held = max((len(stop) for stop in stops), default=0)
@@ -176,7 +176,7 @@ def _may_begin(stops: Sequence[str], text: str, end: int) -> bool:
 
 
 def body_of_rest(request: InferenceRequest, tokens: Sequence[int], kept: int, left: int) -> dict[str, object]:
-    """Return the completions request; ``tokens`` are prompt and answer, ``left`` bounds the rest."""
+    """Return the completions request for the rest; ``tokens`` are prompt and answer, ``left`` bounds the output."""
     body = {name: value for name, value in request.body.items() if name in _SAMPLING and value is not None}
     least = request.body.get("min_tokens")
     if isinstance(least, int) and least > kept:

@@ -1,4 +1,4 @@
-"""One stream's continuation at another worker: keeps its transcript, and makes the request for the rest."""
+"""Continues one stream at another worker: keeps its transcript, and makes the request for the rest."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -20,7 +20,7 @@ Take = Callable[[bytes], tuple[int, bytes]]
 
 
 def same(plain: Take) -> Take:
-    """Let nothing else look at the events."""
+    """Return ``plain``: no other reader of the events is added."""
     return plain
 
 
@@ -32,15 +32,15 @@ class TokenReader(Protocol):
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Return the text that each output token completes: empty if it ends in the middle of a character.
+        """Return the text that each output token completes: empty if the token ends inside a character.
 
-        Raises ``StoreUnavailable`` or ``ArtifactRefused`` without the version's tokenizer.
+        Raises ``StoreUnavailable`` or ``ArtifactRefused`` if the version's tokenizer can't be loaded.
         """
         ...
 
 
 class End(StrEnum):
-    """The end of a stream that lost its worker: a metric label."""
+    """The result for a stream that lost its worker, also a metric label."""
 
     CONTINUED = "continued"
     REFUSED = "refused"
@@ -53,7 +53,7 @@ Count = Callable[[End, str], None]
 
 
 class Continuity:
-    """One stream; without a reader, or with an obstacle, it keeps nothing and never goes on."""
+    """One stream's continuation; without a reader, or with an obstacle, nothing is kept and it never continues."""
 
     __slots__ = ("_call", "_count", "_obstacle", "_over", "_reader", "_splice", "_transcript", "_tries", "kept")
 
@@ -76,13 +76,13 @@ class Continuity:
         return self._transcript is not None
 
     def take_or(self, plain: Take) -> Take:
-        """Return the function for the present attempt's events; ``plain`` if nothing is kept."""
+        """Return the function that takes the present attempt's events; ``plain`` if no transcript is kept."""
         if self._splice is not None:
             return self._splice.take
         return self._over(plain) if self._transcript is None else self._transcript.take
 
     def ending(self, *, has_usage: bool) -> bytes:
-        """Return the missing last events of an answer that broke off after its last token."""
+        """Return the missing last events of an answer that broke off after its finish reason; empty otherwise."""
         transcript = self._transcript
         if transcript is None or not transcript.has_finished or not transcript.is_faithful:
             return b""
@@ -91,13 +91,13 @@ class Continuity:
         return usage_event(transcript.head, _NO_USAGE, transcript.tokens, len(transcript.prompt)) + _DONE
 
     def tokens(self, counted: int) -> int:
-        """Return the answer's tokens, exact if the engine tells ids; else ``counted``."""
+        """Return the number of the answer's tokens, exact if the engine sends token ids; else ``counted``."""
         transcript = self._transcript
         return transcript.tokens if transcript is not None and transcript.is_faithful else counted
 
     @property
     def told(self) -> Callable[[], TokenIds | None]:
-        """It holds the transcript alone, since the request keeps it."""
+        """A function that returns the token ids; it refers only to the transcript, since the request keeps it."""
         return no_ids if self._transcript is None else self._transcript.told
 
     def continued(self) -> None:
@@ -107,7 +107,7 @@ class Continuity:
         self._count(End.FAILED, NO_WORKER)
 
     async def rest(self, error: PenstockError) -> Rest | None:
-        """Return the request for the rest after ``error``; None if the answer must end with it."""
+        """Return the request for the rest after ``error``; None if the stream must end with ``error``."""
         found = self._obstacle or await self._rest(error)
         if isinstance(found, Rest):
             return found

@@ -1,6 +1,6 @@
-"""The marks of each API's stream: its tokens, its end, its errors; and the form of our errors in it.
+"""The byte marks of each API's stream (tokens, end, errors), and the gateway's errors in its format.
 
-The marks are byte strings that can only be structure: inside JSON text the quotes would be escaped.
+The marks are byte strings that can only be structure: inside JSON text their quotes would be escaped.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Dialect:
     """Stands in the event of an engine that gave the request up by itself: no way for an answer to end."""
 
     def counted(self, events: bytes) -> tuple[int, bytes]:
-        """Return the number of tokens in these events, as far as events tell, and the events."""
+        """Return the number of tokens, as far as these events tell it, and the events unchanged."""
         return events.count(self.token) - events.count(self.not_token), events
 
     def error_event(self, body: bytes) -> bytes:

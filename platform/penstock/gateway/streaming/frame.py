@@ -1,4 +1,4 @@
-"""The base of every relay: its request, the way back, and the count of tokens."""
+"""The parts that both relays share: request, reply, watch, and the count of tokens."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ NO_READS = AnswerReads()
 
 
 class Frame:
-    """``on_paused`` gets the seconds that the answer waited for its reader."""
+    """State of one relayed answer; ``on_paused`` gets the seconds for which the answer waited for its reader."""
 
     __slots__ = (
         "_answered",
@@ -87,7 +87,7 @@ class Frame:
         return self._answered.done()
 
     def watch(self, on_stop: Callable[[PenstockError], None], on_resume: Callable[[float], None] = nobody) -> Watch:
-        """Begin to watch the reply; ``on_resume`` gets the seconds that its reader let it wait."""
+        """Begin to watch the reply; ``on_resume`` gets the seconds of each pause of its reader."""
 
         def paused(seconds: float) -> None:
             self.call.timings.paused_s += seconds
@@ -112,7 +112,7 @@ class Frame:
             self._news.set_result(None)
 
     async def news(self) -> None:
-        """Wait until the answer or its present attempt is over."""
+        """Wait until the answer, or its present attempt, has ended."""
         await self._news
 
     def learn(self, said: Account) -> None:
@@ -124,7 +124,7 @@ class Frame:
             self.metrics = said.metrics
 
     def close_stages(self) -> None:
-        """Close the last stage, by the engine's own account if it gives one."""
+        """Close the last stage; the engine's own times, if it reports them, replace the measured ones."""
         timings = self.call.timings
         timings.mark(Stage.DECODE)
         if self.metrics is not None and not self.call.attempts.continued_at:
@@ -186,9 +186,9 @@ class Frame:
         return await self._answered
 
     def _known(self, outcome: Outcome) -> Usage:
-        """Return the engine's account if the answer ended with it, else at least the tokens that went by.
+        """Return the engine's usage if the answer is complete, else at least the tokens that were relayed.
 
-        An earlier account is a lower bound.
+        Usage that was reported before the end is a lower bound.
         """
         said = self.usage
         if said is not None and outcome is Outcome.OK:

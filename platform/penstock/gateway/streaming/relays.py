@@ -1,4 +1,4 @@
-"""Makes the relay of a request: streams or unary."""
+"""Makes the relay for a request: of a stream, or of a whole answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class RelaySettings:
 
 
 class StreamingRelays:
-    """``render_error`` is the table of errors; without a ``reader`` no stream goes on at another worker."""
+    """Implements the pipeline's ``Relays``; without a ``reader`` no stream continues at another worker."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Service tier, and region if it was asked for, in each API's own field: a replacement in the engine's bytes. Pure.
+"""Adds the service tier, and the region if the request named one, to an answer in its API's own field. Pure.
 
-The marks can only be structure: inside JSON text their quotes would be escaped. OpenAI's APIs name the tier if the
-request did; Messages and Responses always do.
+The engine's bytes are edited at marks that can only be structure: inside JSON text their quotes would be escaped.
+OpenAI's APIs report the tier if the request named one; Messages and Responses always do.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ MOST_REMEMBERED = 64
 
 
 def is_told(call: Call) -> bool:
-    """Tell whether the request asked for a tier, or its plan serves it in another than the default."""
+    """Tell whether the answer reports its tier: the request names one, or the plan's is not the default."""
     return call.principal.tier.name is not TierName.DEFAULT or call.request.body.get(FIELD) is not None
 
 
 def naming(call: Call) -> Edit | None:
-    """Return the edit of a whole body, or of a stream's whole events; None for none."""
+    """Return the edit of a whole body, or of a stream's whole events; None if nothing is added."""
     request = call.request
     always = request.api is Api.MESSAGES or request.api is Api.RESPONSES
     if not (always or is_told(call)):

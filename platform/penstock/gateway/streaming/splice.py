@@ -1,6 +1,7 @@
-"""Joins another worker's continuation to a broken stream: the caller sees one.
+"""Joins the continuation at another worker to the broken stream, so that the caller receives one stream.
 
-Each event takes the first worker's id, time, model and dialect. The usage at the end is that of the whole answer.
+Each event of the continuation gets the first worker's id, time, model and format. The usage at the end is that of the
+whole answer.
 """
 
 import msgspec
@@ -41,9 +42,9 @@ class Splice:
         self._before, self._after = _SHAPES[api]
 
     def take(self, events: bytes) -> tuple[int, bytes]:
-        """Return the number of tokens, and the events for the caller.
+        """Return the number of tokens in these events, and the events for the caller.
 
-        Raises ``ValueError`` if an event can't be read or does not fit.
+        Raises ``ValueError`` if an event can't be read or does not fit the first half.
         """
         tokens, out = 0, []
         for event in sse.split(events):
@@ -68,7 +69,7 @@ class Splice:
         return self._transcript.head + self._before % _encode(text) + why + self._after + sse.END
 
     def _new_of(self, choice: Choice) -> str:
-        """Return the choice's text that the caller lacks, and keep it."""
+        """Add the choice to the transcript; return its text without the part that the caller already has."""
         text, is_last = self._fitted(choice.text or ""), choice.finish_reason is not None
         if is_last and self._replay:
             raise Diverged("the answer ended before it had said again what was said")
@@ -90,7 +91,7 @@ class Splice:
 
 
 def usage_event(head: bytes, said: bytes, kept: int, prompt_tokens: int) -> bytes:
-    """Return the last usage event: the second half's account, with the first half's tokens."""
+    """Return the last usage event: the continuation's usage plus the ``kept`` tokens of the first worker."""
     body = {**msgspec.json.decode(said), **msgspec.json.decode(head.partition(b":")[2] + b"]}")}
     body.pop("metrics", None)
     usage = body.get("usage")

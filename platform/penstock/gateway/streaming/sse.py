@@ -20,7 +20,7 @@ class EventScanner:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the complete events; raises ``ValueError`` if an event has no end."""
+        """Return the events that are complete now; raises ``ValueError`` if an event grows too long."""
         if not self._held and data.endswith(END):
             return data
         data = self._held + data
@@ -38,7 +38,7 @@ class EventScanner:
 
 
 def split(events: bytes) -> Iterator[bytes]:
-    """Yield each event of ``feed``'s result, its blank line included."""
+    """Yield each event of ``EventScanner.feed``'s result, with its blank line."""
     start = 0
     while (cut := events.find(END, start)) >= 0:
         yield events[start : cut + len(END)]
@@ -46,7 +46,7 @@ def split(events: bytes) -> Iterator[bytes]:
 
 
 def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
-    """Return the events before the first one that holds a mark, and the rest."""
+    """Return the events before the first event with one of these marks, and the rest."""
     first = min((at for at in map(events.find, marks) if at >= 0), default=len(events))
     start = events.rfind(END, 0, first) + len(END)
     if start < len(END):
@@ -55,7 +55,7 @@ def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
 
 
 def choices_in(events: bytes) -> list[bytes]:
-    """Return the JSON of an OpenAI stream's events with a choice."""
+    """Return the JSON of an OpenAI stream's events that have a choice."""
     return [one.removeprefix(_DATA) for one in events.split(END) if CHOICE in one]
 
 

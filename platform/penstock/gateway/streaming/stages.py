@@ -1,4 +1,4 @@
-"""The stages of a request's time in its answer (J3): a body field, a comment, a header. Pure."""
+"""Adds a request's time by stage to its answer (J3): a body field, a stream's comment, a header. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
 
 
 def field(call: Call, version: str) -> bytes:
-    """Return our field of an answer; in a stream it is a comment, which clients skip."""
+    """Return the platform's field of an answer as JSON; in a stream it is a comment, which clients skip."""
     said: dict[str, object] = {
         "request_id": call.request.id,
         "version": version,
@@ -32,7 +32,7 @@ def field(call: Call, version: str) -> bytes:
 
 
 def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
-    """Return the JSON object in these pieces with ``"penstock": extra`` as its last field; anything else as it is."""
+    """Return the JSON object in these pieces with ``"penstock": extra`` as its last field; other bytes unchanged."""
     *before, last = pieces
     text = last.rstrip()
     if not (before or [text])[0].startswith(b"{") or not text.endswith(b"}"):
@@ -43,7 +43,7 @@ def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
 
 
 def cache_written(data: bytes) -> bytes:
-    """Return a whole body, or a stream's events with usage, with OpenAI's name for tokens written to the cache."""
+    """Return the bytes with vLLM's field for tokens written to the cache renamed to OpenAI's."""
     return data.replace(b'"created_cache_tokens":', b'"cache_write_tokens":', 1)
 
 
@@ -53,7 +53,7 @@ def server_timing(seconds: Mapping[Stage, float]) -> bytes:
 
 
 def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
-    """Split ``waited_s`` (sent to last token) by the engine's times; the rest is network."""
+    """Split ``waited_s`` (from sending to the last token) by the engine's own times; the rest counts as relay."""
     said = {
         Stage.QUEUE: times.queue_time_ms,
         Stage.PREFILL: times.time_to_first_token_ms,
@@ -65,9 +65,9 @@ def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
 
 
 def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
-    """Split the time at a batching worker (closed as ``decode``) by its account of the last item.
+    """Split the time at a batching worker (closed as ``decode``) by the worker's times of the last item.
 
-    The rest is the way back, or with several items their wait for one another.
+    The rest counts as relay, or with several items as their wait for one another.
     """
     if batched.prepared_s is None or batched.computed_s is None:
         return

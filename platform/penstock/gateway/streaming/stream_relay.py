@@ -1,7 +1,7 @@
-"""Passes a stream on: whole events as they come, and one terminal event in any case.
+"""Passes a stream on: whole events as they come, and exactly one terminal event.
 
-Per chunk it does a few byte searches and one write. After the first byte there is no status any more: another worker
-goes on if possible (``continuity``), and errors become events (and never ``[DONE]``).
+A chunk costs a few byte searches and one write. After the first byte no status can be sent any more: another worker
+continues the stream if possible (``continuity``), and errors become events (and never ``[DONE]``).
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class StreamRelay:
             source.abort(self._failure)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Nothing yet: the head goes out with the first event."""
+        """Do nothing: the head goes out with the first event."""
 
     def on_body(self, data: bytes) -> None:
         if self._is_deaf:
@@ -133,7 +133,7 @@ class StreamRelay:
             self._write(events)
 
     def on_end(self, error: BaseException | None) -> None:
-        """Before the last event the stream is broken; an attempt without events is the dispatcher's."""
+        """Mark a stream without its last event as broken; an attempt without any event is left to the dispatcher."""
         del error
         if self._begun and not self._is_deaf:
             self._lose(StreamBroken())
@@ -141,7 +141,7 @@ class StreamRelay:
     # -- the pipeline's side -----------------------------------------------------------
 
     def fail(self, error: PenstockError) -> Answer:
-        """If no worker took the rest of a broken stream, it ends with the error that broke it."""
+        """End the answer; a broken stream that no worker continues ends with the error that broke it."""
         if self._lost is not None and not self._frame.is_over:
             self._continuity.failed()
             error = self._lost
@@ -181,7 +181,7 @@ class StreamRelay:
     # -- events ------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
-        """The first event of an attempt: from here on its answer belongs to the caller."""
+        """Start the reply at an attempt's first event; after a break, resume it instead."""
         frame = self._frame
         self._begun = True
         frame.call.timings.mark(Stage.PREFILL)
@@ -201,7 +201,7 @@ class StreamRelay:
             frame.reply.start(200, frame.head(b"text/event-stream; charset=utf-8", *_HEAD))
 
     def _look_into(self, plain: bytes, events: bytes) -> None:
-        """Forward ``plain``, then event by event; act on those that say how the answer ends."""
+        """Forward ``plain``, then event by event; act on an error, on the terminal event, and on usage."""
         dialect = self._dialect
         out = [plain]
         for event in map(self._without_count, sse.split(events)):
@@ -217,9 +217,9 @@ class StreamRelay:
         self._write(b"".join(out))
 
     def _break(self, said: bytes) -> None:
-        """End with the engine's refusal of the request itself; any other error may continue elsewhere.
+        """End with the engine's refusal of the request; after any other error another worker may continue.
 
-        A refusal after tokens were made is of the engine's own answer.
+        A refusal after tokens were made concerns the engine's own answer.
         """
         refusal = account.refusal(said)
         if refusal is None:
@@ -235,7 +235,7 @@ class StreamRelay:
         return event
 
     def _passes(self, event: bytes) -> bool:
-        """Read the event; False if the caller did not ask for it."""
+        """Read usage and finish reason from the event; False if the caller did not request this event."""
         if not any(mark in event for mark in self._dialect.notable):
             return True
         said = account.read(sse.data_of(event))
@@ -254,7 +254,7 @@ class StreamRelay:
         frame.settle(Outcome.OK)
 
     def _lose(self, error: PenstockError) -> None:
-        """The worker broke off before the end: the pipeline asks for the ``rest``."""
+        """Record that the worker broke off before the end, and wake the pipeline, which asks for the ``rest``."""
         self._watch.drop_source(error)
         ending = self._continuity.ending(has_usage=self._frame.usage is not None)
         if ending:
@@ -277,17 +277,17 @@ class StreamRelay:
     # -- watching ----------------------------------------------------------------------
 
     def _stopped(self, error: PenstockError) -> None:
-        """Fail with the client's leaving, the deadline or a stall; before the first token the dispatcher raises it."""
+        """Fail with a disconnect, the deadline or a stall; before the first token the dispatcher raises it."""
         if self._frame.first_at is not None:
             self._frame.call.timings.mark(Stage.DECODE)
             self._fail(error)
 
     def _resumed(self, paused_s: float) -> None:
-        """Take the reader's pause out of the gap before the next token."""
+        """Subtract the reader's pause from the gap before the next token."""
         self._last_at += min(paused_s, max(0.0, self._frame.clock() - self._last_at))
 
     def _silence(self) -> None:
-        """Send a heartbeat; this commits the status, later errors are events."""
+        """Send a heartbeat if no event came for ``_beat_s``; it commits the status, so later errors are events."""
         frame = self._frame
         left = self._beat_s - (frame.clock() - self._last_at)
         if left <= 0.0:

@@ -1,7 +1,7 @@
-"""A stream so far: its prompt and tokens as ids, its text, and how its events begin.
+"""The transcript of a stream: token ids of prompt and answer, text, and the common beginning of its events.
 
-The ids are taken out of each event, because no caller asked for them; the events are kept and read in lots, so that a
-token costs one byte search and a list entry.
+The token ids are removed from each event, because no caller requested them. Events are kept and decoded in batches, so
+that a token costs one byte search and a list entry.
 """
 
 import re
@@ -27,7 +27,7 @@ _TOKENS = msgspec.json.Decoder(list[int])
 
 
 class Transcript:
-    """One stream of one choice, in either of the OpenAI dialects."""
+    """One stream with one choice, in the format of chats or of completions."""
 
     __slots__ = ("_has_finished", "_ids", "_is_faithful", "_prompt", "_said", "_unread", "_unread_bytes", "head")
 
@@ -43,7 +43,7 @@ class Transcript:
         self._has_finished = False
 
     def take(self, events: bytes) -> tuple[int, bytes]:
-        """Return the number of events with tokens, and the events without the ids."""
+        """Return the number of events with tokens, and the events without the token ids."""
         if not self.head:
             events = self._begin(events)
         bare, told = _IDS.subn(_NO_IDS, events)
@@ -61,7 +61,7 @@ class Transcript:
         self._has_finished = is_last
 
     def cut(self, kept: int) -> None:
-        """Drop the tokens after the first ``kept``; the text stays."""
+        """Drop the tokens after the first ``kept``; the text is kept as a whole."""
         del self._ids[kept:]
 
     @property
@@ -90,7 +90,7 @@ class Transcript:
         return self._ids.tolist()
 
     def told(self) -> TokenIds | None:
-        """Return the tokens of prompt and answer; None if the engine has not told all of them."""
+        """Return the token ids of prompt and answer; None if the engine left any out."""
         return TokenIds(prompt=self.prompt, answer=self.ids) if self.is_faithful else None
 
     @property

@@ -1,7 +1,7 @@
 """Passes a whole answer on: nothing reaches the client before it is complete, so another worker can be tried.
 
-The body stays bytes: usage is read by a narrow decoder, our own field is spliced in. A large one is not read, for its
-worker's gate has counted it.
+The body stays bytes: a narrow decoder reads the usage, and the platform's field is spliced in. The usage in a large
+body is not read, since the worker's gate has counted it.
 """
 
 from functools import partial
@@ -61,11 +61,11 @@ class UnaryRelay:
 
     @property
     def wants_token_ids(self) -> bool:
-        """True if they are read: a broken answer is asked for anew, without them."""
+        """True if a comparison reads the token ids; a broken answer is requested anew, without need of them."""
         return self._reads.ids
 
     async def rest(self) -> Rest | None:
-        """Wait for the end of the answer: another worker never continues it."""
+        """Wait for the answer's end and return None: another worker never continues a whole answer."""
         await self._frame.answer()
         return None
 
@@ -75,7 +75,7 @@ class UnaryRelay:
         self._watch.attach(source)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Keep the content type: embeddings may come as something else than JSON."""
+        """Keep the content type: embeddings may have another one than JSON."""
         del status
         for name, value in headers:
             if name.lower() == b"content-type":
@@ -89,7 +89,7 @@ class UnaryRelay:
         self._pieces.append(data)
 
     def on_end(self, error: BaseException | None) -> None:
-        """Pass a complete answer on. A broken one is the dispatcher's business."""
+        """Send a complete answer to the client; a broken one is left to the dispatcher."""
         if error is not None or self._frame.is_over:
             return
         frame, reply = self._frame, self._frame.reply
@@ -138,12 +138,12 @@ class UnaryRelay:
         return content.without_token_ids(whole), told._replace(ids=partial(content.token_ids, whole))
 
     def _end_early(self, error: PenstockError) -> None:
-        """End with the limit's error: nothing goes out, and the generated tokens are billed."""
+        """End with the limit's error: the client gets no answer, and the generated tokens are billed."""
         if not self._frame.is_over:
             self._watch.drop_source(_ended(error))
 
     def _stopped(self, error: PenstockError) -> None:
-        """The dispatcher still waits and raises this; after delivery nothing is watched."""
+        """Do nothing: the waiting dispatcher raises the error, and after delivery the watch is closed."""
 
 
 def _ended(error: PenstockError) -> Failed:

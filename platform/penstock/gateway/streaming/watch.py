@@ -1,7 +1,7 @@
-"""Watches one reply for the client leaving or stalling and the deadline, and ends the worker's side.
+"""Watches a reply for disconnect, stall and deadline, and closes the worker's connection then.
 
-Trade-off: a slow client stops the reading from the engine (TCP carries it), which holds its KV blocks; the stall limit
-bounds for how long.
+Trade-off: for a slow client the gateway stops reading from the engine (by TCP's flow control), and the sequence keeps
+its KV blocks; the stall limit bounds that time.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from penstock.lateness import Timer
 
 
 def nobody(_: float) -> None:
-    """Drop the seconds of a pause."""
+    """Ignore the seconds of a pause: the default callback."""
 
 
 class Watch:
-    """Watches until the answer's end, and stops at most once.
+    """Watches a reply until its answer has ended, and stops it at most once.
 
-    ``on_stop`` gets the reason, ``on_paused`` the seconds that a reader let it wait.
+    ``on_stop`` gets the reason, ``on_paused`` the seconds of each pause of the reader.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Watch:
             self._gone()
 
     def attach(self, source: Source) -> None:
-        """Abort or pause the source at once if the reply is stopped or paused."""
+        """Take over a new source; abort or pause it at once if the reply is stopped or paused."""
         self._source = source
         if self.stopped is not None:
             source.abort(self.stopped)

@@ -30,7 +30,7 @@ class RowSpool(Protocol):
     def flush(self) -> None: ...
 
     async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Deliver ended rows, dead processes' too; return their number."""
+        """Deliver rows of ended requests, also of dead processes; return their number."""
         ...
 
 
@@ -62,11 +62,11 @@ class Accounting:
     _wants_count: bool = False
 
     def keys_changed(self, ring: KeyRing) -> None:
-        """Count the ledger's past in the next round: budgets or this process may be new."""
+        """Count budgets from the ledger in the next round: budgets or this process may be new."""
         self._ring, self._wants_count = ring, True
 
     async def run(self) -> None:
-        """Keep holds and deliver rows at separate paces: a slow database lets no hold lapse."""
+        """Renew holds and deliver rows in separate loops, so that no hold lapses if the database is slow."""
         async with self.parts.ledger() as ledger, asyncio.TaskGroup() as group:
             group.create_task(
                 _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
@@ -115,7 +115,7 @@ class Accounting:
         return True
 
     async def _forgive(self, ledger: LedgerStore) -> None:
-        """Report failures outside error budgets; refused reports are not repeated."""
+        """Report failures that their callers caused; a refused report is not repeated."""
         ends = self.parts.forgiven.take()
         try:
             await ledger.forgive(ends)
@@ -157,7 +157,7 @@ async def _half_over() -> None:
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step; an error must not end the keeping of holds."""
+    """Repeat a step for ever; an error must not end the renewal of holds."""
     while True:
         try:
             await step()

@@ -1,7 +1,7 @@
-"""A process's background tasks: single ones, and loops for its life.
+"""Background tasks of a process: single tasks, and loops that run as long as the process.
 
-A failure is logged with the task's name and counted, and a loop restarts after a pause. The event loop holds tasks only
-weakly: they are held here.
+A failure is logged with the task's name and counted, and a loop restarts after a pause. The event loop keeps only weak
+references to tasks, so they are referenced here.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def _uncounted(_: str) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """``count`` gets the name of each failed task."""
+    """The tasks of one process; ``count`` gets the name of each failed task."""
 
     count: Callable[[str], None] = _uncounted
     again_s: float = AGAIN_S
@@ -36,7 +36,7 @@ class Background:
         task.add_done_callback(self._ended)
 
     def keep(self, name: str, work: Callable[[], Work]) -> None:
-        """Run until it returns or the process ends; restart it after a failure."""
+        """Run ``work`` until it returns or the process ends; restart it after a failure."""
         self.kept.add(asyncio.get_running_loop().create_task(self._run_on(name, work), name=name))
 
     async def end(self, within_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Evidence on versions that share an alias, reported to the controllers each second."""
+"""Reports evidence on versions that share an alias to the controllers each second."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -21,7 +21,7 @@ class Evidence:
 
 
 def shared_by(table: CurrentTable, name: str) -> Shared | None:
-    """Return the versions' shared alias; None for a version's own name, or a single version."""
+    """Return the alias and its versions' longest context; None for a version's own name, or a single version."""
     view = table.view
     route = view.routes.get(name)
     if route is None or len(route.shares) == 1:

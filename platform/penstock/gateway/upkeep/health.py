@@ -90,7 +90,7 @@ def _progress(of: tuple[Lease, Admitted]) -> StreamProgress:
 
 @dataclass(slots=True, kw_only=True)
 class HealthWatch:
-    """Looks twice a second for stalled engines (by open leases), and for pressure."""
+    """Checks twice a second for stalled engines, by the streams of open leases, and for pressure."""
 
     breakers: Breakers
     prober: Prober

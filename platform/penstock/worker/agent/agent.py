@@ -111,7 +111,6 @@ class Agent:
             server.close()
 
     def report(self) -> WorkerReport:
-        """Return the heartbeat's report."""
         return WorkerReport(
             worker=self._config.worker,
             version=self._config.version,

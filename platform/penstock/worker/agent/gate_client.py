@@ -26,8 +26,6 @@ _REFUSALS = frozenset({400, 422, 501})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
-    """The state that a gate reports."""
-
     load: Load
     in_flight: int
     draining: bool

@@ -41,8 +41,6 @@ class RestartPolicy:
 
 @dataclass(slots=True)
 class Restarts:
-    """Recent restarts of one engine."""
-
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     _failed_at: deque[float] = field(default_factory=deque)
 

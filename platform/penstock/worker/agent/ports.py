@@ -18,8 +18,6 @@ from penstock.worker.engines.process import Files, Launcher
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """The worker's identity and timeouts."""
-
     worker: WorkerId
     version: VersionId
     url: str

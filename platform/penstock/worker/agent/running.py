@@ -43,8 +43,6 @@ class AnswersWrong(PenstockError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIntervals:
-    """Intervals and timeouts, seconds."""
-
     look_every_s: float = 1.0
     probe_every_s: float = 2.0
     probe_timeout_s: float = 10.0
@@ -53,8 +51,6 @@ class RunIntervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Callbacks on the engine's progress."""
-
     compiling: Callable[[], None]
     load: Callable[[Load], None]
     probed: Callable[[float], None]

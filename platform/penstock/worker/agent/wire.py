@@ -26,8 +26,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request."""
-
     url: str
     method: str = "GET"
     headers: Mapping[str, str]

@@ -1,7 +1,7 @@
 """Idempotency keys at the edge: who answers, who repeats, what is kept, what frees its key."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from unittest.mock import patch
 
 import httpx
@@ -10,7 +10,6 @@ import pytest
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import (
-    ClientGone,
     InvalidField,
     OverLimit,
     Overloaded,
@@ -27,6 +26,7 @@ from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.idempotent import Once, Use
 from penstock.intake.limits import Limits
+from tests.support.gateways.readers import Full
 from tests.support.gateways.toy import SECRET, Toy, edge
 from tests.support.samples.calls import call as a_call
 from tests.support.samples.calls import principal
@@ -274,31 +274,6 @@ async def test_a_store_lost_on_the_way_does_not_harm_the_answer() -> None:
     await gateway.http.aclose()
 
 
-class Full:
-    """A reply whose client has stopped reading."""
-
-    def __init__(self) -> None:
-        self.started = self.gone = False
-        self.sent = b""
-
-    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        self.started = True
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def finish(self) -> None:
-        """Nothing to end."""
-
-    def abort(self) -> None:
-        self.gone = True
-
-    def watch(
-        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        on_pause()
-
-
 async def test_a_follower_that_does_not_read_is_cut_off(gateway: Gateway) -> None:
     """A replay obeys its reader's pace, and ends where the reader takes nothing for too long."""
     answers = MemoryAnswers(SystemClock())
@@ -307,76 +282,3 @@ async def test_a_follower_that_does_not_read_is_cut_off(gateway: Gateway) -> Non
     with pytest.raises(ReaderTooSlow):
         await once.serve(Progress(a_call(idempotency_key="k")), reply)
     assert (reply.gone, reply.sent, gateway.asked) == (True, b"", 1)
-
-
-class Leaving(Full):
-    """A reply whose client may leave."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heard = asyncio.Event()
-
-    def write(self, data: bytes) -> None:
-        super().write(data)
-        self.heard.set()
-
-    def leave(self) -> None:
-        self.gone = True
-        self.on_gone()
-
-    def watch(
-        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        self.on_gone = on_gone
-
-
-@pytest.mark.parametrize("followers", [0, 1, 2])
-async def test_followers_survive_the_first_callers_leaving(followers: int) -> None:
-    """The answer goes on while one of them reads; the last one's leaving ends it, as the only caller's does."""
-    leave, stopped = asyncio.Event(), asyncio.Event()
-
-    async def relay(call: Call, reply: Reply) -> Outcome:
-        reply.watch(on_gone=stopped.set, on_pause=stopped.clear, on_resume=lambda: None)
-        reply.start(200, [(b"content-type", b"text/event-stream")])
-        reply.write(b"data: 1\n\n")
-        await leave.wait()
-        if stopped.is_set() or reply.gone:
-            return Outcome.CANCELLED
-        reply.write(b"data: 2\n\n")
-        reply.finish()
-        return Outcome.OK
-
-    once, replies = Once(Toy(relay), MemoryAnswers(SystemClock())), [Leaving() for _ in range(1 + followers)]
-    async with asyncio.TaskGroup() as group:
-        for reply in replies:
-            group.create_task(once.serve(Progress(a_call(idempotency_key="k")), reply))
-            await reply.heard.wait()
-        replies[0].leave()
-        assert stopped.is_set() == (followers == 0)
-        leave.set()
-    assert [reply.sent for reply in replies[1:]] == [b"data: 1\n\ndata: 2\n\n"] * followers
-
-
-async def test_the_last_followers_leaving_ends_the_answer() -> None:
-    """Nobody reads it any more: the relay hears that its client is gone."""
-    stopped = asyncio.Event()
-
-    async def relay(call: Call, reply: Reply) -> Outcome:
-        reply.watch(on_gone=stopped.set, on_pause=stopped.clear, on_resume=lambda: None)
-        reply.start(200, [(b"content-type", b"text/event-stream")])
-        reply.write(b"data: 1\n\n")
-        await stopped.wait()
-        return Outcome.CANCELLED
-
-    once, first, second = Once(Toy(relay), MemoryAnswers(SystemClock())), Leaving(), Leaving()
-    serving = asyncio.create_task(once.serve(Progress(a_call(idempotency_key="k")), first))
-    await first.heard.wait()
-    following = asyncio.create_task(once.serve(Progress(a_call(idempotency_key="k")), second))
-    await second.heard.wait()
-    first.leave()
-    assert not stopped.is_set()
-    second.leave()
-    with pytest.raises(ClientGone):
-        await following
-    await serving
-    assert stopped.is_set()

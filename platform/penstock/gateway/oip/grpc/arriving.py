@@ -1,4 +1,4 @@
-"""The wait for a call's message, which a refusal can end before the message is whole."""
+"""Waits for a call's message; a refusal can end the wait before the message is whole."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ async def _content() -> None: ...
 async def arrived(
     read: Read, client: Client, within_s: float | None, ask: Callable[[], Awaitable[None]] = _content
 ) -> bytes | None:
-    """Return the next message, or raise ``RequestTimedOut``; ``ask`` refuses a message that is large, unread."""
+    """Return the next message, or raise ``RequestTimedOut``; ``ask`` may refuse a large message before it is read."""
     waiting: _Arriving | None = None
     try:
         async with timeout(within_s) as limit:

@@ -1,7 +1,7 @@
-"""Bounds concurrent calls by tenant and address: neither a key nor an address takes them all.
+"""Bounds concurrent calls by tenant and by address: no key and no address can take them all.
 
-A call counts from its metadata on, for its tenant with a valid key, else for its address. Every call reads its message
-itself, since grpc would wait for the message first, without limit and before any check.
+A call counts from its metadata on: for its tenant if the key is valid, else for its address. Every call reads its
+message itself, since grpc would first wait for the message, without a limit and before any check.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Handler = Any
 
 
 class RpcCaller(NamedTuple):
-    """A call's metadata, the principal of the valid key in them, if any, and its connection."""
+    """A call's metadata, the principal if its key is valid, and its connection."""
 
     headers: Headers
     who: Principal | None
@@ -43,12 +43,12 @@ class RpcCaller(NamedTuple):
 
 
 class Calls(grpc.aio.ServerInterceptor):
-    """The calls of one server."""
+    """Intercepts all calls of one server, and bounds them; the limit is that of HTTP connections.
+
+    Handlers of the methods ``inference`` get the ``RpcCaller`` and read messages themselves.
+    """
 
     def __init__(self, edge: Services, inference: frozenset[str], relay: Relay) -> None:
-        """The limit is that of HTTP connections. Handlers of the methods ``inference`` get the ``Caller`` and read
-        messages themselves.
-        """
         self._inference, self._relay = inference, relay
         self._edge = edge
         most = edge.limits.connections
@@ -60,7 +60,7 @@ class Calls(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Handler]], handler_call_details: grpc.HandlerCallDetails
     ) -> Handler:
-        """Return the method's handler with bounds; None for an unknown method."""
+        """Return the method's handler within the bounds; None for an unknown method."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is not None and method not in self._bounded:
             self._bounded[method] = self._made(handler, is_inference=method in self._inference)
@@ -101,13 +101,13 @@ class Calls(grpc.aio.ServerInterceptor):
         return RpcCaller(headers, who, client)
 
     def _place_of(self, caller: RpcCaller) -> tuple[SharedRoom, str]:
-        """Return the room and the name that the call counts for."""
+        """Return the bounded room that the call counts in, and the tenant or address that it counts for."""
         if caller.who is not None:
             return self._known, caller.who.tenant
         return self._strangers, caller.client.address
 
     async def _message(self, caller: RpcCaller, context: Context) -> object:
-        """Return a plain call's message, bounded like an HTTP head."""
+        """Return the message of a call beside inference, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
             message = await arrived(reading(context), caller.client, self._edge.limits.header_timeout_s)
@@ -131,7 +131,7 @@ async def _answered(answer: Any, context: Context, client: Client) -> object:  #
 
 
 def _over(room: SharedRoom, who: str, client: Client, call: "asyncio.Task[Any]") -> None:
-    """Give back the call's place, once its client has taken the answer or is gone."""
+    """Release the call's place once its client has received the answer or is gone."""
     client.wrote(call)
     room.give(who, 1)
 
@@ -148,7 +148,7 @@ def headers_of(context: Context) -> Headers:
 
 
 async def refuse(edge: Services, context: Context, error: PenstockError) -> None:
-    """Count, log and record the refusal of a call, and end the call."""
+    """Count, log and record a call's refusal, and end the call."""
     request_id = RequestId(f"req-{edge.ids()}")
     claim = head.claim(dict(headers_of(context)), edge.identity.claimed)
     edge.observer.refused(error, request_id, claim)

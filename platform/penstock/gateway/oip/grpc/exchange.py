@@ -1,4 +1,4 @@
-"""One request over gRPC: message, answer messages, refusals as statuses.
+"""One request over gRPC: its message, its answer's messages, refusals as statuses.
 
 The message is read after the key was checked; until then flow control holds its bytes back.
 """
@@ -31,7 +31,7 @@ from penstock.intake.types import Headers
 
 
 class RpcExchange(RequestExchange):
-    """Base of whole and streamed answers."""
+    """The parts that whole and streamed answers share."""
 
     __slots__ = ("_asked", "_found", "_left_s", "_way_back", "trailers")
 
@@ -105,7 +105,7 @@ class RpcExchange(RequestExchange):
             raise BodyTooLarge(f"the message is larger than {limit} bytes")
 
     def _streaming(self, body: Body) -> Body:
-        """Return the body with this kind of call's streaming option."""
+        """Return the body with ``stream`` set as this kind of call needs it."""
         if body.get(STREAM):
             raise InvalidField("ModelInfer answers as a whole: ModelStreamInfer streams", param=STREAM)
         return body
@@ -116,7 +116,7 @@ class RpcExchange(RequestExchange):
         return Named(model=model, version=self._way_back.version, id=name)
 
     def _answer(self, raw: bytes) -> InferAnswer | None:
-        """Return the API's answer translated; None after a refusal."""
+        """Return the API's answer translated; None if the request was refused."""
         assert self._found is not None  # noqa: S101  the request was read; tells mypy
         assert self._asked is not None  # noqa: S101
         try:
@@ -128,7 +128,7 @@ class RpcExchange(RequestExchange):
         return answer
 
     def _translate(self, raw: bytes) -> None:
-        """Collect the API's answer."""
+        """Translate the API's whole answer, and keep the result."""
         raise NotImplementedError
 
 
@@ -162,7 +162,7 @@ class UnaryExchange(RpcExchange):
 
     @property
     def told(self) -> Headers:
-        """Facts about a refused request, for trailers."""
+        """Return facts on a refused request, for the trailers."""
         return self._told()
 
     @property
@@ -171,7 +171,7 @@ class UnaryExchange(RpcExchange):
 
 
 class StreamedExchange(RpcExchange):
-    """One request of ``ModelStreamInfer``: messages and errors in the call's outbox."""
+    """One request of ``ModelStreamInfer``: its messages and errors go into the call's outbox."""
 
     __slots__ = ("_outbox", "_raw")
 

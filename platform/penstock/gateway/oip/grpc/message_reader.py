@@ -1,6 +1,6 @@
 """Reads messages of tensors; large element-wise contents in a child process, like large JSON.
 
-The child returns raw contents, which this process never walks.
+The child returns raw contents, so that this process never walks the elements.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,6 @@ async def received_by(reader: BodyReader, who: str, data: bytes) -> Received:
 
 
 def _views(packed: bytes, sizes: Iterable[int]) -> Iterator[memoryview]:
-    """Return views of these sizes."""
     left = memoryview(packed)
     for size in sizes:
         yield left[:size]
@@ -42,7 +41,7 @@ def _views(packed: bytes, sizes: Iterable[int]) -> Iterator[memoryview]:
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer such a frame, in the child process."""
+    """Answer a frame with a message's head, in the child process."""
     told, blobs = packed_head(bytes(frame))
     sizes = b" ".join(b"%d" % len(part) for part in (told, *blobs))
     return (DONE, sizes, b"\n", told, *blobs)

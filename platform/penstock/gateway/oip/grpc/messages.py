@@ -1,7 +1,7 @@
-"""The protocol's messages: classes from the compiled proto, requests and answers to and from them. Pure.
+"""The protocol's messages: classes from the compiled proto, and the translation of requests and answers. Pure.
 
 The classes live in a descriptor pool of their own, so that another copy of the protocol in the process does not clash.
-Raw contents are not parsed: a large message's outermost fields are walked and contents stay as views of the received
+Raw contents are not parsed: only a large message's outermost fields are walked, and contents stay views of the received
 bytes; output contents are appended with one copy. Source: Protocol Buffers' encoding; ``open_inference.proto``.
 """
 
@@ -75,7 +75,7 @@ _CONTENTS: Mapping[str, tuple[Datatype, ...]] = {
 
 
 class Received:
-    """A request: the message without raw contents, and the contents."""
+    """A received request: the message without raw contents, and the raw contents."""
 
     __slots__ = ("message", "raw")
 
@@ -108,7 +108,7 @@ class Received:
 
 
 def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
-    """Return a message without contents, and these in binary form; raises ``BadRequest``."""
+    """Return a message without element-wise contents, and these in binary form; raises ``BadRequest``."""
     received = Received(head, [])
     blobs = [bytes(one.data) for one in received.request().inputs]
     for given in received.message.inputs:
@@ -120,7 +120,7 @@ def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def check_told(head: bytes) -> None:
-    """Raise ``BodyTooLarge`` for more bytes than names, shapes and parameters may take."""
+    """Raise ``BodyTooLarge`` if a head has more bytes than names, shapes and parameters may take."""
     if len(head) > MAX_TOLD_BYTES:
         raise BodyTooLarge(f"names, shapes and parameters take more than {MAX_TOLD_BYTES} bytes")
 
@@ -174,7 +174,7 @@ def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
 
 
 def _end(data: bytes, kind: int, at: int) -> int:
-    """Return the end offset of the field whose value begins at ``at``."""
+    """Return the end offset of the field with its value at ``at``."""
     if kind == _VARINT:
         return _varint(data, at)[1]
     if kind == _DELIMITED:
@@ -210,19 +210,18 @@ def written(answer: InferAnswer, named: Named) -> bytes:
 
 
 def streamed(answer: InferAnswer, named: Named, error: str = "") -> bytes:
-    """Return a streamed piece, or its error."""
+    """Return one message of a streamed answer: a piece, or an error."""
     pieces = _pieces(answer, named)
     told = CLASSES["ModelStreamInferResponse"](error_message=error).SerializeToString()
     return b"".join((told, _prefix(_STREAMED, sum(map(len, pieces))), *pieces))
 
 
 class Piece:
-    """Pieces of one streamed answer that differ in one ``BYTES`` element: the rest is encoded once."""
+    """The pieces of one streamed answer: the data of its one ``BYTES`` tensor varies, the rest is encoded once."""
 
     __slots__ = ("_head",)
 
     def __init__(self, named: Named, outputs: tuple[Tensor, ...], parameters: Parameters) -> None:
-        """``outputs`` holds one tensor, whose data is ignored."""
         self._head = bytes(_pieces(InferAnswer(outputs=outputs, parameters=parameters), named)[0])
 
     def of(self, element: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Replies over gRPC: an answer as one message, or a message per piece of text.
+"""Replies over gRPC: an answer as one message, or as a message per piece of text.
 
-Writing never waits: pieces stand in an outbox, which the call's writer empties at the client's pace. Pieces that come
-meanwhile join the next message, so that a slow client gets fewer and longer ones.
+Writing never waits: pieces stay in an outbox, which the call's writer empties at the client's pace. Pieces that come
+meanwhile join the next message, so that a slow client gets fewer and longer messages.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def _unheard(_: bytes) -> None: ...
 
 
 class RpcReply:
-    """Base of replies over gRPC: head, and disconnect."""
+    """The parts that replies over gRPC share: head, and disconnect."""
 
     def __init__(self) -> None:
         self.head: Headers = []
@@ -48,7 +48,7 @@ class RpcReply:
 
     @property
     def version(self) -> str:
-        """Version of the answer, in the protocol's terms."""
+        """The version that answered, in the protocol's terms."""
         return digest_of(dict(self.head).get(b"x-penstock-version", b"").decode())
 
     def start(self, status: int, headers: Headers) -> None:
@@ -79,12 +79,12 @@ class RpcReply:
         self._on_gone = self._on_pause = self._on_resume = _nothing
 
     def part(self) -> None:
-        """Drop references at the end, so that no cycle is left to the garbage collector."""
+        """Drop references after the end, so that no cycle is left to the garbage collector."""
         self._forget()
 
 
 class WholeReply(RpcReply):
-    """A whole answer: its bytes at the end."""
+    """Collects a whole answer, and delivers it at its end."""
 
     def __init__(self, done: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -108,17 +108,17 @@ class WholeReply(RpcReply):
 
 
 class Speaker(Protocol):
-    """A source of messages."""
+    """A source of messages for the outbox."""
 
     is_queued: bool
 
     def take(self) -> bytes:
-        """Return everything as one message."""
+        """Return all pending content as one message."""
         ...
 
 
 class Outbox:
-    """Sources with messages to write, in order."""
+    """The sources that have messages to write, in order."""
 
     def __init__(self) -> None:
         self._speakers: deque[Speaker] = deque()
@@ -126,7 +126,7 @@ class Outbox:
         self._is_closed = False
 
     def ready(self, speaker: Speaker) -> None:
-        """Queue a source."""
+        """Queue a source that has something to write."""
         if not speaker.is_queued:
             speaker.is_queued = True
             self._speakers.append(speaker)
@@ -149,7 +149,7 @@ class Outbox:
 
 
 class Said:
-    """One finished message."""
+    """A source of one message, which is complete already."""
 
     def __init__(self, message: bytes) -> None:
         self._message = message
@@ -160,7 +160,7 @@ class Said:
 
 
 class TextReply(RpcReply):
-    """A streamed answer: a completion's events in, its text out."""
+    """A streamed answer: takes the events of a completion, and gives its text."""
 
     def __init__(self, outbox: Outbox, model: str, caller_id: str, buffer_bytes: int) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class TextReply(RpcReply):
 
     @property
     def told(self) -> dict[str, Parameter]:
-        """Parameters of the answer, at its end."""
+        """Return the answer's parameters for its last message."""
         return self._told
 
     def write(self, data: bytes) -> None:
@@ -221,7 +221,7 @@ class TextReply(RpcReply):
                 self._outbox.ready(self)
 
     def take(self) -> bytes:
-        """Return the text since the last message."""
+        """Return a message with the text since the last one."""
         text = "".join(self._texts)
         self._texts.clear()
         self._waiting_chars = 0

@@ -25,7 +25,7 @@ V1 = V1ALPHA.replace("v1alpha", "v1")
 
 
 def reflect(server: grpc.aio.Server, services: Iterable[str], pool: descriptor_pool.DescriptorPool) -> None:
-    """Have the server tell of these services, which ``pool`` describes, and of reflection itself."""
+    """Add reflection for these services, which ``pool`` describes, and for reflection itself."""
     for file in (reflection_pb2.DESCRIPTOR.serialized_pb, _v1().SerializeToString()):
         pool.AddSerializedFile(file)
     told = reflection.aio.ReflectionServicer((*services, V1, V1ALPHA), pool=pool)
@@ -39,7 +39,7 @@ def reflect(server: grpc.aio.Server, services: Iterable[str], pool: descriptor_p
 
 
 def _v1() -> descriptor_pb2.FileDescriptorProto:
-    """Return the file of v1: that of v1alpha with its own names."""
+    """Return v1's file descriptor: v1alpha's with v1's names."""
     file = descriptor_pb2.FileDescriptorProto.FromString(reflection_pb2.DESCRIPTOR.serialized_pb)
     file.name, file.package = (one.replace("v1alpha", "v1") for one in (file.name, file.package))
     file.ClearField("options")
@@ -93,7 +93,7 @@ def _ms(seconds: float) -> int:
 
 
 class RpcServer:
-    """Serves from ``start`` until ``drain`` has ended."""
+    """The gRPC server; it serves from ``start`` until ``drain`` has ended."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._service, self._facts, self._limits = OpenInference(edge, facts), facts, edge.limits
@@ -148,7 +148,6 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     async def Check(  # noqa: N802  the protocol's name
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
-        """Return the health."""
         now = self._now(request.service)
         if now == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")

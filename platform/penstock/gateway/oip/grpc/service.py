@@ -1,4 +1,4 @@
-"""The protocol's service: each call an exchange, watched for the client's disconnect.
+"""The protocol's service: each call is an exchange, ended if the client disconnects.
 
 A unary call reads its message like a stream, so that the key is checked first.
 """
@@ -35,13 +35,13 @@ INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"}
 
 
 class Handler(Protocol):
-    """Answers a plain call: caller and message."""
+    """Answers a call beside inference, from caller and message."""
 
     def __call__(self, who: Principal, asked: Any) -> bytes: ...  # noqa: ANN401  a message of the pool
 
 
 class OpenInference:
-    """The service's methods and running calls."""
+    """The service's methods, and its running calls."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._edge, self._facts = edge, facts
@@ -65,7 +65,7 @@ class OpenInference:
         return grpc.method_handlers_generic_handler(SERVICE, {**unary, **infer})
 
     def cut_off(self) -> None:
-        """End running requests with an error that the gateway shuts down."""
+        """End running requests with the error that the gateway shuts down."""
         for task in self._running:
             task.cancel()
 
@@ -91,14 +91,14 @@ class OpenInference:
 
     @property
     def patience_s(self) -> float:
-        """The wait for a stream's first request, as on an idle HTTP connection."""
+        """The seconds that a stream may take for its first request, as on an idle HTTP connection."""
         return self._edge.limits.keep_alive_s
 
     def exchange(self, headers: Headers, raw: bytes, context: Context, outbox: Outbox) -> StreamedExchange:
         return StreamedExchange(self._edge, headers, raw, context.time_remaining(), outbox)
 
     def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
-        """Answer a request in a task of its own: a disconnect ends it by its reply, not by cancellation."""
+        """Answer in a task of its own: a disconnect ends the request through its reply, not by cancellation."""
         task = asyncio.get_running_loop().create_task(exchange.run(self._edge.corridor.serve))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -118,7 +118,7 @@ class OpenInference:
     # -- questions ---------------------------------------------------------------------------
 
     def _plain(self, answer: Handler, *, is_open: bool = False) -> Callable[[str], Callable[..., Awaitable[bytes]]]:
-        """Return a plain call's handler; an open one needs no key."""
+        """Return a handler for calls beside inference; with ``is_open`` they need no key."""
 
         def make(name: str) -> Callable[..., Awaitable[bytes]]:
             kind = CLASSES[f"{name}Request"]
@@ -172,19 +172,21 @@ class OpenInference:
 
 
 class _StreamCall:
-    """One ``ModelStreamInfer``: requests as they come, pieces as they are made, one writer."""
+    """One ``ModelStreamInfer``: takes requests as they come, and one writer sends pieces as they are made.
+
+    ``ask`` may refuse a large request while it still arrives.
+    """
 
     def __init__(
         self, service: OpenInference, context: Context, caller: RpcCaller, ask: Callable[[], Awaitable[None]]
     ) -> None:
-        """``ask`` refuses a large request while it arrives."""
         self._service, self._context, self._caller, self._ask = service, context, caller, ask
         self._outbox = Outbox()
         self._running: dict[asyncio.Task[None], StreamedExchange] = {}
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> None:
-        """Serve until all is exchanged or the client has left."""
+        """Serve until all requests are answered or the client has left."""
         taking = asyncio.get_running_loop().create_task(self._take())
         last: StreamedExchange | None = None
         client, task = self._caller.client, asyncio.current_task()
@@ -241,13 +243,13 @@ class _StreamCall:
 
 
 def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
-    """Signal a request's end; a shield would cost two more futures per call."""
+    """Set ``over`` when a request's task ends; ``asyncio.shield`` would cost two more futures per call."""
     if not over.done():
         over.set_result(None)
 
 
 def leave(exchange: RpcExchange, context: Context) -> None:
-    """End a request whose call has ended, unless its deadline is about to."""
+    """End the request of a call that has ended, unless its deadline is about to end it."""
     left = context.time_remaining()
     if left is None or left > 0:
         exchange.lost()

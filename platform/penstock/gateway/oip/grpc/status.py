@@ -1,6 +1,6 @@
-"""An error over gRPC: status code, message, and details in Google's error model.
+"""Writes an error as a gRPC status: code, message, and details in Google's error model.
 
-Trailers carry what headers do over HTTP: request id, limits, retry time.
+Trailers carry the facts that HTTP carries in headers: request id, limits, retry time.
 """
 
 from google.protobuf import any_pb2, duration_pb2
@@ -23,14 +23,14 @@ def code_of(error: PenstockError) -> StatusCode:
 
 
 def trailers_of(error: PenstockError, request_id: RequestId, told: Headers) -> Metadata:
-    """Return the trailers; ``told`` are the request's known facts."""
+    """Return the trailers; ``told`` are facts that are known of the request."""
     _, headers, _ = response_of(error, request_id)
     plain = [(b"x-request-id", request_id.encode()), (b"x-penstock-code", error.code.encode()), *headers, *told]
     return (*metadata(plain), (DETAILS, details(error, request_id)))
 
 
 def metadata(headers: Headers) -> Metadata:
-    """Return headers as metadata, without HTTP's own."""
+    """Return these headers as gRPC metadata, without HTTP's own ones."""
     return tuple((name.decode(), value.decode("latin-1")) for name, value in headers if name not in _OF_HTTP)
 
 

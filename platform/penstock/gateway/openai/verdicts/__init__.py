@@ -1,7 +1,7 @@
-"""The table of fields: for each API and each field that SDKs and engine document, whether it is served.
+"""The table of fields: for each API and each field that SDKs and the engine document, whether it is served.
 
-``table.jsonl`` is written by ``python -m scripts.fields``: verdicts are decided by hand in the YAML files beside it,
-shapes are read from the installed SDKs and engine. A test makes it anew and compares.
+``python -m scripts.fields`` writes ``table.jsonl``: verdicts are decided by hand in the YAML files beside it, shapes
+are read from the installed SDKs and engine. A test makes the table anew and compares.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class _Table(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class Kind:
-    """An object's fields; ``says`` refuses it whole. ``required`` fields hold no null as if left out."""
+    """One kind of an object: its fields; ``says`` refuses the kind as a whole. ``required`` fields may not be null."""
 
     fields: "dict[str, Field]"
     required: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Kind:
 
 @dataclass(slots=True, kw_only=True)
 class Field:
-    """``plain`` are the Python types of values that need no further look."""
+    """One field with its verdict; ``plain`` are the Python types of values that need no further check."""
 
     path: str
     verdict: str

@@ -42,7 +42,6 @@ class Round:
 
 
 def rounds(task: Task, engine: EngineSettings) -> tuple[Round, ...]:
-    """Return the rounds in order."""
     room = engine.max_model_len - OUTPUT_TOKENS
     long = max(1, min(room, engine.max_num_batched_tokens * 5 // 4))
     short = max(1, min(room, SHORT_TOKENS))
