@@ -76,7 +76,9 @@ class Connection(HttpToolsProtocol):
         self._refusal: PenstockError | None = None
         self._in_head = True
         self._head_bytes = 0
-        self._discarded_bytes = 0
+        self._discarded_bytes = self._content_bytes = 0
+        self._framing_bytes = 0
+        """Of the running body: sizes and extensions of its chunks, and its trailers."""
         self._has_declined = self._is_held = False
         self._raw_bytes_left = 0
         self._closing_since = 0.0
@@ -121,6 +123,7 @@ class Connection(HttpToolsProtocol):
         if self._has_declined:
             self._take_raw(data)
             return
+        self._framing_bytes += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -132,6 +135,13 @@ class Connection(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.header_bytes:
                 self._break_off(HeadersTooLarge())
+        elif self._awaits is Awaits.BODY and self._framing_bytes > self._limits.header_bytes + self._content_bytes:
+            self._break_off(BadRequest("the body's chunks are more framing than content: send larger ones"))
+
+    def on_body(self, body: bytes) -> None:
+        self._content_bytes += len(body)
+        self._framing_bytes -= len(body)
+        super().on_body(body)
 
     def on_message_begin(self) -> None:
         """Begin the headers' time limit."""
@@ -155,9 +165,10 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._check_host()
+        self._check_head()
         self.config.addresses.spoke(self._address, self)
         self._in_head = False
+        self._content_bytes = self._framing_bytes = 0
         self._expect(Awaits.BODY, self._limits.body_timeout_s + BODY_MARGIN_S)
         super().on_headers_complete()
         reply = DirectReply(self, self.cycle)
@@ -174,11 +185,18 @@ class Connection(HttpToolsProtocol):
         if self._awaits is Awaits.BODY:
             self._rest()
 
-    def _check_host(self) -> None:
-        """Refuse a head that a proxy could read as another host (RFC 9112, 3.2)."""
+    def _check_head(self) -> None:
+        """Refuse a head that a proxy could read otherwise: host, version, transfer coding (RFC 9112, 3.2, 6.1)."""
         hosts = sum([name == b"host" for name, _ in self.headers])
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
+            raise self._refusal
+        if self.parser.get_http_version() not in {"1.0", "1.1"}:
+            self._refusal = BadRequest("this is not valid HTTP/1.1")
+            raise self._refusal
+        codings = {value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"}
+        if codings - {b"chunked"}:
+            self._refusal = BadRequest("of transfer codings only chunked is taken")
             raise self._refusal
 
     # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------

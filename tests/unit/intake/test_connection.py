@@ -332,3 +332,39 @@ async def test_an_encoded_slash_is_no_way_to_a_route() -> None:
         status, _, body = await client.response()
         assert (status, code(body)) == (404, "route_not_found")
         await client.close()
+
+
+FRAMINGS = {
+    "an extension without an end": b"1;" + b"a" * 4000,
+    "an extension in each chunk": b"1;" + b"a" * 400 + b"\r\n \r\n",
+    "chunks of one byte": b"1\r\n \r\n",
+    "trailers": b"x: " + b"a" * 400 + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", FRAMINGS)
+@on_uvloop
+async def test_framing_counts_beside_the_content(kind: str) -> None:
+    """Sizes, extensions and trailers are bounded by a head's bytes and the content: they can't stream for ever."""
+    piece = FRAMINGS[kind]
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"transfer-encoding: chunked", length=-1) + (b"0\r\n" if kind == "trailers" else b""))
+        await asyncio.sleep(0.05)
+        client.send(piece * (200_000 // len(piece)))
+        assert (await client.response())[0] == 400
+        await client.close()
+
+
+CODINGS = (b"gzip, chunked", b"identity", b"x\r\ntransfer-encoding: chunked")
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@on_uvloop
+async def test_a_transfer_coding_that_is_not_decoded_is_refused(coding: bytes) -> None:
+    """The body would be taken for something that it is not."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"transfer-encoding: " + coding, length=-1))
+        assert (await client.response())[0] == 400
+        await client.close()

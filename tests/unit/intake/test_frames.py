@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.intake.frames import MOST_FRAMES, MOST_STREAMS, PREFACE, Frames, NotHttp2
+from penstock.intake.frames import HEADER_BYTES, MOST_FRAMES, MOST_STREAMS, PREFACE, Frames, NotHttp2
 from tests.support.clients.http2 import DATA, END_STREAM, HEADERS, PING, RESET, frame
 
 PADDED = 8
@@ -87,3 +87,39 @@ def test_calls_and_their_resets_are_counted() -> None:
     frames = Frames()
     frames.feed(PREFACE + frame(HEADERS, 4, 1) + frame(RESET, 0, 1, bytes(4)), now=0.0)
     assert (frames.calls, frames.resets) == (1, 1)
+
+
+CONTINUATION, END_HEADERS = 9, 4
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1000, 1 << 20])
+@pytest.mark.parametrize("part", [0, 1, 500, 15_000])
+def test_a_header_block_without_an_end_ends_the_connection(part: int, cut: int) -> None:
+    """A block counts over all its frames, their own heads included: the library would hold it until its last one."""
+    block = frame(HEADERS, 0, 1, bytes(part))
+    while len(block) <= HEADER_BYTES:
+        block += frame(CONTINUATION, 0, 1, bytes(part))
+    with pytest.raises(NotHttp2):
+        held(block, cut=cut)
+
+
+@given(cut=st.integers(1, 4000))
+def test_blocks_that_end_are_free(cut: int) -> None:
+    """Each block of a long connection has the bound of its own, in one frame or in parts."""
+    parts = frame(HEADERS, 0, 1, bytes(9000)) + frame(CONTINUATION, END_HEADERS, 1, bytes(9000))
+    assert held(*[parts, frame(HEADERS, END_HEADERS, 3, bytes(16_000))] * 5, cut=cut) == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(CONTINUATION, END_HEADERS, 1, bytes(9)),
+        frame(HEADERS, 0, 1, bytes(9)) + frame(PING, 0, 0, bytes(8)),
+        frame(HEADERS, 0, 1, bytes(9)) + frame(DATA, 0, 1, message(9, 2)),
+        frame(99, 0, 1, bytes(HEADER_BYTES))[:100],
+    ],
+)
+def test_frames_out_of_their_order_or_size_end_the_connection(data: bytes) -> None:
+    """Nothing stands between the parts of a block, no part stands alone, and only messages may be large."""
+    with pytest.raises(NotHttp2):
+        held(data)
