@@ -21,9 +21,13 @@ LETTERS = {"regex": rf"\p{{L}}+{SECRET}"}
 """Accepted by one of vLLM's compilers, and unknown to the one that then compiles it."""
 AHEAD = {"json": {"type": "string", "pattern": f"^{SECRET}(?!x)$"}}
 """Compiled, with a warning that quotes it."""
+DEAD_END = "root ::= [a-z ]{6} x\nx ::= x"
+"""Compiled, and after six letters without a way on."""
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": (CHAT, {**SAY, "structured_outputs": LETTERS}),
     "a prompt": (COMPLETIONS, {"prompt": "hi", "max_tokens": 4, "structured_outputs": LETTERS}),
+    "no first token": (CHAT, {**SAY, "structured_outputs": {"grammar": "root ::= root"}}),
+    "no further token": (CHAT, {**SAY, "max_tokens": 30, "structured_outputs": {"grammar": DEAD_END}}),
     "messages": (MESSAGES, {**SAY, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
 }
 

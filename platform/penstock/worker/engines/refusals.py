@@ -13,6 +13,7 @@ from typing import Any
 from penstock.worker.meter import current
 
 NO_GRAMMAR = "the engine can't make a grammar of what response_format, structured_outputs or tools ask for"
+DEAD_END = "the grammar that response_format, structured_outputs or tools ask for allows no further token here"
 _ERROR = 'data: {"error"'
 _EVENT = "event: error"
 
@@ -22,8 +23,8 @@ def install() -> None:
     from vllm.entrypoints.generate.base.serving import GenerateBaseServing
     from vllm.exceptions import GenerationError
 
-    def refused() -> Exception:
-        error = GenerationError(NO_GRAMMAR)
+    def refused(says: str) -> Exception:
+        error = GenerationError(says)
         error.status_code = HTTPStatus.BAD_REQUEST
         return error
 
@@ -33,12 +34,15 @@ def install() -> None:
     AnthropicServingMessages.message_stream_converter = with_status(converter)
 
 
-def _raising(raise_if_error: Any, refused: Callable[[], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the end of a generation: a rejected grammar becomes a caller's mistake (400)."""
+def _raising(raise_if_error: Any, refused: Callable[[str], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
+    """Wrap the end of a generation: a rejected grammar, or one without a way on, becomes a caller's mistake (400).
+
+    The scheduler ends a request with an error by itself in these two cases alone; a failing engine ends all of them.
+    """
 
     def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401
-        if finish_reason == "error" and (meter := current.get()) is not None and meter.lacks_grammar:
-            raise refused()
+        if finish_reason == "error" and (meter := current.get()) is not None and meter.has_grammar:
+            raise refused(NO_GRAMMAR if meter.lacks_grammar else DEAD_END)
         raise_if_error(self, finish_reason, request_id)
 
     return looked
