@@ -20,6 +20,8 @@ from penstock.views.elements import Listing, listing
 LOST = ("worker_died", "worker_killed", "worker_tries_again", "worker_failed")
 """Events of an engine or worker that was lost, in the logs of the home."""
 LEADS = names.IS_LEADER.name
+ANSWER_S = 3.0
+"""Seconds that a process may take to answer `penstock status`: one that stands still holds the screen no longer."""
 FIRING = 'ALERTS{alertstate="firing"}'
 LOUDEST = f"topk(1, sum by (tenant) (rate({names.TENANT_QUEUE_SECONDS.name}_sum[1m])) > 0.5)"
 """A tenant's seconds of wait a second: its mean number of waiting requests."""
@@ -68,7 +70,7 @@ def _circuits(found: Reading) -> tuple[views.OpenCircuit, ...]:
 
 
 def reading(settings: Settings) -> Reading:
-    return read(observed.pages(settings), SystemClock().monotonic())
+    return read(observed.pages(settings), SystemClock().monotonic(), timeout_s=ANSWER_S)
 
 
 def workers(settings: Settings) -> list[views.PagedWorker]:

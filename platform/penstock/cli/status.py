@@ -39,7 +39,7 @@ def status(*, as_json: AsJson = False) -> None:
         if not as_json:
             screen.show(views.present(now), present.listed(settings, processes))
         try:
-            asked = _ask(operator(settings))
+            asked = _ask(operator(settings, timeout_s=present.ANSWER_S))
         except CommandError as error:
             workers = present.workers(settings)
             if as_json:

@@ -16,11 +16,11 @@ Json = dict[str, Any]
 class Operator:
     """Calls the controller at ``url`` with this key."""
 
-    def __init__(self, url: str, key: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, url: str, key: str, tls: ssl.SSLContext | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
         """Prepare the client without connecting; without ``tls``, certificates are verified by the machine's
         authorities.
         """
-        self._url = url
+        self._url, self._timeout_s = url, timeout_s
         # Made once: to read all authorities of a machine takes longer than what is asked, and who waits asks often.
         self._verify = tls or (httpx.create_ssl_context(trust_env=False) if url.startswith("https:") else False)
         self._headers = {"authorization": f"Bearer {key}"}
@@ -57,5 +57,5 @@ class Operator:
 
     def _http(self) -> httpx.Client:
         return httpx.Client(
-            base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False, verify=self._verify
+            base_url=self._url, headers=self._headers, timeout=self._timeout_s, trust_env=False, verify=self._verify
         )

@@ -10,6 +10,7 @@ import httpx
 from penstock.apps.peers import files_of, of_home
 from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings, Tls
 from penstock.clients.fleet import FleetWatch, Waiting
+from penstock.clients.operator import TIMEOUT_S as OPERATOR_S
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
@@ -20,13 +21,13 @@ from penstock.tls.mutual import Mutual
 TIMEOUT_S = 300.0
 
 
-def operator(settings: Settings) -> Operator:
+def operator(settings: Settings, *, timeout_s: float = OPERATOR_S) -> Operator:
     if settings.url and not settings.key:  # the operators' key is for this home's controller alone
         raise CommandError(
             f"There is no key to show at {settings.url}.", do="Give an admin's or auditor's with --key (PENSTOCK_KEY)."
         )
     url = controller_address(settings)
-    return Operator(url, reading_key(settings), operator_tls(settings, url))
+    return Operator(url, reading_key(settings), operator_tls(settings, url), timeout_s=timeout_s)
 
 
 def reading_key(settings: Settings) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -14,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.apps.settings import load
-from penstock.cli import app
+from penstock.cli import app, present
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.ids import VersionId, WorkerId
@@ -109,6 +110,20 @@ def test_without_a_controller_programs_are_told_so_beside_the_rest() -> None:
     assert done.exit_code == 1
     assert told["present"]["circuits"]
     assert "The controller of this home is not running." in told["error"]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_controller_that_stands_still_holds_the_screen_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process takes connections and never answers; the rest of the screen comes all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("PENSTOCK_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("PENSTOCK_KEY", "psk_any")
+        load.cache_clear()
+        began = time.monotonic()
+        done = CliRunner().invoke(app, ["status", "--json"])
+    assert time.monotonic() - began < 4 * present.ANSWER_S
+    assert done.exit_code == 1
+    assert json.loads(done.stdout.splitlines()[0])["present"]["circuits"]
 
 
 @pytest.mark.parametrize(

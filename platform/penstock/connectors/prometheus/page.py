@@ -32,11 +32,13 @@ def parse(text: str, instance: str) -> Page:
     return {name: tuple(samples) for name, samples in found.items()}
 
 
-def read(addresses: Iterable[str], at: float, transport: httpx.BaseTransport | None = None) -> Reading:
+def read(
+    addresses: Iterable[str], at: float, transport: httpx.BaseTransport | None = None, *, timeout_s: float = TIMEOUT_S
+) -> Reading:
     """Read all pages once; a process without a readable page is named and left out."""
     pages: dict[str, Page] = {}
     silent: list[str] = []
-    with httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=transport) as http:
+    with httpx.Client(timeout=timeout_s, trust_env=False, transport=transport) as http:
         for address in addresses:
             try:
                 answer = http.get(address).raise_for_status()
