@@ -43,7 +43,7 @@ DRILLS: tuple[Drill[Stage], ...] = (
         fault=injected.database_away,
         mend=injected.database_back,
         shows=("source_is_away",),
-        silent=(),
+        silent=("penstock_routing_table_age_seconds > 60", "penstock_routing_tables_refused_total"),
         pace=10,
         seconds=(60,),
     ),

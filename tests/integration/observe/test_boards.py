@@ -24,6 +24,7 @@ CALM_S, REST_S, AFTER_S = 25.0, 8.0, 25.0
 EMPTY = {
     "penstock_degraded": "no tenant of this traffic asked to be degraded",
     "penstock_background_failures": "none fails",
+    "penstock_worker_lost": "engines end here, and no worker",
 }
 """Queries that have no answer on either platform, by a part of their text, with the reason."""
 
