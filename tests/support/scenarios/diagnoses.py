@@ -256,7 +256,7 @@ NEIGHBOURS: tuple[Neighbour, ...] = (
     Neighbour(
         case=Case.GATEWAY_BOUND,
         because="a loop that computes much and is in time holds nobody up",
-        site=replace(GATEWAY_BOUND, lag_s={0.0009: 180, 0.0024: 60}),
+        site=replace(GATEWAY_BOUND, lag_s={0.0049: 220, 0.008: 20}),
     ),
     Neighbour(
         case=Case.LIMITS_SLOW,

@@ -11,10 +11,8 @@ from penstock.telemetry import names
 
 BUSY_RATIO = 0.8
 """Of the time: a loop so busy lets the average event wait for four times what it takes (M/M/1: 0.8 / 0.2)."""
-LATE_S = 0.003
-"""Above the 2 ms for which one turn of the loop starts requests: the rest of a burst waits for later turns, so a full
-loop is late by little more than one turn.
-"""
+LATE_S = 0.01
+"""A tenth of what is promised between two tokens."""
 
 REMEDIES = (
     Remedy(
