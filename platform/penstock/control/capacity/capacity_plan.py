@@ -8,7 +8,7 @@ Trade-off: one mean length and a steady peak. Target load covers bursts within t
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.control.capacity.memory_plan import MemoryPlan
 from penstock.domain.errors import ArtifactRefused
@@ -72,7 +72,7 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
     peak = demand.requests_per_s + demand.other_region_per_s
     replicas = _replicas(peak, rate, demand)
     slower = _replicas(peak, rate / (1 + error), demand)
-    gpus = memory.target.tensor_parallel * memory.target.pipeline_parallel
+    gpus = memory.target.gpus
     spread = demand.zones / (demand.zones - 1) if demand.zones > 1 else 1.0
     figures += (
         Figure(name="peak", formula="requests/s here + requests/s of a lost region", value=peak, unit="requests/s"),
@@ -120,8 +120,7 @@ def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, .
     """Return the requests a second of one replica, the rows that lead to it, and its binding bound."""
     prompt, output, steps = demand.prompt_tokens, demand.output_tokens, memory.steps
     held = prompt + output // 2
-    by_kv = replace(memory.target.lengths, pairs=((prompt, output),))
-    kv_batch = memory.cache.pool_blocks(memory.kv_bytes) // memory.cache.blocks(by_kv.held()[0])
+    kv_batch = memory.cache.pool_blocks(memory.kv_bytes) // memory.cache.blocks(held)
     itl_batch = steps.batch(memory.target.itl_s, context=held, prompt=prompt / output, most=1 << 14)
     batch = min(kv_batch, itl_batch)
     if batch < 1:

@@ -75,7 +75,7 @@ def layout(model: Architecture, settings: CacheSettings) -> Layout:
     kinds = {kind: math.ceil(count / stages) for kind, count in Counter(model.layers).items()}
     pages = {kind: _page_bytes(kind, settings) for kind in kinds}
     largest = max(pages.values())
-    if len(kinds) == 1 or len({(kind.kind, kind.reach) for kind in kinds}) == 1:
+    if len({(kind.kind, kind.reach) for kind in kinds}) == 1:
         kind = max(kinds, key=lambda one: pages[one])
         size = sum(count * pages[one] for one, count in kinds.items())
         return Layout(settings=settings, block_bytes=size, groups=((kind, 1, settings.block_tokens),))

@@ -25,7 +25,7 @@ KV_BYTES = {"bfloat16": 2.0, "fp8": 1.0}
 NODE_GPUS = 8
 MOST_SEQUENCES = 1024
 SURE = 2.33
-"""Standard deviations for 99 %: their lengths rarely ask for more than the pool holds."""
+"""Standard deviations of the blocks asked for that 99 of 100 moments stay below."""
 LEAST_STEP, STEP_MULTIPLE = 256, 128
 """Tokens of a step at least, and the multiple that it is rounded down to."""
 
@@ -50,6 +50,11 @@ class Lengths:
         """Return the tokens that each request holds on average over its decoding."""
         return [prompt + output // 2 for prompt, output in self.pairs]
 
+    @property
+    def typical(self) -> int:
+        """The mean of the tokens that requests of these lengths hold."""
+        return sum(self.held()) // len(self.pairs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -65,6 +70,11 @@ class Target:
     block_tokens: int = 16
     adapter_slots: int = 0
     adapter_rank: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one engine, all of one node."""
+        return self.tensor_parallel * self.pipeline_parallel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +119,7 @@ def plan(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> Mem
     """
     _check(model, target)
     steps = from_datasheet(model, on, tensor_parallel=target.tensor_parallel, kv_bytes=KV_BYTES[target.kv_dtype])
-    typical = sum(target.lengths.held()) // len(target.lengths.pairs)
+    typical = target.lengths.typical
     tokens, tokens_because = _step_tokens(steps, target, typical)
     lines = _lines(model, weight_bytes, on, target, tokens)
     usable = int(on.memory_bytes * USED_RATIO)
@@ -146,9 +156,8 @@ def plan(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> Mem
 
 
 def _check(model: Architecture, target: Target) -> None:
-    gpus = target.tensor_parallel * target.pipeline_parallel
-    if gpus > NODE_GPUS:
-        raise ArtifactRefused(f"{gpus} GPUs are more than one node's {NODE_GPUS}: a worker stays on one node")
+    if target.gpus > NODE_GPUS:
+        raise ArtifactRefused(f"{target.gpus} GPUs are more than one node's {NODE_GPUS}: a worker stays on one node")
     if target.tensor_parallel > 1 and model.heads % target.tensor_parallel:
         raise ArtifactRefused(f"{model.heads} heads do not divide over {target.tensor_parallel} GPUs")
     if model.longest and target.context_tokens > model.longest:
@@ -156,12 +165,11 @@ def _check(model: Architecture, target: Target) -> None:
 
 
 def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step_tokens: int) -> tuple[Line, ...]:
-    parts = target.tensor_parallel * target.pipeline_parallel
-    weights = math.ceil(weight_bytes / parts)
+    weights = math.ceil(weight_bytes / target.gpus)
     wide = 2 * model.hidden + 2 * model.intermediate // target.tensor_parallel
     activations = 2 * step_tokens * wide * 2 + min(step_tokens, MOST_SEQUENCES) * model.vocabulary * 4
     lines = [
-        Line(name="weights", size_bytes=weights, because=f"{weight_bytes:,} bytes over {parts} GPUs"),
+        Line(name="weights", size_bytes=weights, because=f"{weight_bytes:,} bytes over {target.gpus} GPUs"),
         Line(
             name="activations",
             size_bytes=activations,
@@ -206,7 +214,7 @@ def _step_tokens(steps: StepModel, target: Target, typical: int) -> tuple[int, s
 
 
 def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
-    """Return the number of requests that exceed the pool in one moment of a hundred, with independent lengths."""
+    """Return the requests at a time that fit the pool in 99 of 100 moments, if their lengths are independent."""
     blocks = [cache.blocks(held) for held in lengths.held()]
     mean = sum(blocks) / len(blocks)
     spread = math.sqrt(sum((one - mean) ** 2 for one in blocks) / len(blocks))

@@ -38,7 +38,7 @@ def precisions(model: Architecture, weight_bytes: int, on: Gpu, target: Target) 
 
 def slices(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
     """Return the plan on each MIG slice of the GPU: memory and arithmetic that no neighbour touches."""
-    if target.tensor_parallel * target.pipeline_parallel > 1:
+    if target.gpus > 1:
         return ()
     parts = [gpu(f"{on.name}/{one.profile}") for one in on.slices]
     return tuple(Way(told=part.name, plan=plan(model, weight_bytes, part, target)) for part in parts)

@@ -15,7 +15,7 @@ def told(
     return {
         "model": name,
         "gpu": found.gpu.name,
-        "gpus": target.tensor_parallel * target.pipeline_parallel,
+        "gpus": target.gpus,
         "memory_bytes": found.gpu.memory_bytes,
         "used_ratio": USED_RATIO,
         "context_tokens": target.context_tokens,
@@ -57,8 +57,7 @@ def settings(found: MemoryPlan) -> list[Mapping[str, Any]]:
 def _way(one: Way) -> Mapping[str, Any]:
     found = one.plan
     batch = max(1, found.max_num_seqs if found.fits else 1)
-    lengths = found.target.lengths.held()
-    context = batch * sum(lengths) // len(lengths)
+    context = batch * found.target.lengths.typical
     return {
         "way": one.told,
         "fits": found.fits,
@@ -76,7 +75,7 @@ def sheet(name: str, demand: Demand, found: CapacityPlan, memory: MemoryPlan) ->
     return {
         "model": name,
         "gpu": memory.gpu.name,
-        "gpus_of_a_replica": target.tensor_parallel * target.pipeline_parallel,
+        "gpus_of_a_replica": target.gpus,
         "figures": [
             {"name": one.name, "formula": one.formula, "value": one.value, "unit": one.unit} for one in found.figures
         ],

@@ -16,7 +16,7 @@ from penstock.intake.types import App, Headers, Message, Receive, Scope, Send
 
 ANY = "*"
 MAX_AGE_S = 7_200
-"""A browser may keep an answered preflight so long: Chromium's own upper bound."""
+"""Seconds for which a browser may keep an answered preflight: Chromium's own upper bound."""
 _PREFLIGHT = b"access-control-request-method"
 _MAY_READ: Headers = [(b"access-control-expose-headers", b"*")]
 _MAY_SEND: Headers = [
