@@ -8,11 +8,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.control.capacity.datasheet import from_datasheet
 from penstock.control.capacity.gpus import GIB, Gpu
 from penstock.control.capacity.kv import CacheSettings, Layout, layout
-from penstock.control.capacity.steps import StepModel, from_datasheet
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
+from penstock.domain.models.steps import StepModel
 
 USED_RATIO = 0.90
 """vLLM's default of ``gpu_memory_utilization``: the rest is the driver's and the fragments'."""

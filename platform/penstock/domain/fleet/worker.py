@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.models.curves import Curve
 from penstock.domain.serving.load import Load
 
 WORKER_HEADER = "x-penstock-worker"
@@ -133,3 +134,5 @@ class WorkerReport:
     """Adapters that it refused last, and why."""
     holds_memory: bool = True
     """False if it sleeps and its engine's memory is free for others."""
+    curve: Curve | None = None
+    """Its engine's curve, as its own steps gave it; None until it has seen enough of them."""

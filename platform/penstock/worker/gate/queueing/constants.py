@@ -106,9 +106,6 @@ RESERVE_PART = 0.375
 
 # -- estimates -----------------------------------------------------------------------------
 
-FIRST_PACE = 500.0
-"""Tokens of service per second of an engine that has not been seen at work."""
-
 FOLD_S = 0.25
 """Shortest span that makes a sample of the pace, in seconds: steps come in bursts."""
 

@@ -1,25 +1,41 @@
-"""The seconds of one engine step, from what is in it: the one model of an engine's speed. Pure.
+"""The seconds of one engine step, from what is in it: the one model of an engine's speed.
 
 A step reads all weights and computes each of its tokens, whichever is slower; it reads the context of every sequence
 that decodes, and pays for each sequence. Prompt tokens attend to those before them.
 
-Source: least squares over vLLM 0.32's steps; form and data-sheet constants after Vidur's kernel profiles (MLSys 2024).
+Source: least squares over vLLM 0.32's steps; the form after Vidur's kernel profiles (MLSys 2024).
 Trade-off: five numbers fit in minutes and explain themselves; kernels' steps between batch sizes are averaged over.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from penstock.control.capacity.gpus import Gpu
-from penstock.domain.models.architecture import Architecture
+LEAST_POINTS = 10
+"""Compositions behind a curve at least: two for each of its five numbers, so that it cannot pass through all."""
 
-WEIGHTS_READ, CONTEXT_READ = 0.70, 0.60
-"""Parts of a GPU's bandwidth that reading weights and KV cache reach."""
-WIDE_READ, WIDE = 0.60, 8
-"""The part for weights from this tensor parallelism on: their slices are thin."""
-SEQUENCE_S = 10e-6
-"""Of a sequence in the batch: sampling, and the scheduler."""
-EXCHANGE_S = 24e-6
-"""Of a layer's two exchanges between GPUs."""
+
+class Batch(NamedTuple):
+    """The composition of one step."""
+
+    decoding: int = 0
+    prompt: int = 0
+    """Prompt tokens."""
+    context: int = 0
+    """Tokens of context, of all decoding sequences."""
+    pairs: float = 0.0
+    """Pairs of a prompt token and a token before it."""
+
+
+def pairs_of(prompt: float, offset: int = 0) -> float:
+    """Return the pairs of prompt tokens that follow ``offset`` tokens of their prompt."""
+    return prompt * (offset + prompt / 2)
+
+
+class Point(NamedTuple):
+    """A measured step: its composition, and its seconds."""
+
+    batch: Batch
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,31 +46,30 @@ class StepModel:
     """Of any step: the weights are read once."""
     token_s: float
     """Of a token of the step, prompt or decode, once they weigh more than the weights."""
-    context_s: float
+    context_s: float = 0.0
     """Of a token of context of the sequences that decode."""
-    sequence_s: float
+    sequence_s: float = 0.0
     """Of a sequence that decodes."""
     attention_s: float = 0.0
     """Of a pair of a prompt token and a token before it."""
     rides: bool = True
     """Tokens ride along until they cost more than the weights (a GPU); False adds both (a CPU)."""
 
-    def seconds(self, *, decoding: int, prompt: int = 0, context: int = 0, offset: int = 0) -> float:
-        """Return the seconds of a step.
-
-        ``prompt`` tokens follow ``offset`` of their prompt; ``context`` is over all ``decoding`` sequences.
-        """
+    def seconds(self, *, decoding: float, prompt: float = 0, context: float = 0, pairs: float = 0.0) -> float:
         tokens = self.token_s * (decoding + prompt)
         base = max(self.fixed_s, tokens) if self.rides else self.fixed_s + tokens
-        pairs = prompt * (offset + prompt / 2)
         return base + self.context_s * context + self.sequence_s * decoding + self.attention_s * pairs
+
+    def of(self, batch: Batch) -> float:
+        return self.seconds(decoding=batch.decoding, prompt=batch.prompt, context=batch.context, pairs=batch.pairs)
 
     def prompt_tokens(self, bound_s: float, *, decoding: int, context: int) -> int:
         """Return the most prompt tokens that a step with this batch takes within the bound; 0 if it takes none."""
         low, high = 0, 1 << 20
         while low < high:
             middle = (low + high + 1) // 2
-            if self.seconds(decoding=decoding, prompt=middle, context=context) <= bound_s:
+            pairs = pairs_of(middle)
+            if self.seconds(decoding=decoding, prompt=middle, context=context, pairs=pairs) <= bound_s:
                 low = middle
             else:
                 high = middle - 1
@@ -72,19 +87,3 @@ class StepModel:
                 break
             fits = size
         return fits
-
-
-def from_datasheet(model: Architecture, on: Gpu, *, tensor_parallel: int = 1, kv_bytes: float = 2.0) -> StepModel:
-    """Return the step model of an unmeasured GPU: for planning, never a promise."""
-    stored = model.parameters
-    weight_bytes = (stored.dense * model.bits + stored.active_experts * model.expert_bits) / 8
-    computed = stored.dense + stored.active_experts
-    read = WIDE_READ if tensor_parallel >= WIDE else WEIGHTS_READ
-    cached = sum(layer.elements() for layer in model.layers) * kv_bytes
-    exchange = EXCHANGE_S * len(model.layers) if tensor_parallel > 1 else 0.0
-    return StepModel(
-        fixed_s=weight_bytes / (tensor_parallel * read * on.bandwidth_per_s) + exchange,
-        token_s=2 * computed / (tensor_parallel * on.reached * on.flops),
-        context_s=cached / (tensor_parallel * CONTEXT_READ * on.bandwidth_per_s),
-        sequence_s=SEQUENCE_S,
-    )
