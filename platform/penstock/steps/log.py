@@ -1,7 +1,8 @@
 """The steps of a running engine, by composition: the median of each is a point of its curve. Pure.
 
-A step waits for a core if others are busy on the machine; such steps are counted and left out. A composition counts
-from its third step on, so that neither a first step with its page faults nor one disturbed step is a point.
+A step waits for a core if others are busy on the machine. Its seconds are without that wait; one that waited for long
+is counted as disturbed and left out. A composition counts from its third step on, so that neither a first step with its
+page faults nor one odd step is a point.
 
 Trade-off: medians of a few recent steps forget within minutes and hold a few kilobytes, however long an engine runs;
 a composition that is rare never counts.
@@ -21,8 +22,8 @@ MOST_CELLS = 192
 """Compositions that are kept; the one that is longest unseen gives way."""
 IN_FLIGHT = 8
 """Steps planned and not ended at most: more than any engine pipelines, and a bound if ends are never told."""
-DISTURBED = 0.05
-"""The part of a step that may be spent waiting for a core: as much as the error that a good fit has."""
+DISTURBED = 0.3
+"""The part of a step that may be a wait for a core: beyond it the step's caches were others' as well."""
 _FINE = 2.0
 """Compositions within a factor of the square root of two count as one."""
 _Cell = tuple[int, ...]
@@ -59,7 +60,7 @@ class StepLog:
         if waited > DISTURBED * seconds:
             self.disturbed += 1
             return
-        self._take(Point(batch, seconds))
+        self._take(Point(batch, seconds - max(0.0, waited)))
 
     def points(self) -> list[Point]:
         """Return the median step of each composition that was seen often enough."""
