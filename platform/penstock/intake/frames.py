@@ -66,7 +66,7 @@ class Frames:
         self._streams: dict[int, Unfinished] = {}
 
     def feed(self, data: bytes, now: float) -> None:
-        """Count the next bytes; raises ``NotHttp2``."""
+        """Count the next bytes as they arrive; raises ``NotHttp2``."""
         at, end, self._frames_left = self._opened(data), len(data), MOST_FRAMES
         while at < end:
             if self._left:
