@@ -26,6 +26,9 @@ NOWHERE = "media.invalid"
 """The only host that an engine may fetch media from: a name that never resolves (RFC 6761). To vLLM an empty list of
 hosts means all of them."""
 
+GRAMMARS = "xgrammar"
+"""What compiles every grammar. By ``auto`` vLLM checks a schema with one compiler and compiles it with the one of the
+engine's first request, which leaves out in silence what only the other one holds."""
 GRAMMAR_CACHE_MB = 64
 """Compiled grammars that the engine keeps, of whatever callers sent: vLLM's own 512 are half of a small engine."""
 GRAMMAR_REGEX_S = 2
@@ -240,6 +243,7 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
         "--enable-per-request-metrics",
         *(("--override-generation-config", json.dumps(defaults)) if manifest.sampling != SamplingDefaults() else ()),
         *(("--chat-template", manifest.chat_template) if manifest.chat_template else ()),
+        *("--structured-outputs-config", json.dumps({"backend": GRAMMARS})),
         *_tools(manifest.engine.tool_parser),
     )
 
