@@ -16,7 +16,8 @@ import pytest
 
 from penstock.worker.agent.watchdog import Doing, doing
 from penstock.worker.engines import vitals
-from penstock.worker.engines.vitals import Activity, Vitals
+from penstock.lateness.activity import Activity
+from penstock.worker.engines.vitals import Vitals
 from tests.support.patience import until
 
 SLEEPS = "import time; print(flush=True); time.sleep(60)"
