@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from tests.support.patience import patient
 from tests.support.platforms.rollout_faults import becomes
 from tests.support.platforms.rollouts import STAGES, Town, comes_to, town, traffic
 
@@ -108,9 +107,8 @@ async def test_a_person_who_promotes_while_the_judge_would_abort_is_asked_and_no
         now = await asyncio.to_thread(place.look, rollout)
         assert (now["by_person"], now["weight"]) == (True, 10_000)
         engine.behave(mode="error", status=500)
-        end = time.monotonic() + patient(60.0)
-        while not (now := await asyncio.to_thread(place.look, rollout))["proposed"] and time.monotonic() < end:
-            await asyncio.sleep(0.3)
+        await becomes("an abort is proposed", lambda: bool(place.look(rollout)["proposed"]), within_s=60.0)
+        now = await asyncio.to_thread(place.look, rollout)
         assert (now["state"], now["proposed"]) == ("running", True)
         assert now["history"][-1]["says"].startswith("a person promoted it, so nothing is undone; to abort is proposed")
         over = await asyncio.to_thread(place.call, "POST", f"/rollouts/{rollout}/abort", {"reason": "then not"})
