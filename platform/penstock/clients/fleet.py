@@ -120,8 +120,7 @@ def _refuse_unfit(status: dict[str, Any]) -> None:
     """Raise ``CommandError`` if a deployed version is larger than the machine's pool: waiting does not help."""
     if unfit := (status.get("pool") or {}).get("unfit"):
         raise CommandError(
-            f"{'; '.join(unfit)}.",
-            do="Enlarge PENSTOCK_POOL_BYTES, or name smaller models: PENSTOCK_MODELS=smollm2.",
+            f"{'; '.join(unfit)}.", do="Enlarge PENSTOCK_POOL_BYTES, or name smaller models: PENSTOCK_MODELS=smollm2."
         )
 
 

@@ -22,11 +22,7 @@ Asks = Callable[[], Awaitable[object]]
 
 
 async def until_silent(
-    ask: Asks,
-    stopped: Callable[[], bool],
-    *,
-    every_s: float = EVERY_S,
-    within_s: float = WITHIN_S,
+    ask: Asks, stopped: Callable[[], bool], *, every_s: float = EVERY_S, within_s: float = WITHIN_S
 ) -> float:
     """Return the seconds without an answer, once several questions in a row were left unanswered."""
     missed = 0
