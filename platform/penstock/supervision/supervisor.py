@@ -14,7 +14,6 @@ from penstock.supervision.child import Child, Command, spawn
 from penstock.supervision.restarts import Cause, Restart, RestartPolicy
 from penstock.supervision.silence import EVERY_S, WITHIN_S, until_silent
 
-
 LOOK_S = 1.0
 """Between two looks at a starting process; the kernel counts its CPU time in hundredths of a second."""
 BUSY_PART = 0.1

@@ -72,5 +72,5 @@ async def test_an_engine_that_does_nothing_is_given_up_first(tmp_path: Path, clo
     _, telling_s = await given_up(tmp_path, clock, SPINS, ["loading\n"] * 20)
     assert still.cause is Cause.HANG
     assert STILL_S < still_s < 2 * STILL_S
-    assert 6 * STILL_S <= working_s
-    assert 20 * 4.0 + 6 * STILL_S <= telling_s
+    assert working_s >= 6 * STILL_S
+    assert telling_s >= 20 * 4.0 + 6 * STILL_S

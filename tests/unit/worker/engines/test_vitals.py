@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.lateness.activity import Activity
 from penstock.worker.agent.watchdog import Doing, doing
 from penstock.worker.engines import vitals
-from penstock.lateness.activity import Activity
 from penstock.worker.engines.vitals import Vitals
 from tests.support.patience import until
 
