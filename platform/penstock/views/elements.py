@@ -60,7 +60,7 @@ def listing(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]
     return Listing(title=title, columns=tuple(columns), rows=found, notes=tuple(notes))
 
 
-def of(told: Callable[[Any], str], field: str) -> Cell:
+def of(told: Callable[[Any], object], field: str) -> Cell:
     """Return the cell of a field in words."""
     return lambda one: told(one[field])
 

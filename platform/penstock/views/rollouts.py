@@ -1,6 +1,6 @@
 """Rollouts: stage, verdict, history, and the next steps for the operator."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.views import comparison
 from penstock.views.elements import Cell, Listing, Record, Shown, Style, line, of, table
@@ -16,12 +16,10 @@ def listed(found: Sequence[Record]) -> Listing:
 
 
 def planned(alias: str, found: Record) -> Iterator[Shown]:
-    finds: dict[str, Cell] = {
-        f"finds {what}": lambda one, what=what: span(one["finds_s"].get(what)) for what in found["stages"][0]["finds_s"]
-    }
+    finds = {f"finds {what}": of(_found_in(what), "finds_s") for what in found["stages"][0]["finds_s"]}
     proof = of(lambda needs_s: "too thin" if needs_s is None else span(needs_s), "needs_s")
     hours = of(lambda hours: "-" if hours is None else f"{hours:.2g}", "worker_hours")
-    columns = {"share": "name", "requests": of(rate, "per_s"), "proof after": proof, **finds}
+    columns: dict[str, Cell] = {"share": "name", "requests": of(rate, "per_s"), "proof after": proof, **finds}
     title = f"{alias}: requests {rate(found['per_s'])} on average over the last {span(found['over_s'])}"
     stages = {**columns, "workers": "workers", "worker hours": hours}
     yield table(title, found["stages"], stages, lambda one: str(one["lacks"]))
@@ -31,6 +29,10 @@ def planned(alias: str, found: Record) -> Iterator[Shown]:
     if any(one["needs_s"] is not None for one in found["stages"]):
         yield line("Leave out what is too thin with --shares, or give it more time with --patience-s.")
     yield line("If other hours have more traffic, plan with those: --hours 24, or --hours 0.1 for this one.")
+
+
+def _found_in(what: str) -> Callable[[Record], str]:
+    return lambda finds_s: span(finds_s.get(what))
 
 
 def shown(one: Record) -> Iterator[Shown]:

@@ -1,6 +1,7 @@
 """Tenants, organisations and keys with their plans, their spend, and the audit log."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from penstock.views.elements import Cell, Listing, Record, listing, of, table
 from penstock.views.words import dollars, when
@@ -69,8 +70,8 @@ def _tiers(value: object) -> str:
 
 
 def listed(tenants: Sequence[Record]) -> Listing:
-    plan: dict[str, Cell] = {name: lambda one, name=name: one["plan"][name] for name in ("priority", "weight")}
-    columns = {"id": "id", "name": "name", "org": "org", **plan, "plan": of(described, "plan")}
+    plan = {name: of(itemgetter(name), "plan") for name in ("priority", "weight")}
+    columns: dict[str, Cell] = {"id": "id", "name": "name", "org": "org", **plan, "plan": of(described, "plan")}
     return table("Tenants", tenants, columns)
 
 

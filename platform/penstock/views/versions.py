@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from penstock.views.elements import Listing, Record, of, table
+from penstock.views.elements import Cell, Listing, Record, of, table
 from penstock.views.words import when
 
 _ASLEEP = ("sleeping", "waking")
@@ -13,9 +13,16 @@ def listed(versions: Sequence[Record]) -> Listing:
     price = of(lambda found: "/".join(f"{micro_usd / 1e6:g}" for micro_usd in found.values()), "price")
     engine = of(lambda found: ", ".join(f"{name}={value}" for name, value in found.items()), "engine")
     size = of(lambda found: f"{found / 1e6:.0f}", "size_bytes")
-    columns = {"version": "id", "task": "task", "tier": "tier", "MB": size, "$/Mtok": price, "licence": "licence"}
-    more = {"workers": workers, "engine": engine, "aliases": of(", ".join, "aliases")}
-    registered = {"registered": of(when, "created_at")}
+    columns: dict[str, Cell] = {
+        "version": "id",
+        "task": "task",
+        "tier": "tier",
+        "MB": size,
+        "$/Mtok": price,
+        "licence": "licence",
+    }
+    more: dict[str, Cell] = {"workers": workers, "engine": engine, "aliases": of(", ".join, "aliases")}
+    registered: dict[str, Cell] = {"registered": of(when, "created_at")}
     return table(
         "Versions",
         versions,
@@ -25,7 +32,7 @@ def listed(versions: Sequence[Record]) -> Listing:
 
 
 def running(versions: Sequence[Record]) -> Listing:
-    columns = {"version": "id", "task": "task", "workers": workers, "aliases": of(", ".join, "aliases")}
+    columns: dict[str, Cell] = {"version": "id", "task": "task", "workers": workers, "aliases": of(", ".join, "aliases")}
     return table("Versions", versions, columns, adapter)
 
 

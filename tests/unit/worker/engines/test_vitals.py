@@ -95,4 +95,4 @@ def test_processes_that_are_gone_do_nothing() -> None:
     with running(SLEEPS) as pid:
         pass
     seen = vitals.read(pid)
-    assert (seen.server, seen.core, seen.compiles) == (vitals.Activity(), vitals.Activity(), False)
+    assert (seen.server, seen.core, seen.compiles) == (Activity(), Activity(), False)
