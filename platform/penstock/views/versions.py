@@ -32,7 +32,8 @@ def listed(versions: Sequence[Record]) -> Listing:
 
 
 def running(versions: Sequence[Record]) -> Listing:
-    columns: dict[str, Cell] = {"version": "id", "task": "task", "workers": workers, "aliases": of(", ".join, "aliases")}
+    aliases = of(", ".join, "aliases")
+    columns: dict[str, Cell] = {"version": "id", "task": "task", "workers": workers, "aliases": aliases}
     return table("Versions", versions, columns, adapter)
 
 
