@@ -234,7 +234,7 @@ async def test_of_a_person_who_promotes_and_a_judge_who_aborts_one_is_first(stre
 
 
 async def test_aborts_during_an_abort_are_one_abort(street: Street) -> None:
-    """Five people at the same row, who ask again if acts take too long: one has done it, the others hear that it is over."""
+    """Of five people at a row, who ask again if acts take too long, one has done it; the others hear it is over."""
     case = await street.begin()
     async with traffic(street.place) as users:
         await sees_both(case, users, tuple(street.place.site.gateways))
