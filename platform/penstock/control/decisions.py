@@ -13,7 +13,7 @@ class DecisionStore(Protocol):
 
 
 class Decisions:
-    """Implements the loop's ``DecisionLog``. A repeated start concerns another worker, so it is recorded again."""
+    """A repeated start concerns another worker, so it is recorded again."""
 
     def __init__(self, kept: DecisionStore) -> None:
         self._kept = kept

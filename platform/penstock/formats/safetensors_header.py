@@ -53,8 +53,6 @@ def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple
 
 
 def reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
-    """Return a function that reads byte ranges of an open file, for ``tensors_of``."""
-
     def read(start: int, length: int) -> bytes:
         file.seek(start)
         return file.read(length)
@@ -75,7 +73,7 @@ def pieces_of(file: BinaryIO, begin: int, tensor: StoredTensor, name: str) -> It
 
 
 def check_safetensors(path: Path) -> None:
-    """Raise ``ArtifactRefused``, naming the file, if the header is unsound or data is missing."""
+    """Raises ``ArtifactRefused``, naming the file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")

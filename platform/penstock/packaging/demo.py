@@ -85,12 +85,11 @@ async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishin
 
 
 def version_names(names: Iterable[str]) -> tuple[ModelName, ...]:
-    """Return the registered names of demo models."""
     return tuple(known(name).choices.name for name in names)
 
 
 def known(name: str) -> DemoModel:
-    """Return the demo model of this name, or raise ``CommandError``."""
+    """Raises ``CommandError``."""
     if name not in DEMO_MODELS:
         raise CommandError(
             f"There is no demo model {name!r}.", do=f"PENSTOCK_MODELS takes {', '.join(DEMO_MODELS)}, comma separated."

@@ -14,16 +14,14 @@ class ArtifactStore(Protocol):
     def has(self, sha256: str) -> bool: ...
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob under its digest; False if it was there already."""
+        """False if it was there already."""
         ...
 
     def put_signature(self, digest: str, signature: bytes) -> None:
         """Store a version's signature, replacing an earlier one."""
         ...
 
-    def signature(self, digest: str) -> bytes | None:
-        """Return a version's signature, None without one."""
-        ...
+    def signature(self, digest: str) -> bytes | None: ...
 
     def signed(self, prefix: str) -> tuple[str, ...]:
         """Return the digests of signed versions that begin with ``prefix``."""
@@ -43,10 +41,6 @@ class ArtifactStore(Protocol):
 class Signer(Protocol):
     """Signs folders, with a local key pair or a key in a KMS."""
 
-    def sign(self, folder: Path) -> bytes:
-        """Return the bundle over every file of the folder."""
-        ...
+    def sign(self, folder: Path) -> bytes: ...
 
-    def has_signed(self, bundle: bytes) -> bool:
-        """Return whether the bundle names this signer's key."""
-        ...
+    def has_signed(self, bundle: bytes) -> bool: ...

@@ -38,7 +38,6 @@ class Pin:
 
 
 def pins_of(lock: str) -> dict[str, Pin]:
-    """Return a lock file's wheels by name."""
     found = (Pin(**match.groupdict()) for match in _PIN.finditer(lock))
     return {pin.name: pin for pin in found}
 

@@ -160,7 +160,6 @@ class EngineModel:
         group.prompts += 1
 
     def abort(self, request: RequestId) -> None:
-        """Remove an abandoned request; does nothing if the request is not here."""
         if request in self._decoding:
             self._end(self._decoding[request])
             return
@@ -244,7 +243,6 @@ class EngineModel:
         return min(bounds)
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
-        """Return the requests that are due for a report, and those that have finished."""
         told, done = list[Sequence](), list[Sequence]()
         for group in groups:
             while group.events and group.events[0][0] <= group.step:
@@ -290,6 +288,5 @@ class EngineModel:
 
 
 def _expect(group: _Group, sequence: Sequence) -> None:
-    """Schedule a sequence's next report, or its end."""
     left = sequence.output_tokens - group.made(sequence)
     heapq.heappush(group.events, (group.step + min(TOLD_EVERY, left), sequence.number, sequence))

@@ -83,8 +83,6 @@ def run(
 
 
 class Worker:
-    """The state of one run; ``now`` is the present virtual second."""
-
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
         self.records: dict[TenantId, TenantRecord] = defaultdict(TenantRecord)

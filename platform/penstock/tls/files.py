@@ -36,15 +36,13 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """Identity in this process's certificate, and the end of its validity in Unix seconds."""
-
     identity: Identity
     starts_at: float
     ends_at: float
 
 
 def read(files: Files, role: Role, now: float) -> Own:
-    """Return this process's identity; raises ``CommandError``."""
+    """Raises ``CommandError``."""
     chain = _certificates(files.certificate, "certificate")
     authorities = _certificates(files.authorities, "file of authorities' certificates")
     secret_file.text(files.key, "key of the certificate")

@@ -47,7 +47,7 @@ class PeerContext(ssl.SSLContext):
 
 
 def peer_of(certificate: Mapping[str, object]) -> Identity:
-    """Return the identity in a verified certificate; raises ``ValueError``."""
+    """Raises ``ValueError``."""
     names = cast("tuple[tuple[str, str], ...]", certificate.get("subjectAltName", ()))
     return identity_of(value for kind, value in names if kind == "URI")
 
@@ -62,7 +62,6 @@ def stranger(certificate: Mapping[str, object], trust_domain: str) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Translate a TLS error into cause and remedy."""
     told = str(error)
     return next((meaning for word, meaning in _REMEDIES.items() if word in told), told or type(error).__name__)
 

@@ -31,13 +31,12 @@ class ServerConfig(Protocol):
 
 
 def guard(config: ServerConfig, mutual: Mutual, callers: Callers) -> None:
-    """Serve with this certificate, for these roles only."""
     config.ssl = mutual.server()
     config.http_protocol_class = _admitting(config.http_protocol_class, mutual, callers)
 
 
 def refusal(transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> str:
-    """Return the reason why the peer may not connect; empty if it may."""
+    """Empty if it may connect."""
     certificate = transport.get_extra_info("peercert") or {}
     if why := stranger(certificate, mutual.identity.trust_domain):
         return why

@@ -106,7 +106,6 @@ class Meter:
         self._report(fresh)
 
     def close(self) -> None:
-        """End the request; nothing is reported any more."""
         self.is_over, self._report = True, _nobody
         if self.share is not None:
             self.share.close()
@@ -130,12 +129,10 @@ class Meter:
         self.running += 1
 
     def cached(self, tokens: int, created: int = 0) -> None:
-        """A prompt's tokens were in the cache; as many were ``created`` there."""
         self.cached_tokens += tokens
         self.created_tokens += created
 
     def made(self, tokens: int) -> None:
-        """Count the output tokens of a step of a sequence."""
         self.output_tokens += tokens
         if self.output_tokens >= self._report_at:
             self.flush()

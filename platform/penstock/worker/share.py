@@ -19,7 +19,6 @@ class Share:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, sequences: int) -> None:
-        """Wait for room for these sequences; cancelled if the request ends first."""
         if self._is_closed:
             raise asyncio.CancelledError
         if not self._waiting and self._has_room_for(sequences):
@@ -39,7 +38,6 @@ class Share:
             raise
 
     def give(self, sequences: int) -> None:
-        """End or return these sequences: the next prompts may enter."""
         self._inside -= sequences
         self._admit()
 
@@ -49,7 +47,6 @@ class Share:
         self._admit()
 
     def close(self) -> None:
-        """The request is over: nothing that waits comes in any more."""
         self._is_closed = True
         while self._waiting:
             self._waiting.popleft()[1].cancel()

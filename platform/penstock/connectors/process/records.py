@@ -27,7 +27,7 @@ class Records:
         self._folder = folder
 
     def all(self) -> Iterator[ProcessRecord]:
-        """Yield every record; a damaged one is removed."""
+        """A damaged record is removed."""
         for path in sorted(self._folder.glob("*.json")):
             try:
                 yield ProcessRecord(**json.loads(path.read_text()))

@@ -18,19 +18,18 @@ class AdminCaller:
 
     @property
     def is_operator(self) -> bool:
-        """True if the key's role holds for all tenants and the platform."""
         return self.key.tenant == OPERATORS
 
     @property
     def reach(self) -> TenantId | None:
-        """Return the key's one tenant; None for all."""
+        """None for all."""
         return None if self.is_operator else self.key.tenant
 
     def sees(self, tenant: TenantId) -> bool:
         return self.is_operator or tenant == self.key.tenant
 
     def visible(self, ring: KeyRing) -> KeyRing:
-        """Return the visible keys; only operators see organisations."""
+        """Only operators see organisations."""
         if self.is_operator:
             return ring
         return KeyRing(

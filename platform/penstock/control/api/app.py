@@ -54,7 +54,7 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
-    """Return the application of one controller; those of a process share their routes, built once."""
+    """Controllers of a process share their routes, built once."""
     app = copy(_application())
     app.state = State({"control": control})
     return app
@@ -77,7 +77,6 @@ def _application() -> FastAPI:
 
 
 def bounded(control: Control, limits: Limits, intake: Intake) -> Bounded:
-    """Return the application as its listener runs it."""
     return Bounded(app=make_app(control), limits=limits, most_bytes=MAX_BODY_BYTES, intake=intake, crashed=_crashed)
 
 
@@ -101,7 +100,7 @@ async def readyz(control: Controlled, response: Response) -> Readiness:
 
 
 def refusal(error: PenstockError, _: object = None) -> Refusal:
-    """Return the answer that tells of an error; its second argument is the listener's request id."""
+    """Its second argument is the listener's request id."""
     body = msgspec.json.encode(ErrorAnswer(error=fields_of(error)))
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     return status_of(error), headers, body

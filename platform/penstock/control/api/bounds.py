@@ -40,7 +40,7 @@ class OutOfBounds(ValueError):
 
 
 def check(value: object, path: str = "", field: str = "") -> None:
-    """Raise ``OutOfBounds`` for the first value of a JSON document that is beyond its field's bound."""
+    """Raise ``OutOfBounds`` for the first value beyond its field's bound."""
     if isinstance(value, dict | list):
         if len(value) > (most := MANY_ITEMS.get(field, ITEMS)):
             raise OutOfBounds(path, f"at most {most} items are taken here")
@@ -53,7 +53,6 @@ def check(value: object, path: str = "", field: str = "") -> None:
 
 
 def _inside(value: dict[str, object] | list[object], path: str, field: str) -> Iterator[tuple[object, str, str]]:
-    """Yield the values inside, each with its path and its field's name."""
     if isinstance(value, dict):
         yield from ((one, f"{path}.{name}" if path else name, name) for name, one in value.items())
     else:

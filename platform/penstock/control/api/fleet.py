@@ -212,7 +212,6 @@ async def status(control: Controlled, _: Operator) -> Status:
 
 
 async def _published(control: Control, old: RoutingTable) -> RoutingTable:
-    """Publish an older table anew; again if a tick's table came in between."""
     owners, tries = await control.registry.owners(), 0
     while True:
         table = validate(_revived(old, await control.tables.latest(), owners, control.clock.now()))
@@ -258,7 +257,6 @@ def _worker(control: Control, one: Seen) -> WorkerShown:
 
 
 def _revived(old: RoutingTable, latest: RoutingTable, owners: Mapping[VersionId, Owners], now: float) -> RoutingTable:
-    """Return the old table with today's workers and tenants."""
     workers = {version.id: version.workers for version in latest.versions}
     versions = tuple(
         replace(version, workers=workers.get(version.id, ()), tenants=owners.get(version.id))

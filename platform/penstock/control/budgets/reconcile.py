@@ -20,12 +20,11 @@ class BudgetComparison:
 
     @property
     def difference(self) -> int:
-        """The meter minus the ledger, in micro-dollars."""
         return self.counted - self.line.spent
 
 
 async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> tuple[BudgetComparison, ...]:
-    """Compare each budget's meter with the ledger; raises ``StoreUnavailable``."""
+    """Raises ``StoreUnavailable``."""
     lines = await budget.read(reader, ring, now)
     counted = await store.spent([line.budget.meter for line in lines])
     return tuple(BudgetComparison(line=line, counted=MicroUsd(counted[line.budget.meter])) for line in lines)

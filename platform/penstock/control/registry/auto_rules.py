@@ -43,14 +43,13 @@ def check_alias(alias: Alias, autos: Collection[Auto]) -> None:
 
 
 def check_unled(alias: Alias, autos: Collection[Auto]) -> None:
-    """Raise ``Conflict`` if rules of an auto alias point to the alias to be removed."""
+    """Raises ``Conflict``."""
     led = [f"{rule.name} of {auto.alias}" for auto in autos for rule in auto.rules if rule.to == alias]
     if led:
         raise Conflict(f"a rule leads to {alias}: {', '.join(led[:5])}; change that first")
 
 
 def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
-    """Return the changes that lead to the wanted routes: each set, or removed (None)."""
     now, then = ({auto.alias: auto for auto in side} for side in (autos, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

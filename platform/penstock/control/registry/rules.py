@@ -104,7 +104,6 @@ def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Dep
 
 
 def changes_to(routes: tuple[Route, ...], wanted: tuple[Route, ...]) -> tuple[tuple[Alias, Route | None], ...]:
-    """Return the changes that lead to the wanted routes: each set, or removed (None)."""
     now, then = ({route.alias: route for route in side} for side in (routes, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

@@ -86,8 +86,6 @@ class _Parts:
 
 
 class PriceLeaveOneOut:
-    """One e-process of prices for each tenant with many answers, without that tenant's answers."""
-
     def __init__(self, abort: float, brake: float) -> None:
         self._gains = GainTable(((abort, False), (brake, False)))
         self._without: dict[TenantId, _Without] = {}

@@ -44,7 +44,7 @@ class Datatype(StrEnum):
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of one element; 0 for ``BYTES``, of variable length."""
+        """0 for ``BYTES``, of variable length."""
         return _SIZES.get(self, 0)
 
 
@@ -88,7 +88,6 @@ class TensorSpec:
     shape: tuple[int, ...]
 
     def takes(self, other: "TensorSpec") -> bool:
-        """Tell whether a tensor with this spec fits the model's description."""
         return (
             self.name == other.name
             and self.datatype is other.datatype
@@ -106,7 +105,6 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Return the number of elements in the tensor's shape."""
         return prod(self.spec.shape)
 
 

@@ -24,7 +24,7 @@ class Receiver(Protocol):
     """Receives an answer by callbacks, which run in the event loop without a task switch and must not block."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Receive status and headers; header names keep the worker's spelling."""
+        """Header names keep the worker's spelling."""
         ...
 
     def on_body(self, data: bytes) -> None: ...
@@ -35,9 +35,7 @@ class Receiver(Protocol):
 
 
 class Exchange(Protocol):
-    def hand_over(self, receiver: Receiver) -> None:
-        """Pass the rest of the answer to another receiver."""
-        ...
+    def hand_over(self, receiver: Receiver) -> None: ...
 
     def pause(self) -> None: ...
 

@@ -46,12 +46,10 @@ class Cost:
 
     @property
     def names_no_output(self) -> bool:
-        """Tell whether the caller set no bound on the answer's length."""
         return self.output_tokens >= UNBOUNDED
 
     @property
     def output_each(self) -> int:
-        """Return the maximum output tokens of one sequence."""
         return -(-self.output_tokens // self.sequences)
 
     @property
@@ -67,7 +65,6 @@ class Cost:
         return min(MOST_WORK_TOKENS, unread + scored + self.copied_tokens)
 
     def with_output(self, each: int) -> "Cost":
-        """Return the cost with this bound on each sequence's tokens."""
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":

@@ -61,8 +61,6 @@ class BaseSpoiled(PenstockError):
 
 @dataclass(slots=True, kw_only=True)
 class AdapterLoader:
-    """Loads and unloads the adapters of one worker, across restarts of its engine."""
-
     client: GateClient
     obtain: Obtain
     """Return a verified copy; raises ``ArtifactRefused`` or ``StoreUnavailable``."""
@@ -79,7 +77,6 @@ class AdapterLoader:
 
     @property
     def refused(self) -> tuple[RefusedAdapter, ...]:
-        """Adapters refused at their last load, latest last."""
         now = self.clock.monotonic()
         return tuple(
             RefusedAdapter(version=one, reason=why, left_s=max(0.0, until - now))
@@ -113,7 +110,6 @@ class AdapterLoader:
             self._show(())
 
     async def _serve(self, base: Manifest, digest: str) -> None:
-        """Load wanted adapters, earlier residents first."""
         self._checked = set()
         self._before = tuple(sorted(self._before, key=lambda one: one not in self._pinned))
         while self._before:
@@ -140,7 +136,7 @@ class AdapterLoader:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Load an adapter, or send the queue the reason why not; raises ``BaseSpoiled``."""
+        """Raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:
@@ -179,7 +175,7 @@ class AdapterLoader:
             self._checked.add(adapter)
 
     async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
-        """Raise ``AdapterRefused`` if the adapter's files may not be loaded beside this base."""
+        """Raise ``AdapterRefused`` for files that may not be loaded beside this base."""
         settings = copy.manifest.adapter
         if settings is None or settings.base != digest:
             theirs = settings.base[:12] if settings else "nobody"
@@ -229,7 +225,6 @@ class AdapterLoader:
             self._show(resident)
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
-        """Keep the reason of a refused load for operators, until the adapter is served."""
         if outcome != "gave_up":
             self._refused.pop(adapter, None)
         if outcome == "refused":

@@ -32,8 +32,6 @@ REMEDIES = {
 
 
 class Contact(StrEnum):
-    """The state of the contact with the controller."""
-
     HEARD = "heard"
     AWAY = "away"
     REFUSED = "refused"
@@ -64,7 +62,6 @@ class Heart:
     _contact: Contact = Contact.HEARD
 
     def beat_now(self) -> None:
-        """Send the next heartbeat at once."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -126,6 +123,5 @@ class Heart:
         return raw if isinstance(raw, dict) else {}
 
     def _turned(self, contact: Contact) -> bool:
-        """Return whether the contact's state has changed, and keep the new one."""
         before, self._contact = self._contact, contact
         return contact is not before

@@ -48,7 +48,7 @@ is not about to be ready, and callers that relied on it would all come too early
 
 
 class Life:
-    """One worker's states and phase durations so far. Times are monotonic seconds."""
+    """Times are monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING
@@ -138,7 +138,7 @@ class Life:
 
     @staticmethod
     def _expected_wake_s(expected: Mapping[WorkerState, float], but: WorkerState | None = None) -> float:
-        """Return the expected duration of a wake: that of a start without its fetch."""
+        """A wake takes as long as a start without its fetch."""
         return sum([s for phase, s in expected.items() if phase in _START[1:] and phase is not but])
 
 

@@ -69,7 +69,6 @@ class Running:
         self._evidence = EngineEvidence(engine.pid, self._log)
 
     async def wake(self, hooks: Hooks) -> None:
-        """Reload a sleeping engine's memory; raises ``EngineLost``."""
         try:
             await self._or_its_end(self.client.wake(), hooks)
         except (OSError, EngineError) as error:
@@ -95,7 +94,7 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Await the work; raise ``EngineLost`` if the engine's process ends first."""
+        """Raise ``EngineLost`` if the engine's process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -155,7 +154,7 @@ class Running:
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
-        """Read the engine's numbers for watchdog and gate; return whether the engine is idle."""
+        """Return whether the engine is idle."""
         numbers = await self._numbers(timeout_s)
         marker, now = numbers.progress if numbers else None, self._clock.monotonic()
         moved = dog.has_moved(marker)
@@ -167,7 +166,6 @@ class Running:
         return is_idle
 
     async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
-        """Return the engine's numbers, None if it does not answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
                 raise EngineLost(Cause.CRASH, self._how_its_core_ended())

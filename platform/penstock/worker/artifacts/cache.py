@@ -35,7 +35,6 @@ class Hold:
         os.utime(path)
 
     def release(self) -> None:
-        """End the use of the copy; a second call changes nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -57,8 +56,6 @@ class CachedCopy:
 
 
 class NodeCache:
-    """All copies of one node, shared by its workers."""
-
     def __init__(self, root: Path, *, budget_bytes: int) -> None:
         self._root, self._budget_bytes = root, budget_bytes
         root.mkdir(parents=True, exist_ok=True)
@@ -85,7 +82,6 @@ class NodeCache:
             os.close(fd)
 
     def hold(self, digest: str) -> Hold:
-        """Mark the version as in use by this process."""
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:
@@ -121,7 +117,7 @@ class NodeCache:
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
     def entries(self) -> list[CachedCopy]:
-        """Return the copies, least recently used first."""
+        """Least recently used first."""
         found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
         return sorted(found, key=lambda entry: entry.used_at)
 
@@ -137,7 +133,6 @@ class NodeCache:
                 self.signature(digest).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """Remove half-removed copies and abandoned partial fetches of killed processes."""
         for path in self._root.glob(".trash.*"):
             shutil.rmtree(path, ignore_errors=True)
         for path in self._root.glob(".*.part"):

@@ -15,7 +15,7 @@ from penstock.worker.engines.plan import Certificate, LaunchPlan
 
 
 def guard_listener(own: Certificate) -> None:
-    """Guard the server about to start; raises ``CommandError`` for unusable files."""
+    """Raises ``CommandError`` for unusable files."""
     import uvicorn
 
     from penstock.domain.clock import SystemClock

@@ -62,7 +62,6 @@ class EngineProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def stop(self, grace_s: float) -> int | None:
-        """Send SIGTERM, kill after ``grace_s``; return the exit code."""
         self.send(signal.SIGTERM)
         with suppress(TimeoutError):
             async with timeout(grace_s):
@@ -114,9 +113,7 @@ class Files:
 
 class Launcher(Protocol):
     @property
-    def is_warm(self) -> bool:
-        """True if an engine's start need not wait for imports."""
-        ...
+    def is_warm(self) -> bool: ...
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
 
@@ -163,7 +160,6 @@ class Forking:
 
     @property
     def is_warm(self) -> bool:
-        """True if a pre-imported parent listens."""
         return not self.own and self.address.exists()
 
     def prepare(self) -> None:
@@ -183,7 +179,7 @@ class Forking:
         os.close(end)
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Fork an engine; raise ``CannotFork`` if the parent does not start it."""
+        """Raises ``CannotFork``."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()

@@ -39,7 +39,6 @@ class Entry:
             self.inside -= 1
 
     def presented(self, scope: Scope) -> Presented:
-        """Return the ticket by its header alone, before the body."""
         try:
             presented = self._tickets.presented(header(scope, _TICKET))
         except Unauthenticated as error:

@@ -96,14 +96,12 @@ def _resolve(waiting: asyncio.Future[None] | None) -> None:
 
 
 class UsageQuery(msgspec.Struct):
-    """The requests; the answer waits up to ``wait_s`` for running ones."""
-
     requests: list[str]
     wait_s: float = 0.0
 
 
 async def usage(meters: Meters, body: bytes) -> bytes:
-    """Return known counts by request as JSON; raise ``msgspec.MsgspecError`` for another body."""
+    """Raises ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

@@ -19,7 +19,6 @@ QUICK_CHARS = 1024
 
 
 def is_quick(given: Given) -> bool:
-    """Tell whether the text is short enough to tokenise on the event loop."""
     return len(given) <= QUICK_CHARS
 
 
@@ -30,7 +29,7 @@ class Texts:
     max_tokens: int
 
     def prepare(self, given: Given, param: str) -> Prepared:
-        """Return ids and mask, padded to a bucket; raises ``BadRequest``."""
+        """Padded to a bucket; raises ``BadRequest``."""
         ids = self._ids(given, param)
         if not 0 < len(ids) <= self.max_tokens:
             raise ContextTooLong(f"{param} has {len(ids)} tokens; 1 to {self.max_tokens} are taken", param=param)

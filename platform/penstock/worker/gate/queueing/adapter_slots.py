@@ -95,7 +95,6 @@ class AdapterSlots:
             slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Cancel its promise: none of its requests waits any more."""
         promised = self._promised.pop(adapter, None)
         if promised is not None:
             self._slots[promised].goes_to = NO_VERSION
@@ -107,7 +106,6 @@ class AdapterSlots:
         self.gave_up(adapter)
 
     def wait_s(self, adapter: VersionId, now: float, stay_s: float) -> float:
-        """Return a request's wait for its adapter alone, if answers take ``stay_s``."""
         if not adapter or self.is_open(adapter):
             return 0.0
         if not self.residents.has(adapter):

@@ -239,7 +239,6 @@ class AdmissionQueue:
         return self.fair.pop(lambda work: self._fits(work, now), pick)
 
     def _fits(self, work: Work, now: float) -> Fit:
-        """Tell whether a request may enter: adapter slot, then rules, then anticipation."""
         if not self._may_join(work.adapter, work.tenant, now):
             return Fit.NO_SLOT
         fit = self.rules.fits(work, is_owed=self.fair.is_owed(work))
@@ -255,7 +254,6 @@ class AdmissionQueue:
         return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
 
     def _share_anew(self) -> None:
-        """Give running tenants with waiting requests new shares, if the active tenants have changed."""
         if self._shared_at != self.rules.active.changes:
             self._shared_at = self.rules.active.changes
             for tenant, _ in self.slots.holders():
@@ -273,7 +271,7 @@ class AdmissionQueue:
         self._anticipation.came(work.tenant, now)
 
     def _push(self, work: Work, now: float) -> Sequence[Work] | None:
-        """Queue it, and return the evicted requests; None, and no change, without room."""
+        """None, and no change, without room."""
         evicted = self.fair.make_room(work)
         if evicted is None:
             return None

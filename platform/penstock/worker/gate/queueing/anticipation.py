@@ -32,8 +32,6 @@ class _Habit:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A tenant without requests here: its last standing, when it left, its usual pause."""
-
     tenant: TenantId
     standing: Standing
     left_at: float
@@ -41,8 +39,6 @@ class Absent:
 
 
 class Expected:
-    """The absent tenants with short usual pauses. Every operation is O(1)."""
-
     def __init__(self) -> None:
         self._habits: OrderedDict[TenantId, _Habit] = OrderedDict()
         self._away: OrderedDict[TenantId, Absent] = OrderedDict()
@@ -81,7 +77,7 @@ class Patience:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 
     def lasts_until(self, most_s: float, now: float) -> float | None:
-        """Go on waiting, and return the end; None if the time is used up."""
+        """None if the time is used up."""
         self._pass(now)
         self._waits = self._spent_s < most_s
         return now + most_s - self._spent_s if self._waits else None

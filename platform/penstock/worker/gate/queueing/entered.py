@@ -47,14 +47,13 @@ class Entered:
         self._tenants[work.tenant].entered[work.standing] += 1
 
     def gone(self, work: Work) -> None:
-        """End a request; with its last one, the tenant is forgotten."""
         tenant = self._tenants[work.tenant]
         tenant.here -= 1
         if not tenant.here:
             del self._tenants[work.tenant]
 
     def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
-        """Return the requests entered since the mark, best standing first."""
+        """The best standing is first."""
         own = self._tenants.get(tenant)
         ours = own.entered if own is not None else mark.own
         return tuple(

@@ -88,7 +88,6 @@ class FairQueue:
         return evicted
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Queue a request after ``make_room``; ``share`` is its tenant's of the slots."""
         level = self._levels[work.standing]
         if not level.waiting:
             self._times.resume(work.standing)
@@ -167,7 +166,6 @@ class FairQueue:
         return self._levels[standing].would_go_first(tenant, head)
 
     def correct(self, work: Work, delta_cost: float) -> None:
-        """Charge (or give back, if negative) a dispatched request's cost beyond its expectation."""
         level = self._levels[work.standing]
         if work.request not in self._apart:
             self._times.charge(work.standing, delta_cost / level.weight)

@@ -29,7 +29,6 @@ class Forecast:
         self.pace, self.stay, self.retries = pace, Stay(), Retries()
 
     def wait_s(self, work: Work, now: float) -> float:
-        """Return the request's wait: for the work before it, or for its adapter."""
         return max(self._ahead_of(work) / self.pace.per_s, self._adapter_s(work, now))
 
     def _ahead_of(self, work: Work) -> float:
@@ -52,7 +51,6 @@ class Forecast:
     # -- too long ----------------------------------------------------------------------------
 
     def retries_s(self, work: Work, now: float) -> float:
-        """Return the time of the retries that its tenant was told to make before."""
         return self.retries.before(work, self._rules.active.share_of(work) or 1.0, now) / self.pace.per_s
 
     def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float:

@@ -61,7 +61,7 @@ class _Pause:
 
 
 class Residents:
-    """One engine's adapters. Times are the queue's seconds."""
+    """Times are the queue's seconds."""
 
     def __init__(self, most: int, uses: Uses | None = None) -> None:
         self.most, self.uses = most, uses or Uses()
@@ -99,7 +99,7 @@ class Residents:
         return adapter in self._checked
 
     def holds(self, adapter: VersionId) -> bool:
-        """Tell whether its weights are in memory, checked or not."""
+        """Unlike ``has``, checked or not."""
         return adapter in self._at
 
     # -- who waits ---------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Residents:
         waiting.tenants[tenant] += 1
 
     def gone(self, adapter: VersionId, tenant: TenantId) -> bool:
-        """End one request's wait; tell whether it was the last."""
+        """Tell whether it was the last."""
         waiting = self._waiting[adapter]
         waiting.tenants[tenant] -= 1
         if not waiting.tenants[tenant]:
@@ -227,7 +227,7 @@ class Residents:
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:
-        """Return the seconds until it is here, after earlier wanted ones."""
+        """Earlier wanted adapters are loaded first."""
         since = self.waits_since(adapter)
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()

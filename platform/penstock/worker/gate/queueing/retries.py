@@ -45,7 +45,6 @@ class Retries:
         return len(self._lines)
 
     def takes(self, work: Work, now: float) -> bool:
-        """Take the request's due place; False without one."""
         line = self._living(work, now)
         for at, place in enumerate(line.places if line is not None else ()):
             if place.due_at > now:

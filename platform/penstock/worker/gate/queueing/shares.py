@@ -31,7 +31,7 @@ class _Tenant(NamedTuple):
 
 
 class Active:
-    """Active tenants, least recently seen first; spare work makes none active."""
+    """Least recently seen first; spare work makes none active."""
 
     def __init__(self) -> None:
         self.changes = 0

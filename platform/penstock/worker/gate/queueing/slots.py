@@ -38,7 +38,6 @@ class EngineSize:
     """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
 
     def in_a_step(self, prompt_tokens: int) -> int:
-        """Return a prefilling prompt's part of a step."""
         return min(prompt_tokens, self.long_prefill_tokens) if self.long_prefill_tokens else prompt_tokens
 
     def blocks(self, tokens: int) -> int:
@@ -196,7 +195,7 @@ class Slots:
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
-        """Free the request's slots; twice is harmless."""
+        """Twice is harmless."""
         self.prefilled(request)
         slot = self._slots.pop(request, None)
         if slot is not None:
