@@ -82,7 +82,7 @@ class ChatTemplate:
         *,
         continue_final: bool = False,
     ) -> str:
-        """Raises ``TemplateRefused`` with the template's reason."""
+        """Return the prompt; raises ``TemplateRefused`` with the template's reason."""
         try:
             if continue_final:
                 return self._continued(messages, variables)

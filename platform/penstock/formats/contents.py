@@ -56,7 +56,7 @@ def refuse_name(path: str, allowed: frozenset[str] = ALLOWED) -> None:
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Raises ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if the manifest's list of files is impossible."""
     handler = manifest.handler
     for file in manifest.files:
         refuse_name(file.path, adapter.FILES if manifest.adapter else WITH_HANDLER if handler else ALLOWED)

@@ -23,7 +23,7 @@ class DocumentRefused(ValueError):
 
 
 def json_of(raw: bytes | str) -> Any:  # noqa: ANN401  JSON
-    """Raises ``DocumentRefused``."""
+    """Return the value of a JSON document in UTF-8, or raise ``DocumentRefused``."""
     try:
         return json.loads(
             raw, object_pairs_hook=_once, parse_int=_whole, parse_float=_finite, parse_constant=_no_constant
@@ -38,7 +38,7 @@ def json_of(raw: bytes | str) -> Any:  # noqa: ANN401  JSON
 
 
 def yaml_of(raw: bytes | str) -> Any:  # noqa: ANN401  YAML
-    """Raises ``DocumentRefused``; JSON is YAML too."""
+    """Return the value of a YAML document, or raise ``DocumentRefused``; JSON is YAML too."""
     try:
         return yaml.load(raw, _Plain)  # noqa: S506  a kind of SafeLoader
     except DocumentRefused:

@@ -73,7 +73,7 @@ def pieces_of(file: BinaryIO, begin: int, tensor: StoredTensor, name: str) -> It
 
 
 def check_safetensors(path: Path) -> None:
-    """Raises ``ArtifactRefused``, naming the file."""
+    """Raise ``ArtifactRefused``, naming the file, if the header is unsound or data is missing."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")

@@ -33,7 +33,7 @@ class Targets:
 
 
 def read(found: Mapping[str, object]) -> Targets:
-    """Raises ``ArtifactRefused`` if they are ambiguous."""
+    """Return the folder's exclusions; raises ``ArtifactRefused`` if they are ambiguous."""
     layers = found.get("layers_to_transform")
     chosen = [layers] if isinstance(layers, int) else layers
     if chosen in (None, []):

@@ -89,7 +89,7 @@ def version_names(names: Iterable[str]) -> tuple[ModelName, ...]:
 
 
 def known(name: str) -> DemoModel:
-    """Raises ``CommandError``."""
+    """Return the demo model of this name, or raise ``CommandError``."""
     if name not in DEMO_MODELS:
         raise CommandError(
             f"There is no demo model {name!r}.", do=f"PENSTOCK_MODELS takes {', '.join(DEMO_MODELS)}, comma separated."

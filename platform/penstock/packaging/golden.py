@@ -18,7 +18,7 @@ class _Golden(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> tuple[GoldenPrompt, ...]:
-    """Raises ``ArtifactRefused``."""
+    """Read a JSON list of ``GoldenPrompt`` objects; raises ``ArtifactRefused``."""
     try:
         found = msgspec.convert(json_of(path.read_bytes()), list[_Golden])
     except OSError as error:

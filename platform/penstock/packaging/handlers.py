@@ -64,7 +64,7 @@ class Handled(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path) -> Handled | None:
-    """None without a handler; raises ``ArtifactRefused``."""
+    """Return the handler's settings, None without a handler; raises ``ArtifactRefused``."""
     path = folder / DESCRIPTION
     if not path.is_file():
         if (folder / HANDLER).is_file():

@@ -76,8 +76,6 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A version with files, manifest and signature in the store, ready to register."""
-
     id: VersionId
     digest: str
     manifest: Manifest

@@ -13,9 +13,7 @@ class ArtifactStore(Protocol):
 
     def has(self, sha256: str) -> bool: ...
 
-    def put(self, sha256: str, content: Path | bytes) -> bool:
-        """False if it was there already."""
-        ...
+    def put(self, sha256: str, content: Path | bytes) -> bool: ...
 
     def put_signature(self, digest: str, signature: bytes) -> None:
         """Store a version's signature, replacing an earlier one."""

@@ -30,8 +30,6 @@ _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One wheel: name, version and the only accepted digest."""
-
     name: str
     version: str
     sha256: str

@@ -95,8 +95,6 @@ second. It configures a simulation and promises nothing."""
 
 @dataclass(slots=True)
 class Sequence:
-    """A request in the engine; ``width`` sequences with the same prompt decode in parallel."""
-
     work: Work
     output_tokens: int
     prompt_left: int

@@ -64,8 +64,6 @@ class RefusedRequest:
 
 @dataclass(slots=True)
 class _Here:
-    """A waiting or running request, and the tokens that were reported to the queue."""
-
     arrival: Arrival
     told: int = 0
     runs: bool = False

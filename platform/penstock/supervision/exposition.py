@@ -29,7 +29,6 @@ def address_file(run: Path, pid: int) -> Path:
 
 
 def address(run: Path, pid: int) -> str:
-    """Empty if it has written none."""
     try:
         return address_file(run, pid).read_text().strip()
     except OSError:

@@ -92,7 +92,6 @@ def reached_at(host: str, port: int) -> str:
 
 
 def authority(host: str, port: int) -> str:
-    """IPv6 addresses are bracketed."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

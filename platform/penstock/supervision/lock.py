@@ -58,7 +58,6 @@ class HomeLock:
 
 
 def holder(run: Path) -> int:
-    """0 if none runs."""
     try:
         fd = os.open(run / FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -62,7 +62,6 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """0 while no process runs."""
         return self._child.pid if self._child is not None and self._child.code is None else 0
 
     async def start(self) -> None:

@@ -36,7 +36,6 @@ def make(name: str, *, now: float, days: float) -> KeyPair:
 
 
 def issue(authority: KeyPair, who: Identity, *, now: float, days: float) -> KeyPair:
-    """Valid for clients and servers."""
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
     signer = serialization.load_pem_private_key(authority.key.encode(), password=None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)  # noqa: S101  made above

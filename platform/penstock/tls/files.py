@@ -42,7 +42,7 @@ class Own:
 
 
 def read(files: Files, role: Role, now: float) -> Own:
-    """Raises ``CommandError``."""
+    """Return this process's identity; raises ``CommandError``."""
     chain = _certificates(files.certificate, "certificate")
     authorities = _certificates(files.authorities, "file of authorities' certificates")
     secret_file.text(files.key, "key of the certificate")

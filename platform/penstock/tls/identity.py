@@ -67,7 +67,7 @@ CONTROLLER_API = Callers(
 
 
 def identity_of(uris: Iterable[str]) -> Identity:
-    """Raises ``ValueError`` with the reason."""
+    """Return the identity in a certificate's URIs; raises ``ValueError`` with the reason."""
     found = [uri for uri in uris if uri.startswith("spiffe:")]
     if len(found) != 1:
         raise ValueError(f"it names {len(found)} identities ({FORM}), and one is wanted")

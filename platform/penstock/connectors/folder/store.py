@@ -65,7 +65,6 @@ class FolderStore:
             return file.read(length)
 
     def read_small(self, sha256: str) -> bytes:
-        """At most 64 MiB."""
         if self.size(sha256) > MAX_SMALL_BYTES:
             raise ArtifactRefused(f"blob {sha256} is too large to be read at once")
         raw = self.read_range(sha256, 0, MAX_SMALL_BYTES)

@@ -47,7 +47,7 @@ class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read(file: Path) -> Pools:
-    """Raises ``CommandError``."""
+    """Return the pools of a file; raises ``CommandError``."""
     do = "It is made by the infrastructure; deploy it anew, or correct PENSTOCK_POOLS_FILE."
     try:
         found = msgspec.convert(json_of(file.read_bytes()), Pools)

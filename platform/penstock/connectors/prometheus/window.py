@@ -139,7 +139,7 @@ def watch(
 
 
 def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
-    """Raises ``CommandError`` if no process answers."""
+    """Read all metrics pages once; raise ``CommandError`` if no process answers."""
     found = read(addresses(), clock.monotonic())
     if not found.pages:
         raise CommandError(

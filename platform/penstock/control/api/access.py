@@ -22,14 +22,13 @@ class AdminCaller:
 
     @property
     def reach(self) -> TenantId | None:
-        """None for all."""
         return None if self.is_operator else self.key.tenant
 
     def sees(self, tenant: TenantId) -> bool:
         return self.is_operator or tenant == self.key.tenant
 
     def visible(self, ring: KeyRing) -> KeyRing:
-        """Only operators see organisations."""
+        """Return the visible keys; only operators see organisations."""
         if self.is_operator:
             return ring
         return KeyRing(

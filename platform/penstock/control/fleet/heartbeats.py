@@ -84,7 +84,7 @@ class Heartbeats:
             self._listeners.on_end(report)
 
     async def save(self) -> None:
-        """A failed save is repeated."""
+        """Save new heartbeats and drop expired ones; a failed save is repeated."""
         batch, self._unsaved = self._unsaved, set()
         oldest = self._clock.now() - self._memory.keep_s
         try:

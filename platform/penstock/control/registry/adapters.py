@@ -13,7 +13,7 @@ HEARD_S = 5.0
 
 
 def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:
-    """Raises ``ArtifactRefused``."""
+    """Raise ``ArtifactRefused`` if the manifest contradicts the registered versions."""
     settings = manifest.adapter
     if settings is None:
         return
@@ -71,7 +71,7 @@ def check_renewal(version: VersionId, known: Iterable[ModelVersion]) -> None:
 
 
 def check_pin(version: VersionId, known: Catalogue) -> None:
-    """Raises ``Conflict``."""
+    """Raise ``Conflict`` if the version can't be pinned beside the pinned ones."""
     base = next((one for one in known.versions if one.id == base_of(version, known.versions)), None)
     if base is None or base.id == version:
         return

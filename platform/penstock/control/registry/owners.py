@@ -9,7 +9,7 @@ from penstock.domain.tenancy.owners import MOST_OWNERS, Owned, Owners, said
 
 
 def checked(tenants: Owners) -> Owners:
-    """Raises ``InvalidField``; None is every tenant."""
+    """Return the tenants sorted and unique, or raise ``InvalidField``; None is every tenant."""
     if tenants is None:
         return None
     found = tuple(sorted({*tenants}))

@@ -15,7 +15,7 @@ from penstock.domain.models.adapter import bases_of
 
 
 def check(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
-    """Raises ``Conflict``; ``limit_bytes`` 0: no pool."""
+    """Raise ``Conflict`` if the deployment does not fit beside pinned versions; ``limit_bytes`` 0: no pool."""
     if not limit_bytes or not wanted.replicas:
         return
     held = sizes(known.versions)

@@ -40,14 +40,14 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """Raises ``UnknownModel`` or ``InvalidField``."""
+        """Set a version's tenants, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = owners.checked(tenants)
         await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
         return asked
 
     async def owners(self) -> dict[VersionId, Owners]:
-        """An adapter inherits its base's restriction."""
+        """Return the restricted versions and their tenants; an adapter inherits its base's restriction."""
         return (await self._store.catalogue()).owners
 
     async def of_base(self, version: VersionId) -> tuple[VersionId, ...]:

@@ -29,10 +29,7 @@ _CLEARLY = 2.0
 
 
 class EventLeaveOneOut:
-    """One e-process for each tenant with bad events, without that tenant's events.
-
-    Each starts as a copy of the e-process of all tenants.
-    """
+    """One e-process for each tenant with bad events, without them; it starts as a copy of that of all."""
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}

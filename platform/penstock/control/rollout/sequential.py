@@ -238,7 +238,7 @@ class ShareTest:
         return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
 
     def _remember(self, at: int, so: int, all_: int) -> bool:
-        """Return whether the totals changed."""
+        """Add a second's events and drop expired seconds; True if the totals changed."""
         before = len(self._known)
         while self._known and self._known[0][0] <= at - KNOWN_S:
             _, gone, of = self._known.popleft()

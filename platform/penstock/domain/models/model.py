@@ -191,7 +191,6 @@ SHORT_DIGEST = 12
 
 
 def version_id(name: ModelName, digest: str) -> VersionId:
-    """``name@digest12``."""
     return VersionId(f"{name}@{digest[:SHORT_DIGEST]}")
 
 

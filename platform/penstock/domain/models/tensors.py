@@ -44,7 +44,7 @@ class Datatype(StrEnum):
 
     @property
     def size_bytes(self) -> int:
-        """0 for ``BYTES``, of variable length."""
+        """Return the bytes of one element; 0 for ``BYTES``, of variable length."""
         return _SIZES.get(self, 0)
 
 

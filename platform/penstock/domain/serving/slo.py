@@ -90,7 +90,7 @@ class SloTier:
         return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
 
     def within_s(self, indicator: Indicator) -> float:
-        """0 without a promise."""
+        """Return a timed indicator's bound in seconds; 0 without a promise."""
         found = self.objective(indicator)
         return found.within_s if found else 0.0
 

@@ -72,7 +72,7 @@ def is_hash_of(stored: str, secret: str, peppers: tuple[bytes, ...]) -> bool:
 
 
 def cache_salt(tenant: TenantId, salt_key: bytes) -> str:
-    """Stable and unguessable (E5)."""
+    """Return the tenant's prefix-cache salt: stable and unguessable (E5)."""
     return hmac.digest(salt_key, tenant.encode(), hashlib.sha256).hex()[:32]
 
 

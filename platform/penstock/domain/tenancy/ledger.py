@@ -74,7 +74,6 @@ class LedgerRow:
 
 
 def cost_of(price: Price, usage: Usage) -> MicroUsd:
-    """0 without usage."""
     return price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
 
 

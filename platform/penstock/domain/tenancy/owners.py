@@ -31,7 +31,7 @@ def both(one: Owners, other: Owners) -> Owners:
 
 
 def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) -> dict[VersionId, Owners]:
-    """An adapter inherits its base's restriction."""
+    """Return the allowed tenants of each restricted version; an adapter inherits its base's."""
     own: dict[VersionId, Owners] = {one.version: one.tenants for one in owned}
     if not own:
         return own

@@ -136,7 +136,7 @@ class AdapterLoader:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Raises ``BaseSpoiled``."""
+        """Load an adapter, or send the queue the reason why not; raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:

@@ -35,8 +35,6 @@ class GateState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClient:
-    """Client of one engine's gate at ``url``."""
-
     url: str
     version: VersionId
     ticket_key: bytes
@@ -50,7 +48,7 @@ class GateClient:
         return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
-        """Raises ``OSError`` without an answer."""
+        """Return whether the engine reports healthy. Raises ``OSError`` without an answer."""
         answer = await self._get("/health", timeout_s)
         return answer.status == _OK
 

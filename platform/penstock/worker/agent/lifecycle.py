@@ -48,7 +48,7 @@ is not about to be ready, and callers that relied on it would all come too early
 
 
 class Life:
-    """Times are monotonic seconds."""
+    """One worker's states and phase durations so far. Times are monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING
@@ -106,7 +106,6 @@ class Life:
         self.end = self.end or why
 
     def say(self, detail: str) -> None:
-        """Set the present state's detail, for example a fetch's progress."""
         self.detail = detail
 
     @property
@@ -117,7 +116,6 @@ class Life:
 
     @property
     def took_s(self) -> Mapping[WorkerState, float]:
-        """Last duration of each phase, kept for the next start."""
         return self._took_s
 
     def seconds_in_state(self, now: float) -> float:

@@ -60,8 +60,6 @@ class Hooks:
 
 
 class Running:
-    """One engine process, seen through its gate."""
-
     def __init__(
         self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: RunIntervals
     ) -> None:
@@ -88,7 +86,6 @@ class Running:
         await self._or_its_end(self._warm(manifest, shapes=not is_awaited), hooks)
 
     async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
-        """Watch the engine; return the fault that ends the watch."""
         try:
             await self._or_its_end(self._look_after(manifest, hooks), hooks)
         except EngineLost as lost:
@@ -159,7 +156,7 @@ class Running:
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
-        """Return whether the engine is idle."""
+        """Read the engine's numbers for watchdog and gate; return whether the engine is idle."""
         numbers = await self._numbers(timeout_s)
         marker, now = numbers.progress if numbers else None, self._clock.monotonic()
         moved = dog.has_moved(marker)

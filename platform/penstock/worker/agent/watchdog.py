@@ -30,8 +30,6 @@ _LEARNING = 0.2
 
 
 class Doing(StrEnum):
-    """The activity of an engine without progress in its counters."""
-
     RESTING = "resting"
     """It has nothing to do, and answered its last probe."""
     UNKNOWN = "unknown"

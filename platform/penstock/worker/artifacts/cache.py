@@ -27,8 +27,6 @@ READ_ONLY = 0o444
 
 
 class Hold:
-    """A process's use of a copy, which protects it from eviction."""
-
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_SH)
@@ -48,8 +46,6 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCopy:
-    """A copy for the choice of the least recently used; ``used_at`` is Unix seconds."""
-
     digest: str
     size_bytes: int
     used_at: float
@@ -117,7 +113,6 @@ class NodeCache:
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
     def entries(self) -> list[CachedCopy]:
-        """Least recently used first."""
         found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
         return sorted(found, key=lambda entry: entry.used_at)
 

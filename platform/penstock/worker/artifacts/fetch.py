@@ -23,8 +23,6 @@ STREAMS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A byte range of one file; the file's last segment completes it."""
-
     file: Artifact
     start: int
     length: int

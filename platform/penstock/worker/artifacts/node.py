@@ -68,8 +68,6 @@ def no_phase(_: WorkerState) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Observer of ``Node.obtain``: its phases, and the progress of a fetch."""
-
     phase: Callable[[WorkerState], None] = no_phase
     progress: OnProgress = silent
 

@@ -15,7 +15,6 @@ from penstock.worker.engines.plan import Certificate, LaunchPlan
 
 
 def guard_listener(own: Certificate) -> None:
-    """Raises ``CommandError`` for unusable files."""
     import uvicorn
 
     from penstock.domain.clock import SystemClock

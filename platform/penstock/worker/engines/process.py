@@ -179,7 +179,7 @@ class Forking:
         os.close(end)
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Raises ``CannotFork``."""
+        """Fork an engine; raise ``CannotFork`` if the parent does not start it."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()

@@ -68,7 +68,7 @@ class _Known:
 
 @dataclass(slots=True)
 class Stepping:
-    """Times are monotonic seconds."""
+    """The selection of tenants for one engine; times are monotonic seconds."""
 
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0

@@ -101,7 +101,7 @@ class UsageQuery(msgspec.Struct):
 
 
 async def usage(meters: Meters, body: bytes) -> bytes:
-    """Raises ``msgspec.MsgspecError`` for another body."""
+    """Return known counts by request as JSON; raise ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))

@@ -48,7 +48,7 @@ class Body(msgspec.Struct, frozen=True):
 
 
 def read(raw: bytes) -> Body:
-    """Raise ``BadRequest`` for an unknown form."""
+    """Parse a request body; raise ``BadRequest`` for an unknown form."""
     try:
         body = msgspec.json.decode(raw, type=Body)
     except msgspec.ValidationError as error:
@@ -63,7 +63,7 @@ def read(raw: bytes) -> Body:
 
 
 def items(body: Body) -> Sequence[Given]:
-    """Raise ``InvalidField`` if it has none."""
+    """Return the items of a body; raise ``InvalidField`` if it has none."""
     if not body.input:
         raise InvalidField("input is required and must not be empty", param="input")
     if isinstance(body.input, str):
@@ -79,7 +79,7 @@ def _wrong_input() -> InvalidField:
 
 
 def form_of(body: Body) -> Callable[[list[float]], object]:
-    """Raises ``InvalidField``."""
+    """Return the encoding of vectors; raises ``InvalidField``."""
     if body.dimensions is not None:
         raise InvalidField("this model's vectors have one length: leave dimensions out", param="dimensions")
     if body.encoding_format == "base64":

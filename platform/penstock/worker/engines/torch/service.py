@@ -267,7 +267,6 @@ def _features(item: Item) -> Features:
 
 
 def _digest(given: Given) -> bytes:
-    """Empty for tensors and token ids."""
     raw = given.encode(errors="surrogatepass") if isinstance(given, str) else given
     return hashlib.blake2b(raw, digest_size=16).digest() if isinstance(raw, bytes) else b""
 

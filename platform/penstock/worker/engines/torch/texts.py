@@ -29,7 +29,7 @@ class Texts:
     max_tokens: int
 
     def prepare(self, given: Given, param: str) -> Prepared:
-        """Padded to a bucket; raises ``BadRequest``."""
+        """Return ids and mask, padded to a bucket; raises ``BadRequest``."""
         ids = self._ids(given, param)
         if not 0 < len(ids) <= self.max_tokens:
             raise ContextTooLong(f"{param} has {len(ids)} tokens; 1 to {self.max_tokens} are taken", param=param)

@@ -271,7 +271,7 @@ class AdmissionQueue:
         self._anticipation.came(work.tenant, now)
 
     def _push(self, work: Work, now: float) -> Sequence[Work] | None:
-        """None, and no change, without room."""
+        """Queue it, and return the evicted requests; None, and no change, without room."""
         evicted = self.fair.make_room(work)
         if evicted is None:
             return None

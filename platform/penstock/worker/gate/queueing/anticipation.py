@@ -71,8 +71,6 @@ class Expected:
 
 
 class Patience:
-    """Bounds standing back: each wait, and half of all time."""
-
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 

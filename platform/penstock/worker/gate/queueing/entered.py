@@ -53,7 +53,7 @@ class Entered:
             del self._tenants[work.tenant]
 
     def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
-        """The best standing is first."""
+        """Return the requests entered since the mark, best standing first."""
         own = self._tenants.get(tenant)
         ours = own.entered if own is not None else mark.own
         return tuple(

@@ -151,7 +151,6 @@ class FairQueue:
         return self._dispatch(level, work)
 
     def is_flood(self, head: Work) -> bool:
-        """Tell whether as much of the head's tenant waits as runs."""
         flow = self._levels[head.standing].flows[head.tenant]
         return len(flow.queue) >= flow.running > 0
 

@@ -54,14 +54,12 @@ class AdapterRefusal:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """The time during which a refused pin isn't wanted of itself."""
-
     of_s: float
     until: float
 
 
 class Residents:
-    """Times are the queue's seconds."""
+    """One engine's adapters. Times are the queue's seconds."""
 
     def __init__(self, most: int, uses: Uses | None = None) -> None:
         self.most, self.uses = most, uses or Uses()
@@ -99,7 +97,7 @@ class Residents:
         return adapter in self._checked
 
     def holds(self, adapter: VersionId) -> bool:
-        """Unlike ``has``, checked or not."""
+        """Tell whether its weights are in memory, checked or not."""
         return adapter in self._at
 
     # -- who waits ---------------------------------------------------------------------------
@@ -115,7 +113,6 @@ class Residents:
         waiting.tenants[tenant] += 1
 
     def gone(self, adapter: VersionId, tenant: TenantId) -> bool:
-        """Tell whether it was the last."""
         waiting = self._waiting[adapter]
         waiting.tenants[tenant] -= 1
         if not waiting.tenants[tenant]:
@@ -227,7 +224,7 @@ class Residents:
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:
-        """Earlier wanted adapters are loaded first."""
+        """Return the seconds until it is here, after earlier wanted ones."""
         since = self.waits_since(adapter)
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()

@@ -195,7 +195,7 @@ class Slots:
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
-        """Twice is harmless."""
+        """Free the request's slots; twice is harmless."""
         self.prefilled(request)
         slot = self._slots.pop(request, None)
         if slot is not None:
