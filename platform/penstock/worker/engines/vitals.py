@@ -1,8 +1,8 @@
 """Activity of an engine's processes, read from ``/proc``: CPU time, runnable threads, a running compiler. Linux
 only.
 
-Time spent waiting for a core counts like time on it: on a starved machine an engine gets little CPU although it wants
-to run.
+Time spent waiting for a core counts like time on it: on an overloaded machine an engine gets little CPU although it is
+runnable.
 """
 
 import os
@@ -14,11 +14,11 @@ from pathlib import Path
 COMPILERS = frozenset(
     {"c++", "cc", "cc1", "cc1plus", "cicc", "clang", "clang++", "collect2", "g++", "gcc", "ld", "nvcc", "ptxas"}
 )
-"""Programs that inductor and triton run, by the name that the kernel keeps of them."""
+"""Compiler programs of inductor and triton, as the kernel shortens their names."""
 
 _PROC = Path("/proc")
 _WANTS_A_CORE = frozenset("RD")
-"""States of a thread: on a core or waiting for one; waiting for a disk."""
+"""Thread states: on a core or waiting for one; waiting for a disk."""
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
@@ -34,7 +34,7 @@ class Activity:
 class Vitals:
     """One reading of an engine's processes. ``core`` is all processes but the first, or the first if it is alone.
 
-    ``watcher`` is the reading process: if it is starved itself, its readings say little about the others.
+    ``watcher`` is the reading process: if it gets no CPU itself, its readings say little about the others.
     """
 
     server: Activity
@@ -98,7 +98,7 @@ def _waited_s(task: Path) -> float:
 
 
 def _fields(path: Path) -> list[str]:
-    """Return the fields of ``stat`` from the state on; the process name before it may hold any character."""
+    """Return the fields of ``stat`` from the state on; the process name before them may contain any character."""
     with suppress(OSError):
         return (path / "stat").read_text().rpartition(")")[2].split() or [""]
     return [""]
