@@ -109,7 +109,7 @@ class Loop:
             catalogue = await self.registry.catalogue()
         view = replace(view, wanted=self.demand.wanted(), moving=self.rollouts.moving())
         plan = self.pool(self.plan(catalogue, seen, view, now), catalogue, seen, view, now)
-        table = validate(self.build(catalogue, seen, latest, now, view.since))
+        table = validate(self.build(catalogue, view.living(seen), latest, now, view.since))
 
         if not plan.is_empty:
             await self.fleet.apply(plan)

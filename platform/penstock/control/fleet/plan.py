@@ -30,13 +30,14 @@ _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 class FleetPolicy:
     """Thresholds in seconds.
 
-    A process silent for ``start_timeout_s`` at its start, or ``silence_s`` later, is replaced. The ``n``-th accident
+    The last word of a worker silent for ``lease_s`` is old. A process silent for ``start_timeout_s`` at its start, or
+    ``silence_s`` later, leaves the routing table and is replaced; one that dies does so at once. The ``n``-th accident
     within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
     silence_s: float = 15.0
-    start_timeout_s: float = 60.0
+    start_timeout_s: float = 180.0
     window_s: float = 300.0
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
@@ -194,7 +195,7 @@ def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[Vers
 def _by_version(
     seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> Mapping[VersionId, list[_Replica]]:
-    reports = {one.report.worker: one for one in seen}
+    reports = {one.report.worker: one for one in view.living(seen)}
     fleet: dict[VersionId, list[_Replica]] = defaultdict(list)
     for running in sorted(view.running, key=attrgetter("worker")):
         fleet[running.version].append(_local(running, reports.pop(running.worker, None), view.since, now, policy))

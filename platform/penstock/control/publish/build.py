@@ -33,15 +33,16 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     now: float,
     since: float = 0.0,
     *,
-    lease_s: float,
+    silence_s: float,
     pool_bytes: int = 0,
 ) -> RoutingTable:
     """Return the next table, or ``latest`` itself if nothing urgent changed.
 
-    A worker silent for ``lease_s`` is left out, but silence before ``since`` does not count. 0 ``pool_bytes``: no pool.
+    A worker silent for ``silence_s`` is left out, but silence before ``since`` does not count: it is the agent that is
+    silent, and gateways see for themselves whether its engine answers. 0 ``pool_bytes``: no pool.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
-    reports = _by_version(_fresh(seen, before, now - lease_s, since))
+    reports = _by_version(_fresh(seen, before, now - silence_s, since))
     starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen)
     restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}

@@ -1,6 +1,6 @@
 """Nouns of the controller's tick: deployments, heartbeats, plans."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.domain.fleet.decision import Decision
@@ -139,6 +139,11 @@ class FleetView:
     """Versions with held requests."""
     moving: frozenset[VersionId] = frozenset()
     """Versions of rollouts in progress: they never sleep."""
+
+    def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
+        """Leave out workers that died after their last heartbeat: nothing waits for their silence."""
+        died_at = {death.worker: death.at for death in self.deaths}
+        return [one for one in seen if one.at > died_at.get(one.report.worker, 0.0)] if died_at else seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

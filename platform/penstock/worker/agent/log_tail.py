@@ -18,6 +18,11 @@ class LogTail:
         self._at = path.stat().st_size if path.exists() else 0
         self._end = b""
 
+    @property
+    def position(self) -> int:
+        """The byte up to which the log was read."""
+        return self._at
+
     def has_new(self, words: tuple[bytes, ...]) -> bool:
         """Return whether a line with one of these words was written since the last call."""
         new = self._read()

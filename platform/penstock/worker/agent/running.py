@@ -15,8 +15,7 @@ from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.exit_code import how_it_ended
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load
-from penstock.lateness import timeout
-from penstock.worker.agent.evidence import COMPILING, EngineEvidence
+from penstock.worker.agent.evidence import EngineEvidence
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
 from penstock.worker.agent.log_tail import LogTail
@@ -46,7 +45,10 @@ class RunIntervals:
     look_every_s: float = 1.0
     probe_every_s: float = 2.0
     probe_timeout_s: float = 10.0
-    start_timeout_s: float = 300.0
+    start_still_s: float = 120.0
+    """A starting engine that does nothing for so long counts as hung; one that works has six times as long between two
+    lines of its log, and one that compiles thirty times.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +119,17 @@ class Running:
         return EngineLost(cause_of(code, oom_kills=new), f"the {what} {how_it_ended(code)}: {self._log.reason()}")
 
     async def _up(self, hooks: Hooks) -> None:
-        try:
-            async with timeout(self._pace.start_timeout_s):
-                while not await self._is_up():
-                    if self._log.has_new(COMPILING):
-                        hooks.compiling()
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError:
-            raise EngineLost(Cause.HANG, f"not up after {self._pace.start_timeout_s:.0f} s") from None
+        dog, look_at = Watchdog(StallLimits.of(self._pace.start_still_s), self._clock.monotonic()), 0.0
+        while not await self._is_up():
+            self._evidence.read_log(moved=False)
+            if self._evidence.says_compiling:
+                hooks.compiling()
+            if (now := self._clock.monotonic()) >= look_at:
+                look_at = now + self._pace.look_every_s
+                dog.look(self._log.position, self._evidence.look(now, answers=True), now)
+            if dog.verdict:
+                raise EngineLost(Cause.HANG, f"not up: {dog.verdict}")
+            await asyncio.sleep(_POLL_S)
 
     async def _is_up(self) -> bool:
         with suppress(OSError):

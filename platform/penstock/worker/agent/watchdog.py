@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from penstock.worker.engines.vitals import Activity, Vitals
+from penstock.worker.engines.vitals import Vitals
 
 BUSY_PART = 0.1
 """Part of one core that a process must use or wait for to count as working. A server that only answers the watchdog
@@ -54,17 +54,13 @@ def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool
     if before is None or not elapsed_s:
         return Doing.UNKNOWN
     was, is_now = (before.core, now.core) if answers else (before.server, now.server)
-    if _is_busy(was, is_now, elapsed_s):
+    if is_now.is_busy(was, elapsed_s, BUSY_PART):
         return Doing.WORKING
     if answers:
-        starved = _is_busy(before.server, now.server, elapsed_s, FULL_PART)  # of work, by a server that has no time
+        starved = now.server.is_busy(before.server, elapsed_s, FULL_PART)  # of work, by a server that has no time
     else:
-        starved = _is_busy(before.watcher, now.watcher, elapsed_s)  # we are: it may have answered in time
+        starved = now.watcher.is_busy(before.watcher, elapsed_s, BUSY_PART)  # we are: it may have answered in time
     return Doing.UNKNOWN if starved else Doing.NOTHING
-
-
-def _is_busy(before: Activity, now: Activity, elapsed_s: float, part: float = BUSY_PART) -> bool:
-    return now.seconds - before.seconds >= part * elapsed_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
