@@ -1,8 +1,8 @@
-"""The pace of the loop: the leader ticks periodically, and at once on news.
+"""The leader's loop: it ticks periodically, and at once on news.
 
 A failed tick is counted and publishes no table. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
-the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are kept
-in memory: the controller goes on taking them.
+the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are still
+accepted and kept in memory.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ class LoopIntervals:
     save_s: float = 1.0
     rest_s: float = 0.02
     lease_s: float = 5.0
-    """A worker that is silent for so long is shown no more."""
+    """Seconds of silence after which a worker is no longer shown."""
     stale_s: float = 15.0
-    """A leader whose last good tick is older isn't ready."""
+    """Seconds since the last successful tick after which a leader isn't ready."""
 
 
 class Signals:

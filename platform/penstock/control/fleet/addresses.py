@@ -27,7 +27,7 @@ class WorkerAddresses:
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     domains: tuple[str, ...] = ()
     secure: bool = False
-    """Gateways speak to ``https`` addresses alone."""
+    """Gateways connect only to ``https`` addresses."""
 
     @classmethod
     def of(cls, named: Iterable[str], *, secure: bool = False) -> "WorkerAddresses":

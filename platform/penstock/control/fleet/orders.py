@@ -1,6 +1,6 @@
 """Orders to workers, sent in the answers to their heartbeats; drains are also sent by the host's signals.
 
-The answer to a heartbeat is the only way to order a worker that another host started, and a second way to order one
+The answer to a heartbeat is the only way to order a worker that another host started, and a second way to reach one
 that missed a signal. A drain is never withdrawn. Sleep and wake orders hold while the controller that decided them
 leads; any other controller lets each worker keep its state.
 """
@@ -57,7 +57,7 @@ class Orders:
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Drains that an earlier controller ordered count too."""
+        """Return the host's workers; drains ordered by an earlier controller are included."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:

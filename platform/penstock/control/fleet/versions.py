@@ -1,10 +1,10 @@
-"""Plans for a host that sets worker counts itself (Kubernetes): versions come, are renewed and go. Pure.
+"""Plans for a host that sets worker counts itself (Kubernetes): versions are added, renewed and removed. Pure.
 
 A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
-drops the version. A worker to be replaced goes the same way, and the host starts its successor.
+drops the version. A worker to be replaced is drained in the same way, and the host starts its successor.
 
-Trade-off: a drained worker that can't be asked about its streams is given ``silence_s``, no longer; the host grants
-each worker the drain time once more.
+Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``; the host grants each worker
+the drain time once more.
 """
 
 from collections.abc import Mapping, Sequence

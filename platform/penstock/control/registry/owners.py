@@ -1,4 +1,4 @@
-"""Rules for a version's tenants, and for what depends on them. Pure."""
+"""Rules for a version's tenants, and for aliases and overrides that depend on them. Pure."""
 
 from collections.abc import Iterable, Mapping
 

@@ -17,9 +17,9 @@ from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
 
 NO_TENANTS: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
-"""Seconds over which the incumbent's own share is taken."""
+"""Seconds over which the incumbent's own share is averaged."""
 UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON)
-"""Metrics of requests that may be few: no promotion waits for a sample of them."""
+"""Metrics of requests that may be rare: no promotion waits for a sample of them."""
 ALONE = "not enough for an abort if one tenant is left out"
 LEAST_KNOWN = 50
 """Events of the incumbent below which its own share is unknown."""

@@ -1,6 +1,6 @@
 """Reader of SLO specifications: each value by key and kind, or an error that names source, key and remedy.
 
-It takes what a YAML reader made of a file; reading files is its callers' business.
+It takes the value that a YAML reader made of a file; its callers read the files.
 """
 
 import re

@@ -100,7 +100,7 @@ def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str,
 
 
 async def read(reader: LedgerReader, ring: KeyRing, now: float) -> tuple[BudgetLine, ...]:
-    """Return every budget in force with its spend; raises ``StoreUnavailable``."""
+    """Return every budget in force with its spend by the ledger; raises ``StoreUnavailable``."""
     wanted = budgets(ring.scopes(), now)
     orgs = {tenant.id: tenant.org for tenant in ring.tenants}
     by_window = {

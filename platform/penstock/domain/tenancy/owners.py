@@ -12,7 +12,7 @@ Owners = tuple[TenantId, ...] | None
 """A version's tenants, sorted; None for every tenant, empty for operators alone."""
 EVERYBODY: Owners = None
 MOST_OWNERS = 100
-"""Tenants of one version: a gateway looks through them with each request for it."""
+"""Owners of one version: a gateway searches them for each request to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

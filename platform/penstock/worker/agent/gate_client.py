@@ -1,6 +1,6 @@
 """The agent's client of its own engine: through the gate, with tickets of the platform's tenant.
 
-A probe takes the same path as a request and meets the same conditions.
+A probe takes the same path as a request and passes the same checks.
 """
 
 import json
@@ -30,7 +30,7 @@ class GateState:
     in_flight: int
     draining: bool
     inside: int
-    """Those in flight, and those that wait at the queue or have yet to send their body."""
+    """Requests in flight, waiting in the queue, or still sending their body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class GateClient:
     ticket_key: bytes
     clock: Clock
     tls: Callable[[], ssl.SSLContext] | None = None
-    """What a connection to it is made with."""
+    """TLS settings of connections to the gate."""
     adapter: VersionId = NO_VERSION
-    """Whom its questions are for, where that is an adapter of the version."""
+    """The adapter that the client's questions are for; empty for the version itself."""
 
     def of(self, adapter: VersionId) -> "GateClient":
         return replace(self, version=adapter, adapter=adapter)
@@ -59,7 +59,7 @@ class GateClient:
         return await self._page("/penstock/metrics", timeout_s)
 
     async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
-        """Send the gate the engine's figures and whether it is idle; return the gate's state.
+        """Send the gate the engine's figures and whether the engine is idle; return the gate's state.
 
         Raises ``OSError`` or ``EngineError``.
         """

@@ -1,4 +1,4 @@
-"""The end of an engine's log: reported activity, and the reason of an exit."""
+"""The end of an engine's log: signs of activity, and the reason of an exit."""
 
 from contextlib import suppress
 from pathlib import Path

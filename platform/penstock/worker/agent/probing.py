@@ -1,6 +1,6 @@
-"""Sends probes to the engine in a task of its own: a slow probe delays no reading of the counters.
+"""Sends probes to the engine in a separate task: a slow probe does not delay reading the counters.
 
-It must not know the probe's content, nor conclusions from the answer.
+It knows neither the probe's content nor the conclusions from an answer.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """One engine's run from start to end: wait until it is up, warm it up, test it, watch it.
 
-It must not know the worker's states or the controller; it reports progress and faults.
+It knows neither the worker's states nor the controller; it reports progress and faults.
 """
 
 import asyncio
@@ -60,6 +60,8 @@ class Hooks:
 
 
 class Running:
+    """One engine process, controlled through its gate."""
+
     def __init__(
         self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: RunIntervals
     ) -> None:
@@ -79,7 +81,7 @@ class Running:
     ) -> None:
         """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``.
 
-        With callers waiting only golden prompts are asked: warm-up shapes would cost them more than they save.
+        If callers wait, only golden prompts are asked: warm-up shapes would cost more time than they save.
         """
         await self._or_its_end(self._up(hooks), hooks)
         on_up()
@@ -189,7 +191,7 @@ class Running:
         return state.in_flight == 0
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
-        """Return whether the probe was answered in time; the engine's counters decide everything else."""
+        """Return whether the probe was answered in time; all else is judged by the engine's counters."""
         began = self._clock.monotonic()
         try:
             await self.client.probe(manifest.task, timeout_s)

@@ -1,6 +1,6 @@
 """A worker's metrics, and the pages of its small server.
 
-The metrics page joins the agent's, the gate's, and the engine's in the platform's names.
+The metrics page joins the agent's and the gate's metrics with the engine's, translated to the platform's names.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""A node's cache of versions: one folder each, LRU eviction, never one in use.
+"""A node's cache of versions: one folder each, LRU eviction, copies in use excepted.
 
 ``DIGEST/`` complete copy · ``.DIGEST.part/`` in progress · ``.DIGEST.sig`` signature · ``.DIGEST.lock`` held while
 fetching · ``.DIGEST.use`` held shared by each process that uses the copy; its mtime is the last use. Locks are the
 kernel's (``flock``) and end with the process.
 
-Trade-off: recency is per version, not per file.
+Trade-off: last use is recorded per version, not per file.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from penstock.domain.models.model import is_sha256
 from penstock.worker.artifacts.parts import no_room
 
 RESERVE_BYTES = 64 << 20
-"""Left free on the disk: logs and the database write there too."""
+"""Bytes left free on the disk for logs and database."""
 
 READ_ONLY = 0o444
 
@@ -46,6 +46,8 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCopy:
+    """A copy with its last use, for eviction; ``used_at`` is Unix seconds."""
+
     digest: str
     size_bytes: int
     used_at: float
@@ -78,6 +80,7 @@ class NodeCache:
             os.close(fd)
 
     def hold(self, digest: str) -> Hold:
+        """Mark the version as in use by this process until released."""
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:

@@ -1,7 +1,7 @@
 """Fetches files by digest: parallel ranges, written and hashed in order.
 
 Trade-off: ranges fetched ahead wait in memory (at most ``streams + 1``). In return an unfinished file is always a
-prefix: resuming is trivial and the digest comes with writing.
+prefix: it can be resumed, and hashed while it is written.
 """
 
 from collections import deque
@@ -91,7 +91,7 @@ class Fetcher:
         return wrong
 
     def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:
-        """Yield segments with their bytes in order, fetching the next ones meanwhile."""
+        """Yield segments with their bytes in order, prefetching the next ones."""
         on_the_way: deque[tuple[Segment, Future[bytes]]] = deque()
         pool = ThreadPoolExecutor(self._streams, thread_name_prefix="fetch")
         try:

@@ -22,8 +22,8 @@ def silent(_: FetchProgress) -> None: ...
 
 
 class Meter:
-    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count as
-    speed.
+    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count in the
+    rate.
     """
 
     def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:

@@ -113,7 +113,9 @@ class Files:
 
 class Launcher(Protocol):
     @property
-    def is_warm(self) -> bool: ...
+    def is_warm(self) -> bool:
+        """True if an engine can start without waiting for imports."""
+        ...
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
 
@@ -242,7 +244,7 @@ class _Verdict:
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """Return the exit code that the parent sends, after a short wait: parent and agent see the end at the same
+        """Return the exit code that the parent sends, waiting shortly: parent and agent see the end at the same
         time.
         """
         if not self._asked:

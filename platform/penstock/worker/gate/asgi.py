@@ -1,4 +1,4 @@
-"""ASGI without a framework: types, header, body, plain answer, and a call inside this process."""
+"""ASGI without a framework: types, header, body, plain answer, and calls inside this process."""
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""The sums over one gate's requests: metrics and load."""
+"""The sums over one gate's requests, for metrics and load."""
 
 from collections.abc import Callable
 from dataclasses import replace
