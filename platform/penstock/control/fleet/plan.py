@@ -1,7 +1,7 @@
 """The workers to start and to drain, so that running workers match the deployments. Pure.
 
 Trade-off: replacing a lost worker at once is right after one accident and wrong for a version that can't start. So the
-first death is answered at once and each further one within the window waits twice as long. A replacement needs room for
+first death is replaced at once and each further one within the window waits twice as long. A replacement needs room for
 one more worker (the surge): the new one is ready before the old one drains.
 """
 
@@ -19,9 +19,9 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 
 SURGE = 1
-"""How many workers above the wanted number a replacement may add."""
+"""Workers above the deployed number that a replacement may add."""
 BURST_S = 1.0
-"""Deaths of a version within this time are one accident."""
+"""Deaths of a version within this time count as one accident."""
 _GOING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 
@@ -52,7 +52,7 @@ class _Replica(NamedTuple):
     state: WorkerState | None
     work_tokens: int
     patience_s: float = 0.0
-    """For how long its silence is borne."""
+    """Seconds of silence after which the worker is replaced."""
     detail: str = ""
 
     @property
@@ -177,7 +177,6 @@ def _bursts(deaths: list[float]) -> int:
 
 
 def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:
-    """Return deaths by version, one for each worker."""
     last: dict[tuple[VersionId, WorkerId], float] = {}
     for one in seen:
         if one.report.state is WorkerState.FAILED:
@@ -223,9 +222,7 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
 
 
 def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
-    """Return a worker without a process on this host. Its age is unknown, so only its name can ask for a
-    replacement.
-    """
+    """Return a worker without a process on this host. Its age is unknown, so it can be replaced only by name."""
     return _Replica(
         worker=worker,
         started_at=now,

@@ -1,7 +1,7 @@
 """The routing table from the catalogue and the last heartbeats. Pure and deterministic.
 
-Trade-off: a table per heartbeat would flood gateways; one per membership change would leave them without load figures
-of workers that they don't send to. So membership is published at once, load once a second.
+Trade-off: a table per heartbeat would flood gateways; one per membership change would leave them without loads of
+workers that they don't send to. So membership is published at once, loads once a second.
 """
 
 from collections import defaultdict
@@ -101,7 +101,7 @@ def kin_starts_s(
 ) -> dict[VersionId, float]:
     """Return, for versions without a measured start, the longest one of the same runtime and task.
 
-    Only versions for all or the same tenants count: start times of others' are not disclosed.
+    Only versions for all or the same tenants count, so that other tenants' start times are not disclosed.
     """
     known = [one for one in versions if one.manifest.adapter is None]
     longest: dict[tuple[Runtime, Task, Owners], float] = {}
@@ -130,7 +130,6 @@ def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
-    """Tell whether the tables differ; identical objects are compared by identity, which is quick."""
     return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 

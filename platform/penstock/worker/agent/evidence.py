@@ -1,6 +1,6 @@
 """Reads signs of activity from an engine's processes and log while its counters make no progress.
 
-It reads ``/proc`` while there is no progress; ``watchdog`` draws the conclusions.
+It only reads ``/proc``; ``watchdog`` draws the conclusions.
 """
 
 from penstock.worker.agent.log_tail import LogTail
@@ -9,7 +9,7 @@ from penstock.worker.engines import vitals
 from penstock.worker.engines.vitals import Vitals
 
 COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
-"""What vLLM logs when it begins to compile."""
+"""Log lines with which vLLM begins to compile."""
 
 
 class EngineEvidence:
@@ -19,7 +19,7 @@ class EngineEvidence:
         self._before: tuple[Vitals, float] | None = None
 
     def read_log(self, *, moved: bool) -> None:
-        """Read new log lines and bound the log; activity before the last progress is dropped."""
+        """Read new log lines and bound the log's size; activity before the last progress is dropped."""
         if moved:
             self.says_compiling, self._before = False, None
         self.says_compiling = self._log.has_new(COMPILING) or self.says_compiling

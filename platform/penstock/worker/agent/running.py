@@ -1,6 +1,6 @@
 """One engine's run from start to end: wait until it is up, warm it up, test it, watch it.
 
-It must not know the worker's states or the controller; it reports progress and faults.
+It knows neither the worker's states nor the controller; it reports progress and faults.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Hooks:
 
 
 class Running:
-    """One engine process, seen through its gate."""
+    """One engine process, controlled through its gate."""
 
     def __init__(
         self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: RunIntervals
@@ -71,7 +71,6 @@ class Running:
         self._evidence = EngineEvidence(engine.pid, self._log)
 
     async def wake(self, hooks: Hooks) -> None:
-        """Reload a sleeping engine's memory; raises ``EngineLost``."""
         try:
             await self._or_its_end(self.client.wake(), hooks)
         except (OSError, EngineError) as error:
@@ -82,14 +81,13 @@ class Running:
     ) -> None:
         """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``.
 
-        With callers waiting only golden prompts are asked: warm-up shapes would cost them more than they save.
+        If callers wait, only golden prompts are asked: warm-up shapes would cost more time than they save.
         """
         await self._or_its_end(self._up(hooks), hooks)
         on_up()
         await self._or_its_end(self._warm(manifest, shapes=not is_awaited), hooks)
 
     async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
-        """Watch the engine; return the fault that ends the watch."""
         try:
             await self._or_its_end(self._look_after(manifest, hooks), hooks)
         except EngineLost as lost:
@@ -97,7 +95,7 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Await the work; raise ``EngineLost`` if the engine's process ends first."""
+        """Raise ``EngineLost`` if the engine's process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -172,7 +170,6 @@ class Running:
         return is_idle
 
     async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
-        """Return the engine's numbers, None if it does not answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
                 raise EngineLost(Cause.CRASH, self._how_its_core_ended())
@@ -194,7 +191,7 @@ class Running:
         return state.in_flight == 0
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
-        """Return whether the probe was answered in time; the engine's counters decide everything else."""
+        """Return whether the probe was answered in time; all else is judged by the engine's counters."""
         began = self._clock.monotonic()
         try:
             await self.client.probe(manifest.task, timeout_s)
