@@ -51,7 +51,7 @@ def _function(tool: object) -> tuple[Mapping[str, object], str]:
 
 
 def _is_namespace(tool: object) -> bool:
-    """Tell whether a tool holds others, whose names the engine resolves."""
+    """Tell whether a tool holds others: the engine resolves their names."""
     return isinstance(tool, Mapping) and tool.get("type") == _NAMESPACE
 
 
