@@ -59,7 +59,6 @@ class FleetWatch:
             await asyncio.sleep(POLL_S)
 
     async def renew(self) -> None:
-        """Ask the controller to replace every running worker, one at a time."""
         operator = self._connect()
         adapters = _adapters(await asyncio.to_thread(operator.get, "/table"))
         for deployment in (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]:
@@ -125,13 +124,11 @@ def _refuse_unfit(status: dict[str, Any]) -> None:
 
 
 def line_of(worker: Worker) -> str:
-    """Return a worker's state, the seconds of its phases, and its detail."""
     phases = " ".join(f"{timing['phase']} {timing['seconds']:.1f} s" for timing in worker["phases"])
     return "  ".join(part for part in (f"{worker['id']}  {worker['state']}", phases, worker["detail"]) if part)
 
 
 def summary_of(worker: Worker) -> str:
-    """Return the seconds of a worker's start, or the note that it sleeps again."""
     if worker["state"] == WorkerState.SLEEPING:
         return f"{worker['id']} sleeps"
     return f"{worker['id']} {sum(timing['seconds'] for timing in worker['phases']):.1f} s"

@@ -73,7 +73,7 @@ class Parts:
 
 
 class Runtime:
-    """Runs the loop; ``on_lead`` is called each time that this controller becomes the leader."""
+    """``on_lead`` is called each time that this controller becomes the leader."""
 
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
         self._parts = parts
@@ -102,7 +102,6 @@ class Runtime:
         self._parts.demand.take(told)
 
     async def run(self) -> None:
-        """Run until cancelled, then resign."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._forever(self._step))
@@ -113,7 +112,7 @@ class Runtime:
             await self._parts.leadership.resign()
 
     async def _forever(self, step: Callable[[], Awaitable[float]]) -> None:
-        """Repeat a step, which returns the seconds until the next."""
+        """A step returns the seconds until the next."""
         while True:
             try:
                 wait_s = await step()

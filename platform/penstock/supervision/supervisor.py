@@ -27,7 +27,7 @@ def unnoted(_: Restart) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """One supervised process; ``ready`` is polled until the process serves."""
+    """``ready`` is polled until the process serves."""
 
     command: Callable[[], Command]
     ready: Callable[[Child], Awaitable[bool]]
@@ -62,11 +62,9 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """The process id; 0 while no process runs."""
         return self._child.pid if self._child is not None and self._child.code is None else 0
 
     async def start(self) -> None:
-        """Start the process and wait until it is ready."""
         await self.launch()
         await self._until_ready(self.child)
 

@@ -19,7 +19,6 @@ class Share:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, sequences: int) -> None:
-        """Wait for room for these sequences; cancelled if the request ends first."""
         if self._is_closed:
             raise asyncio.CancelledError
         if not self._waiting and self._has_room_for(sequences):

@@ -82,7 +82,6 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Stop a running server cleanly."""
         if self.is_running():
             self._run(account.of_server(), "pg_ctl", "stop", "-w", "-s", "-m", "fast", "-D", str(self.data))
 

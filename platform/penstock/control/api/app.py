@@ -54,7 +54,7 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
-    """Return the application of one controller; those of a process share their routes, built once."""
+    """Controllers of a process share their routes, built once."""
     app = copy(_application())
     app.state = State({"control": control})
     return app
@@ -77,7 +77,6 @@ def _application() -> FastAPI:
 
 
 def bounded(control: Control, limits: Limits, intake: Intake) -> Bounded:
-    """Return the application as its listener runs it."""
     return Bounded(app=make_app(control), limits=limits, most_bytes=MAX_BODY_BYTES, intake=intake, crashed=_crashed)
 
 

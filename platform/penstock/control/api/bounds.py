@@ -41,7 +41,7 @@ class OutOfBounds(ValueError):
 
 
 def check(value: object, path: str = "", field: str = "") -> None:
-    """Raise ``OutOfBounds`` for the first value of a JSON document that is beyond its field's bound."""
+    """Raise ``OutOfBounds`` for the first value beyond its field's bound."""
     if isinstance(value, dict | list):
         if len(value) > (most := MANY_ITEMS.get(field, ITEMS)):
             raise OutOfBounds(path, f"at most {most} items are taken here")

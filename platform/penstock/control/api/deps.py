@@ -111,7 +111,6 @@ async def _worker(
     sent_worker: Annotated[str, Header(alias=WORKER_HEADER)] = "",
     sent_version: Annotated[str, Header(alias=VERSION_HEADER)] = "",
 ) -> tuple[WorkerId, VersionId]:
-    """Raise ``Unauthenticated`` without a worker's own credential."""
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")

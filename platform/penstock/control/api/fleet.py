@@ -258,7 +258,6 @@ def _worker(control: Control, one: Seen) -> WorkerShown:
 
 
 def _revived(old: RoutingTable, latest: RoutingTable, owners: Mapping[VersionId, Owners], now: float) -> RoutingTable:
-    """Return the old table with today's workers and tenants."""
     workers = {version.id: version.workers for version in latest.versions}
     versions = tuple(
         replace(version, workers=workers.get(version.id, ()), tenants=owners.get(version.id))

@@ -41,7 +41,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """Return a tier's budgets as last read; none after an hour without an answer."""
+        """None after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now

@@ -20,7 +20,6 @@ class BudgetComparison:
 
     @property
     def difference(self) -> int:
-        """The meter minus the ledger, in micro-dollars."""
         return self.counted - self.line.spent
 
 

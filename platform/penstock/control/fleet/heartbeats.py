@@ -97,7 +97,7 @@ class Heartbeats:
         self._seen = {worker: one for worker, one in self._seen.items() if one.at >= oldest}
 
     async def seen(self) -> tuple[Seen, ...]:
-        """Return the last heartbeats, from memory alone if the store is unavailable."""
+        """Without the store, only the heartbeats in memory."""
         self._leave_out_sleep()
         oldest = self._clock.now() - self._memory.keep_s
         try:

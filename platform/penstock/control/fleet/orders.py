@@ -21,8 +21,6 @@ class Host(Protocol):
 
 
 class Orders:
-    """A host that remembers its orders; implements `control.loop.Fleet`."""
-
     def __init__(self, host: Host) -> None:
         self._host = host
         self._since = 0.0
@@ -45,11 +43,11 @@ class Orders:
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
-        """Return the pinned adapters of a version; None if this controller does not know them."""
+        """None if this controller does not know them."""
         return None if self._pinned is None else self._pinned.get(version, ())
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Return the order to a worker in this state; without an order, to keep the state."""
+        """Without an order, to keep the state."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE

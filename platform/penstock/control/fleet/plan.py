@@ -177,7 +177,6 @@ def _bursts(deaths: list[float]) -> int:
 
 
 def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:
-    """Return deaths by version, one for each worker."""
     last: dict[tuple[VersionId, WorkerId], float] = {}
     for one in seen:
         if one.report.state is WorkerState.FAILED:

@@ -23,7 +23,7 @@ _ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 def plan_versions(
     catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> FleetPlan:
-    """Return the plan at ``now`` (Unix seconds), an empty one if the host can't be asked."""
+    """An empty one if the host can't be asked."""
     if not view.is_known:
         return FleetPlan()
     wanted = {one.version: one for one in catalogue.staffed if one.replicas}

@@ -26,8 +26,6 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 class Stay(StrEnum):
-    """The state of a worker that occupies memory of the pool."""
-
     AWAY = "away"
     """The worker sleeps and holds nothing."""
     COMING = "coming"

@@ -130,7 +130,6 @@ def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
-    """Tell whether the tables differ; identical objects are compared by identity, which is quick."""
     return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 

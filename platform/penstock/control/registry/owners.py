@@ -31,7 +31,6 @@ def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> Non
 
 
 def check_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> None:
-    """Raise ``InvalidField`` if an override's tenant does not have the version."""
     for one in route.overrides:
         theirs = owners.get(one.version)
         if theirs is not None and one.tenant not in theirs:

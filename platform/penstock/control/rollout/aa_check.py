@@ -67,7 +67,6 @@ class AACheck:
         return any(one.reaches(log_odds) for one in self._alarms.values())
 
     def _measured(self) -> float:
-        """Return the measured number of independent requests in a second."""
         if len(self._bins) < LEAST_BINS:
             return CAP
         many, spread = self._count / len(self._bins), self._spread / len(self._bins)

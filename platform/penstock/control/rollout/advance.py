@@ -53,7 +53,7 @@ class _Now:
     """Bases of adapters."""
 
     def serving(self, version: VersionId) -> int:
-        """Count the workers that serve a version; an adapter is served by its base's workers."""
+        """An adapter is served by its base's workers."""
         return self.workers[self.bases.get(version, version)]
 
 
@@ -137,7 +137,6 @@ class Advance:
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
-    """Return the number of workers that the candidate needs, in proportion to the incumbent's."""
     following = rollout.stages[min(rollout.stage + 1, len(rollout.stages) - 1)]
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 

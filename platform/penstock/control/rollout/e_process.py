@@ -79,7 +79,6 @@ class GainTable:
         self._rows: dict[float, Sequence[float]] = {}
 
     def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
-        """Return each e-process's log gains from a slot with these counts, which are not empty."""
         row, width = total_gains(counts, self._row), len(FRACTIONS)
         return [row[at : at + width] for at in range(0, len(row), width)]
 

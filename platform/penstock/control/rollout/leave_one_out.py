@@ -29,10 +29,7 @@ _CLEARLY = 2.0
 
 
 class EventLeaveOneOut:
-    """One e-process for each tenant with bad events, without that tenant's events.
-
-    Each starts as a copy of the e-process of all tenants.
-    """
+    """One e-process for each tenant with bad events, without them; it starts as a copy of that of all."""
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}
@@ -86,8 +83,6 @@ class _Parts:
 
 
 class PriceLeaveOneOut:
-    """One e-process of prices for each tenant with many answers, without that tenant's answers."""
-
     def __init__(self, abort: float, brake: float) -> None:
         self._gains = GainTable(((abort, False), (brake, False)))
         self._without: dict[TenantId, _Without] = {}

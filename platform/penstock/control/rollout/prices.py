@@ -38,7 +38,6 @@ NO_PRICES = Prices()
 
 
 def prices(candidate: Iterable[ArmCounts], incumbent: Iterable[ArmCounts]) -> Prices:
-    """Return a second's prices; unnamed tenants count as one."""
     mine = tuple(candidate)
     copies: dict[TenantId, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for arm in mine:

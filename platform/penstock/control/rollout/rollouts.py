@@ -181,13 +181,12 @@ def _serving(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 
 
 def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
-    """Return a version's workers, or an adapter's base's."""
     staffed = bases_of(known.versions).get(version, version)
     return [one for one in seen if one.report.version == staffed]
 
 
 def _reason(text: str) -> str:
-    """Return the reason as one line, or raise ``InvalidField`` if it is too long."""
+    """Raises ``InvalidField`` if it is too long."""
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
         raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")

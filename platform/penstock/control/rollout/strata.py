@@ -87,7 +87,6 @@ class Ranks:
         return found
 
     def add(self, at: int, times: Iterable[Times]) -> None:
-        """Add the incumbent's times of a second; seconds come in order."""
         self._now = at
         for stratum, counts in times:
             known = self._strata.get(stratum)

@@ -187,7 +187,6 @@ class FleetPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether the plan changes nothing."""
         return not (self.start or self.drain or self.sleep or self.wake) and self.served is None
 
 

@@ -31,12 +31,10 @@ class WorkerState(StrEnum):
 
     @property
     def serves(self) -> bool:
-        """Tell whether the worker accepts new requests."""
         return self is WorkerState.READY
 
     @property
     def is_starting(self) -> bool:
-        """Tell whether the worker is on its way to ready."""
         return self in _STARTING
 
 

@@ -175,7 +175,6 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all files together."""
         return sum(f.size_bytes for f in self.files)
 
 
@@ -194,7 +193,6 @@ SHORT_DIGEST = 12
 
 
 def version_id(name: ModelName, digest: str) -> VersionId:
-    """Return ``name@digest12``."""
     return VersionId(f"{name}@{digest[:SHORT_DIGEST]}")
 
 

@@ -89,7 +89,6 @@ class TensorSpec:
     shape: tuple[int, ...]
 
     def takes(self, other: "TensorSpec") -> bool:
-        """Tell whether a tensor with this spec fits the model's description."""
         return (
             self.name == other.name
             and self.datatype is other.datatype
@@ -107,7 +106,6 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Return the number of elements in the tensor's shape."""
         return prod(self.spec.shape)
 
 

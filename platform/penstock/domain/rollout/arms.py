@@ -196,7 +196,6 @@ def _is_part(worse: Worse, arm: ArmCounts) -> bool:
 
 
 def _are_priced(arm: ArmCounts) -> bool:
-    """Return whether the tenants' prices sum to at most the arm's total."""
     if not arm.priced:
         return True
     named, copies = Counter[tuple[Stratum, int]](), Counter[int]()
@@ -211,7 +210,6 @@ def _are_priced(arm: ArmCounts) -> bool:
 
 
 def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
-    """Return whether each stratum and each price step appears at most once."""
     places = [(times.stratum, place) for times in price for place, _ in times.counts]
     steps = [step for step, _ in paired]
     return len(set(places)) == len(places) and len(set(steps)) == len(steps)
@@ -257,7 +255,6 @@ def dearness(own: int, other: int) -> int:
 
 
 def stratum(uncached_tokens: int, running: int) -> Stratum:
-    """Return a request's stratum by its uncached prompt tokens and the requests running beside it."""
     return Stratum(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
 
 

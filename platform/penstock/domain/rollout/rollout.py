@@ -31,7 +31,6 @@ class State(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the state is final."""
         return self in _OVER
 
 

@@ -79,7 +79,6 @@ class Reported:
 
     @property
     def texts_ratio(self) -> float | None:
-        """Return the part of equal texts; None if no texts were scored."""
         return _ratio(self.counts.texts_agreed, self.counts.texts)
 
     @property
@@ -89,7 +88,6 @@ class Reported:
 
     @property
     def price_ratio(self) -> float | None:
-        """Return the other model's cost divided by the callers' cost; None if unknown."""
         return _ratio(self.counts.other_paid, self.counts.paid)
 
 

@@ -35,9 +35,7 @@ class Receiver(Protocol):
 
 
 class Exchange(Protocol):
-    def hand_over(self, receiver: Receiver) -> None:
-        """Pass the rest of the answer to another receiver."""
-        ...
+    def hand_over(self, receiver: Receiver) -> None: ...
 
     def pause(self) -> None: ...
 

@@ -47,12 +47,10 @@ class Cost:
 
     @property
     def names_no_output(self) -> bool:
-        """Tell whether the caller set no bound on the answer's length."""
         return self.output_tokens >= UNBOUNDED
 
     @property
     def output_each(self) -> int:
-        """Return the maximum output tokens of one sequence."""
         return -(-self.output_tokens // self.sequences)
 
     @property

@@ -52,7 +52,6 @@ def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
 
 
 def key_mark(secret: bytes) -> str:
-    """Return a public identifier of a worker's secret."""
     return hmac.digest(secret, b"penstock/mark", hashlib.sha256).hex()[:8]
 
 
@@ -108,7 +107,7 @@ def mint(
 
 
 def key_id_of(secret: str) -> KeyId | None:
-    """Return the id in a well-formed API key, else None; the key may still be invalid."""
+    """None if malformed; the key may still be invalid."""
     if len(secret) != KEY_CHARS or not secret.isascii():
         return None
     prefix, _, rest = secret.partition("_")
@@ -119,7 +118,6 @@ def key_id_of(secret: str) -> KeyId | None:
 
 
 def is_well_formed(secret: str) -> bool:
-    """Return whether prefix, shape and checksum are an API key's."""
     return key_id_of(secret) is not None and _checksum(secret[:-_CHECK_CHARS]) == secret[-_CHECK_CHARS:]
 
 

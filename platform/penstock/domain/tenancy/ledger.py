@@ -73,14 +73,13 @@ class LedgerRow:
 
 
 def cost_of(price: Price, usage: Usage) -> MicroUsd:
-    """Return the bill for known usage; 0 for none."""
     return price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
 
 
 def close(
     opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
 ) -> LedgerRow:
-    """Return the row of an ended request; one that never reached an engine costs nothing."""
+    """A request that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
     return LedgerRow(
         request=opening.request,

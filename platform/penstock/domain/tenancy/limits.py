@@ -144,9 +144,7 @@ class SpentStore(Protocol):
     Holds of running leases are untouched. A meter that never counted has spent nothing.
     """
 
-    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        """Return each meter's spend, micro-dollars."""
-        ...
+    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]: ...
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
         """Raise each meter's spend to at least this amount. Safe under load: settlements with unwritten ledger rows

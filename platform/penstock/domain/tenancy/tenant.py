@@ -124,7 +124,6 @@ class Plan:
 
     @property
     def draws(self) -> bool:
-        """Tell whether any bound of the plan needs a meter."""
         counted = self.max_concurrent or self.max_streams or self.requests_per_min or self.tokens_per_min
         return bool(counted or self.spend_per_day or self.spend_per_month)
 
@@ -197,7 +196,6 @@ class ApiKey:
     plan: Plan = field(default_factory=Plan)
 
     def valid_at(self, now: float) -> bool:
-        """Tell whether the key works at Unix time ``now``."""
         return not (self.revoked_at and now >= self.revoked_at) and not (self.expires_at and now >= self.expires_at)
 
 
@@ -217,7 +215,7 @@ class KeyRing:
         return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
 
     def tenant_of(self, scope: str) -> TenantId:
-        """Return the tenant of a scope; empty for an organisation's and for an unknown one."""
+        """Empty for an organisation's and for an unknown one."""
         kind, _, name = scope.partition(":")
         owners = {str(key.id): key.tenant for key in self.keys} if kind == ScopeKind.KEY else {}
         return TenantId(name) if kind == ScopeKind.TENANT else owners.get(name, TenantId(""))
@@ -253,7 +251,6 @@ class Principal:
         return min(of_model, self.plan.max_context_tokens or of_model)
 
     def may_use(self, model: str) -> bool:
-        """Tell whether the key may use this alias or version."""
         return not self.models or model in self.models
 
     def sees(self, owners: Owners) -> bool:

@@ -60,8 +60,6 @@ class BaseSpoiled(PenstockError):
 
 @dataclass(slots=True, kw_only=True)
 class AdapterLoader:
-    """Loads and unloads the adapters of one worker, across restarts of its engine."""
-
     client: GateClient
     obtain: Obtain
     """Return a verified copy; raises ``ArtifactRefused`` or ``StoreUnavailable``."""
@@ -78,7 +76,6 @@ class AdapterLoader:
 
     @property
     def refused(self) -> tuple[RefusedAdapter, ...]:
-        """Adapters refused at their last load, latest last."""
         now = self.clock.monotonic()
         return tuple(
             RefusedAdapter(version=one, reason=why, left_s=max(0.0, until - now))
@@ -178,7 +175,7 @@ class AdapterLoader:
             self._checked.add(adapter)
 
     async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
-        """Raise ``AdapterRefused`` if the adapter's files may not be loaded beside this base."""
+        """Raise ``AdapterRefused`` for files that may not be loaded beside this base."""
         settings = copy.manifest.adapter
         if settings is None or settings.base != digest:
             theirs = settings.base[:12] if settings else "nobody"
@@ -228,7 +225,6 @@ class AdapterLoader:
             self._show(resident)
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
-        """Keep the reason of a refused load for operators, until the adapter is served."""
         if outcome != "gave_up":
             self._refused.pop(adapter, None)
         if outcome == "refused":

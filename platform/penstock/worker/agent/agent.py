@@ -92,7 +92,6 @@ class Agent:
         )
 
     async def run(self) -> int:
-        """Run until the worker ends; return the exit code."""
         self._listen_to_signals()
         self._metrics.state(self._life.state)
         page = pages(self.report, self._metrics, self._ports.client)
@@ -148,7 +147,6 @@ class Agent:
         return EXIT_FORCED
 
     async def _first(self, work: asyncio.Task[None], event: asyncio.Event) -> bool:
-        """Wait for the task or the event; return whether the task ended first."""
         asked = asyncio.create_task(event.wait())
         await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
@@ -270,7 +268,6 @@ class Agent:
     # -- its end -----------------------------------------------------------------------
 
     async def _drain(self, working: asyncio.Task[None]) -> None:
-        """Leave the routing table, let running requests end, stop the engine."""
         served = self._life.state.serves or (self._life.state is WorkerState.SLEEPING and self._life.holds_memory)
         working.cancel()
         with suppress(asyncio.CancelledError, PenstockError):

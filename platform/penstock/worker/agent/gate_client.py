@@ -35,8 +35,6 @@ class GateState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClient:
-    """Client of one engine's gate at ``url``."""
-
     url: str
     version: VersionId
     ticket_key: bytes
@@ -47,7 +45,6 @@ class GateClient:
     """The adapter that the client's questions are for; empty for the version itself."""
 
     def of(self, adapter: VersionId) -> "GateClient":
-        """Return a client for an adapter of this engine."""
         return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
@@ -56,11 +53,9 @@ class GateClient:
         return answer.status == _OK
 
     async def numbers(self, timeout_s: float = 5.0) -> EngineNumbers:
-        """Read the engine's own metrics. Raises ``OSError``."""
         return parse((await self._page("/metrics", timeout_s)).decode())
 
     async def exposition(self, timeout_s: float = 2.0) -> bytes:
-        """Read the gate's metrics, in the platform's names. Raises ``OSError``."""
         return await self._page("/penstock/metrics", timeout_s)
 
     async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
@@ -87,20 +82,16 @@ class GateClient:
         return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
 
     async def sleep(self, timeout_s: float = 60.0) -> None:
-        """Offload a resting engine's weights and KV cache. Raises ``OSError`` or ``EngineError``."""
         await self.ask("/penstock/sleep", {}, timeout_s)
 
     async def wake(self, timeout_s: float = 60.0) -> None:
-        """Reload the engine's weights and KV cache. Raises ``OSError`` or ``EngineError``."""
         await self.ask("/penstock/wake", {}, timeout_s)
 
     async def probe(self, task: Task, timeout_s: float) -> None:
-        """Send the engine its smallest request. Raises ``OSError`` or ``EngineError``."""
         path, body = question(task)
         await self.ask(path, body, timeout_s)
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Send JSON and return the JSON answer. Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
         raw = json.dumps({"model": self.version, **body}).encode()
         call = wire.Call(
             url=f"{self.url}{path}",

@@ -31,8 +31,6 @@ REMEDIES = {
 
 
 class Contact(StrEnum):
-    """The state of the contact with the controller."""
-
     HEARD = "heard"
     AWAY = "away"
     REFUSED = "refused"
@@ -63,7 +61,6 @@ class Heart:
     _contact: Contact = Contact.HEARD
 
     def beat_now(self) -> None:
-        """Send the next heartbeat at once."""
         self._changed.set()
 
     async def run(self) -> None:

@@ -108,7 +108,6 @@ class Life:
         self.end = self.end or why
 
     def say(self, detail: str) -> None:
-        """Set the present state's detail, for example a fetch's progress."""
         self.detail = detail
 
     @property
@@ -140,7 +139,7 @@ class Life:
 
     @staticmethod
     def _expected_wake_s(expected: Mapping[WorkerState, float], but: WorkerState | None = None) -> float:
-        """Return the expected duration of a wake: that of a start without its fetch."""
+        """A wake takes as long as a start without its fetch."""
         return sum([s for phase, s in expected.items() if phase in _START[1:] and phase is not but])
 
 

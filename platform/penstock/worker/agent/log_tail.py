@@ -41,7 +41,6 @@ class LogTail:
         return core_end.code_of(self._lines())
 
     def trim(self) -> None:
-        """Read the log, then cut the file if it is too large."""
         self._read()
         if rotate(self._path, self._bounds):
             self._at = 0

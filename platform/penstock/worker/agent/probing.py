@@ -9,8 +9,6 @@ from typing import Any, Self
 
 
 class Probing:
-    """Sends one probe at a time, at most every ``every_s``."""
-
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]], every_s: float) -> None:
         self._ask, self._every_s = ask, every_s
         self._next_at = 0.0
@@ -32,7 +30,6 @@ class Probing:
             self._asking = asyncio.ensure_future(self._ask())
 
     def has_passed(self) -> bool:
-        """Return whether the last finished probe was answered in time."""
         if self._asking is not None and self._asking.done():
             self._has_passed, self._asking = self._asking.result(), None
         return self._has_passed

@@ -20,8 +20,6 @@ _LOOK_S = 0.05
 
 @dataclass(slots=True)
 class Desire:
-    """The controller's last order to this worker: serve or sleep."""
-
     _sleep: asyncio.Event = field(default_factory=asyncio.Event)
     _serve: asyncio.Event = field(default_factory=asyncio.Event)
 

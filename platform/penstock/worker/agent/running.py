@@ -71,7 +71,6 @@ class Running:
         self._evidence = EngineEvidence(engine.pid, self._log)
 
     async def wake(self, hooks: Hooks) -> None:
-        """Reload a sleeping engine's memory; raises ``EngineLost``."""
         try:
             await self._or_its_end(self.client.wake(), hooks)
         except (OSError, EngineError) as error:
@@ -89,7 +88,6 @@ class Running:
         await self._or_its_end(self._warm(manifest, shapes=not is_awaited), hooks)
 
     async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
-        """Watch the engine; return the fault that ends the watch."""
         try:
             await self._or_its_end(self._look_after(manifest, hooks), hooks)
         except EngineLost as lost:
@@ -97,7 +95,7 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Await the work; raise ``EngineLost`` if the engine's process ends first."""
+        """Raise ``EngineLost`` if the engine's process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -172,7 +170,6 @@ class Running:
         return is_idle
 
     async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
-        """Return the engine's numbers, None if it does not answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
                 raise EngineLost(Cause.CRASH, self._how_its_core_ended())

@@ -33,8 +33,6 @@ _LEARNING = 0.2
 
 
 class Doing(StrEnum):
-    """The activity of an engine without progress in its counters."""
-
     RESTING = "resting"
     """Idle, and the last probe was answered."""
     UNKNOWN = "unknown"

@@ -36,7 +36,7 @@ class Call:
 
 
 async def send(call: Call) -> Answer:
-    """Send the request and return the reply; raises ``OSError`` (timeouts and malformed replies included)."""
+    """Raises ``OSError`` (timeouts and malformed replies included)."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:

@@ -27,15 +27,12 @@ READ_ONLY = 0o444
 
 
 class Hold:
-    """A process's use of a copy, which protects it from eviction."""
-
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_SH)
         os.utime(path)
 
     def release(self) -> None:
-        """End the use of the copy; a second call changes nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -57,8 +54,6 @@ class CachedCopy:
 
 
 class NodeCache:
-    """All copies of one node, shared by its workers."""
-
     def __init__(self, root: Path, *, budget_bytes: int) -> None:
         self._root, self._budget_bytes = root, budget_bytes
         root.mkdir(parents=True, exist_ok=True)
@@ -121,7 +116,6 @@ class NodeCache:
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
     def entries(self) -> list[CachedCopy]:
-        """Return the copies, least recently used first."""
         found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
         return sorted(found, key=lambda entry: entry.used_at)
 
@@ -137,7 +131,6 @@ class NodeCache:
                 self.signature(digest).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """Remove half-removed copies and abandoned partial fetches of killed processes."""
         for path in self._root.glob(".trash.*"):
             shutil.rmtree(path, ignore_errors=True)
         for path in self._root.glob(".*.part"):

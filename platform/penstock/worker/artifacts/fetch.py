@@ -23,8 +23,6 @@ STREAMS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A byte range of one file; the file's last segment completes it."""
-
     file: Artifact
     start: int
     length: int
@@ -47,8 +45,6 @@ def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Ite
 
 
 class Fetcher:
-    """Copies files from a source into a folder."""
-
     def __init__(
         self, source: ArtifactSource, clock: Clock, *, streams: int = STREAMS, segment_bytes: int = SEGMENT_BYTES
     ) -> None:
@@ -77,7 +73,7 @@ class Fetcher:
             )
 
     def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
-        """Fetch and write the files; return those with a wrong digest."""
+        """Return the files with a wrong digest."""
         wrong: list[Artifact] = []
         part: Part | None = None
         try:

@@ -76,8 +76,6 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node's cache, its source of artifacts, and its verifier."""
-
     source: ArtifactSource
     cache: NodeCache
     fetcher: Fetcher

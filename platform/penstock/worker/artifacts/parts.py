@@ -31,7 +31,6 @@ def bytes_there(folder: Path, file: Artifact) -> int:
 
 
 def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
-    """Return the error for a full disk, with folder, needed and free bytes."""
     free = shutil.disk_usage(folder).free
     return StoreUnavailable(
         f"no room in {folder}: {need_bytes:,} bytes needed, {free:,} free; "
@@ -71,7 +70,6 @@ class Part:
                 raise
 
     def append(self, data: bytes) -> None:
-        """Write the next bytes; raises ``StoreUnavailable`` on a full disk."""
         try:
             self._out.write(data)
             self._out.flush()

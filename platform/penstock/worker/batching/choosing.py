@@ -25,8 +25,6 @@ Seconds = Callable[[int], float]
 
 
 class Room(NamedTuple):
-    """Maximum items of a batch, in all and by class."""
-
     items: int
     interactive: int
     offline: int

@@ -61,7 +61,6 @@ class Batcher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Refuse waiting items and await the results of running ones."""
         self._closing = True
         self._disarm()
         for one in _entries(self.policy.clear()):
@@ -123,7 +122,6 @@ class Batcher:
         self._arm(decision.look_at, now)
 
     def _arm(self, at: float, now: float) -> None:
-        """Set the timer to this second, unless it fires earlier already."""
         if at >= self._looks_at:
             return
         self._disarm()

@@ -52,7 +52,6 @@ class Computes:
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
-        """Add a measured batch; ``now`` is the time of its end in seconds."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

@@ -59,7 +59,6 @@ class Quarantine:
         return 0.0
 
     def succeeded(self) -> None:
-        """Record a computed batch, which proves that the device works."""
         self._successes += 1
 
     def failed_alone(self, digest: bytes, now: float) -> None:

@@ -32,7 +32,6 @@ class Group:
         yield from self.offline
 
     def counts(self) -> Collection[int]:
-        """Return the number of waiting items per tenant; O(n)."""
         return Counter(one.item.tenant for one in self).values()
 
     @property

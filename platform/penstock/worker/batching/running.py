@@ -50,8 +50,6 @@ class _Timed:
 
 
 class Runner:
-    """Runs the batches of one device and learns compute times."""
-
     def __init__(self, compute: Compute, clock: Clock, computes: Computes, cap: MemoryCap) -> None:
         self._compute, self._clock, self._computes = compute, clock, computes
         self._last_ended_at = 0.0

@@ -45,7 +45,6 @@ class Tenants:
         return max(self._times.now, self._times.of(tenant))
 
     def charge(self, taken: Sequence[Waiting], each_s: float) -> None:
-        """Charge the tenants of a started batch ``each_s`` seconds for each item."""
         present = min(self.virtual_time(one.item.tenant) for one in taken)
         for one in taken:
             tenant = one.item.tenant

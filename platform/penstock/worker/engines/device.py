@@ -46,7 +46,6 @@ def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
 
 
 def check_ranks(ranks: int, chosen: str, devices: Iterable[str]) -> None:
-    """Raise ``EngineError`` if there are fewer GPUs than ranks."""
     gpus = sum(_GPU.fullmatch(name) is not None for name in devices) if chosen == Device.CUDA else 0
     if ranks > 1 and gpus < ranks:
         raise EngineError(f"this version runs on {ranks} GPUs, and this worker sees {gpus}: give its container so many")

@@ -62,7 +62,6 @@ class EngineProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def stop(self, grace_s: float) -> int | None:
-        """Send SIGTERM, kill after ``grace_s``; return the exit code."""
         self.send(signal.SIGTERM)
         with suppress(TimeoutError):
             async with timeout(grace_s):
@@ -163,7 +162,6 @@ class Forking:
 
     @property
     def is_warm(self) -> bool:
-        """True if a pre-imported parent listens."""
         return not self.own and self.address.exists()
 
     def prepare(self) -> None:

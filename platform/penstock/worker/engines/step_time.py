@@ -24,7 +24,6 @@ class StepTime:
         self._reading.clear()
 
     def reads(self, request: str, charge: Charge) -> None:
-        """Charge a prompt in prefill until its first output."""
         self._reading[request] = charge
 
     def each(self, at: float, outputs: Sequence[str], inside: int) -> float:

@@ -54,7 +54,7 @@ def _name(pid: int) -> str:
 
 
 def oom_kills() -> int | None:
-    """Return the kernel's number of OOM kills; None if it does not count them."""
+    """None if the kernel does not count them."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

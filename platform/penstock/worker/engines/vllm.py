@@ -65,7 +65,6 @@ class Place:
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
-    """Return vLLM's arguments; ``folder`` holds the version's files."""
     return (
         *("--model", str(folder)),
         *("--served-model-name", version),

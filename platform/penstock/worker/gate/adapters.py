@@ -153,7 +153,6 @@ class AdapterPages:
         await self._ask(scope, "unload", {"lora_name": adapter})
 
     async def _ask(self, scope: Scope, what: str, body: dict[str, str]) -> tuple[int, str]:
-        """Call vLLM's adapter API in this process; return status and text."""
         path = f"/v1/{what}_lora_adapter"
         own = {**scope, "path": path, "raw_path": path.encode(), "headers": [(b"content-type", b"application/json")]}
         return await call(self._app, own, json.dumps(body).encode())

@@ -18,7 +18,6 @@ class BodyTooLarge(Exception):
 
 
 def header(scope: Scope, name: bytes) -> bytes:
-    """Return the first header of this name, or empty."""
     return next((value for key, value in scope["headers"] if key == name), b"")
 
 

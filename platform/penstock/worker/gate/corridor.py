@@ -34,8 +34,6 @@ from penstock.worker.share import Share
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
-    """A request that may enter the engine; ``report`` describes its wait."""
-
     receive: Receive
     report: Report
     work: Work | None = None

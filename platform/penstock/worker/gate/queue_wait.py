@@ -59,7 +59,6 @@ class AdapterWait:
             self._met = Met.QUEUED if slots.wait_s(work.adapter, now, 1.0) else Met.HIT
 
     def ended(self, now: float) -> Adapted:
-        """Return the adapter's part of the wait so far."""
         if self._met is Met.LOADED:
             waited_s = self._slots.residents.held_s(self._adapter, self._came_at, now)
         elif self._met is Met.QUEUED:

@@ -55,7 +55,6 @@ class Tally:
 
     @property
     def load(self) -> Load:
-        """The engine's and the queue's load; waiting work in tokens of service."""
         inside, queue = self.book.load, self.queue
         return replace(
             inside,

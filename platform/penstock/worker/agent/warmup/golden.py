@@ -68,7 +68,7 @@ def _vectors(answer: Mapping[str, object]) -> list[list[float]]:
 
 
 def _cosine(a: Iterable[float], b: Iterable[float]) -> float:
-    """Return the cosine similarity, NaN if a vector has a NaN: comparisons then fail."""
+    """NaN if a vector has a NaN: comparisons then fail."""
     a, b = list(a), list(b)
     lengths = math.hypot(*a) * math.hypot(*b)
     return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else math.nan

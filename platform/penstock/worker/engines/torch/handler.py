@@ -69,7 +69,7 @@ class Handler(ABC):
 
     @abstractmethod
     def forward(self, batch: Features) -> Features:
-        """Return the model's outputs by declared name, row by row."""
+        """Outputs are by declared name, row by row."""
 
     @abstractmethod
     def example(self) -> Given:

@@ -75,7 +75,7 @@ def encoded(given: str | bytes, param: str) -> bytes:
 
 
 def pixels(data: bytes, side: int, param: str) -> Image.Image:
-    """Return the centre square, ``side`` pixels wide, in RGB; raises ``InvalidField``."""
+    """Return the centre square in RGB; raises ``InvalidField``."""
     shown = stripped(data, param)
     try:
         with warnings.catch_warnings():

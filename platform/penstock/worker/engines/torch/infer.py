@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Parse a tensor request; raise ``BadRequest`` that names the faulty tensor."""
+    """Raise ``BadRequest`` that names the faulty tensor."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:

@@ -24,8 +24,6 @@ BESIDE = 2
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An input's work, deadline, arrival, and its caller's future."""
-
     work: Callable[[], Prepared]
     deadline_at: float
     came_at: float

@@ -93,13 +93,11 @@ class _Asked:
 
 
 class Compute:
-    """Computes one batch in a thread, for the batcher."""
-
     def __init__(self, handler: Handler, numbers: Numbers, clock: Clock) -> None:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Compute a batch; raise ``OutOfMemory``, or an error of the model."""
+        """Raise ``OutOfMemory``, or an error of the model."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -269,7 +267,6 @@ def _features(item: Item) -> Features:
 
 
 def _digest(given: Given) -> bytes:
-    """Return a fingerprint for the poison list; empty for tensors and token ids."""
     raw = given.encode(errors="surrogatepass") if isinstance(given, str) else given
     return hashlib.blake2b(raw, digest_size=16).digest() if isinstance(raw, bytes) else b""
 

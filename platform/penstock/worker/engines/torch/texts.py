@@ -19,7 +19,6 @@ QUICK_CHARS = 1024
 
 
 def is_quick(given: Given) -> bool:
-    """Tell whether the text is short enough to tokenise on the event loop."""
     return len(given) <= QUICK_CHARS
 
 

@@ -107,7 +107,6 @@ class AdapterSlots:
         self.gave_up(adapter)
 
     def wait_s(self, adapter: VersionId, now: float, stay_s: float) -> float:
-        """Return a request's wait for its adapter alone, if answers take ``stay_s``."""
         if not adapter or self.is_open(adapter):
             return 0.0
         if not self.residents.has(adapter):

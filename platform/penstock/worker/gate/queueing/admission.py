@@ -239,7 +239,6 @@ class AdmissionQueue:
         return self.fair.pop(lambda work: self._fits(work, now), pick)
 
     def _fits(self, work: Work, now: float) -> Fit:
-        """Tell whether a request may enter: adapter slot, then rules, then anticipation."""
         if not self._may_join(work.adapter, work.tenant, now):
             return Fit.NO_SLOT
         fit = self.rules.fits(work, is_owed=self.fair.is_owed(work))

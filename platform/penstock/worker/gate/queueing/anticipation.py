@@ -42,8 +42,6 @@ class Absent:
 
 
 class Expected:
-    """The absent tenants with short usual pauses. Every operation is O(1)."""
-
     def __init__(self) -> None:
         self._habits: OrderedDict[TenantId, _Habit] = OrderedDict()
         self._away: OrderedDict[TenantId, Absent] = OrderedDict()

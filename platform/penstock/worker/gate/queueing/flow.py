@@ -111,8 +111,6 @@ class Flow:
 
 
 class LongestFlows:
-    """A level's flows by waiting cost over weight."""
-
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TenantId]] = []
 

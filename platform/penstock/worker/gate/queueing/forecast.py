@@ -29,7 +29,6 @@ class Forecast:
         self.pace, self.stay, self.retries = pace, Stay(), Retries()
 
     def wait_s(self, work: Work, now: float) -> float:
-        """Return the request's wait: for the work before it, or for its adapter."""
         return max(self._ahead_of(work) / self.pace.per_s, self._adapter_s(work, now))
 
     def _ahead_of(self, work: Work) -> float:

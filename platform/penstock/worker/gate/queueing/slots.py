@@ -39,7 +39,6 @@ class EngineSize:
     """The most tokens of one prompt in a step, if its request is not the only one; 0 for no bound."""
 
     def in_a_step(self, prompt_tokens: int) -> int:
-        """Return a prefilling prompt's part of a step."""
         return min(prompt_tokens, self.long_prefill_tokens) if self.long_prefill_tokens else prompt_tokens
 
     def blocks(self, tokens: int) -> int:

@@ -43,7 +43,6 @@ class Work:
 
     @property
     def prompt_at_once(self) -> int:
-        """Mean tokens of the prompts in the engine at once."""
         return self.prompt_tokens if self.part == 1.0 else math.ceil(self.prompt_tokens * self.part)
 
     @property

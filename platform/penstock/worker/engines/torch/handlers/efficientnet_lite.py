@@ -52,8 +52,6 @@ class _Convolution(nn.Conv2d):
 
 
 class _Block(nn.Module):
-    """An inverted bottleneck: expand, depthwise filter, project, and add the input if shapes agree."""
-
     def __init__(self, inputs: int, outputs: int, *, expansion: int, stride: int, kernel: int) -> None:
         super().__init__()
         wide = inputs * expansion

@@ -81,7 +81,6 @@ class Encoder(nn.Module):
 
 
 def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
-    """Load the encoder; other weights are ignored."""
     found = numbers(model.folder / "config.json")
     missing = [name for name in (*_SIZES, _POSITIONS, _TYPES) if name not in found]
     if missing:
