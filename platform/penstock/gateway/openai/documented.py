@@ -1,8 +1,8 @@
-"""Checks a body against the table of fields, and removes the fields that no engine shall see. Pure.
+"""Checks a body against the table of fields, and removes the fields that no engine may get. Pure.
 
 Each field is served, told (passed on, and reported as without effect), dropped (removed, and reported) or refused with
-its full path; null counts as left out. A name that no API documents is refused, as by OpenAI and Anthropic: otherwise a
-misspelt field would silently change nothing.
+its full path; null counts as left out. A field that no API documents is refused, as by OpenAI and Anthropic: otherwise
+a misspelt field would be ignored silently.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from penstock.gateway.openai.fields import Body
 from penstock.gateway.openai.verdicts import ANY, TABLE, Field, Kind
 
 MAX_NAME_CHARS = 64
-"""Of a name that the caller made up; the longest documented one has 30."""
+"""Characters of a caller's name; the longest documented one has 30."""
 MAX_VALUES_SHOWN = 12
 _SCALARS = frozenset({str, int, float, bool})
 _NAMES = {
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 class _Fault(Exception):
-    """A refusal on its way up to the body; each level adds its part of the path."""
+    """A refusal inside the body; each enclosing level adds its part of the path."""
 
     def __init__(self, says: str, *, is_unserved: bool = False) -> None:
         self.says, self.is_unserved = says, is_unserved

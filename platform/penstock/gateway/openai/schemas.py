@@ -1,11 +1,10 @@
 """Bounds of structured outputs: a grammar compiler's work grows with properties, values and repeats. Pure.
 
-The bounds are OpenAI's published ones. A ``$ref`` that leads back to itself through references and alternatives alone
-describes no value: engines loop over it for ever, or fail. A pattern's repeats are the numbers in braces: an engine's
-automaton has a state for each repeat, and each state is compared with all tokens. Escaped characters and classes count
-as text.
-Trade-off: nested repeats are added, not multiplied, since engines keep them as counters.
-Source: https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
+The bounds are OpenAI's published ones. A ``$ref`` that leads back to itself only through references and alternatives
+describes no value: engines loop forever, or fail. A pattern's repeats are the numbers in braces: an engine's automaton
+has a state for each repeat, and each state is compared with all tokens. Escaped characters and classes count as text.
+Trade-off: nested repeats are added, not multiplied, since engines keep them as counters. Source:
+https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
 ``StructuredOutputsParams`` and the validators of its request classes.
 """
 
@@ -20,9 +19,11 @@ from penstock.gateway.openai import keywords
 from penstock.gateway.openai.depth import is_too_deep_text
 
 MAX_REPEATS = 2_000
-"""Of one thing. On two cores xgrammar 0.2 takes 2.5 s for as many, and 17 s for 5,000: it grows with the square."""
+"""Repeats of one pattern or grammar. On two cores xgrammar 0.2 takes 2.5 s for this many, and 17 s for 5,000: it grows
+with the square.
+"""
 MAX_REPEATS_TOTAL = 5_000
-"""Of all patterns of a request. Fifty of ``[a-z]{1,100}`` take 8 s."""
+"""Repeats of all patterns of a request. Fifty of ``[a-z]{1,100}`` take 8 s."""
 
 _TOKEN = re.compile(
     r"""
@@ -54,25 +55,25 @@ def _number(digits: str | None) -> int:
 
 MAX_PROPERTIES = 5_000
 MAX_VALUES = 1_000
-"""Values of all ``enum``s together; also of a choice."""
+"""Values of all ``enum``s together; also of one choice."""
 MAX_CHARS = 120_000
-"""Names and values together; also of a pattern or a grammar."""
+"""Characters of names and values together; also of a pattern or a grammar."""
 MAX_OPTIONAL = 1_000
-"""Properties of one object that may be left out: the compiler's work grows with their square. OpenAI takes none."""
+"""Optional properties of one object: the compiler's work grows with their square. OpenAI allows none."""
 
 HOLDERS = frozenset({"schema", "json", "parameters", "input_schema"})
 _GRAMMARS = frozenset({"regex", "grammar", "pattern"})
 _TAGS = "structural_tag"
 _WRAPPED = "json_schema"
-"""Holds a schema in OpenAI's form, and is one itself in a structural tag."""
+"""The field that wraps a schema in OpenAI's form, and is a schema itself in a structural tag."""
 _NOT_WRAPPED = frozenset({"schema", "name"})
 _CHOICES = frozenset({"choice"})
 _PROSE = frozenset({"description", "title", "default", "examples", "$comment"})
-"""Said for readers: no grammar is made of it."""
+"""Keywords for human readers, which are no part of the grammar."""
 _WORDS = frozenset({"type", "format", "$ref", "$schema", "$id"})
-"""Their texts are the schema language's, and are not what OpenAI counts."""
+"""Keywords with values of the schema language, which OpenAI does not count."""
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Under these stand names of the caller's, not words of the schema language."""
+"""Keywords with names chosen by the caller below them."""
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 _CONTAINERS = (dict, list)
 _SEARCHED = (dict, list, str)
@@ -234,7 +235,7 @@ def _said(node: Schema) -> Iterator[object]:
 
 
 def _leads_nowhere(root: Schema) -> bool:
-    """Tell whether references and alternatives alone lead back to a schema itself."""
+    """Tell whether a chain of references and alternatives leads back to the schema itself."""
     done: set[int] = set()
     for start in _referring(root):
         path: set[int] = set()

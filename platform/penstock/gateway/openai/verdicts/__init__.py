@@ -1,7 +1,7 @@
-"""The table of fields: for each API and each field that SDKs and the engine document, whether it is served.
+"""The table of fields: for each API and each field that SDKs and the engine document, its verdict.
 
 ``python -m scripts.fields`` writes ``table.jsonl``: verdicts are decided by hand in the YAML files beside it, shapes
-are read from the installed SDKs and engine. A test makes the table anew and compares.
+are read from the installed SDKs and engine. A test generates the table again and compares.
 """
 
 import re
@@ -15,7 +15,7 @@ from penstock.domain.serving.request import Api
 
 FILE = Path(__file__).with_name("table.jsonl")
 ANY = "*"
-"""The kind of an object that does not say what it is."""
+"""The kind of an object that does not name its kind."""
 _PLAIN: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -56,7 +56,9 @@ class _Table(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class Kind:
-    """One kind of an object: its fields; ``says`` refuses the kind as a whole. ``required`` fields may not be null."""
+    """One kind of an object: its fields; ``says`` is the refusal of the whole kind. ``required`` fields may not be
+    null.
+    """
 
     fields: "dict[str, Field]"
     required: tuple[str, ...] = ()
