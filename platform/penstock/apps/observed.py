@@ -1,4 +1,4 @@
-"""The sources of measurements that settings name: a Prometheus, or the metrics pages of this home's processes."""
+"""The configured sources of measurements: a Prometheus, or the metrics pages of this home's processes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,6 @@ def heeded(settings: Settings | ControllerSettings) -> Prometheus | None:
 
 
 def heeded_budgets(settings: ControllerSettings) -> tuple[Budget, ...]:
-    """Return that Prometheus' error budgets; none without one."""
     found = heeded(settings)
     return error_budgets.of_prometheus(found, slos.promised()).budgets if found is not None else ()
 

@@ -1,4 +1,4 @@
-"""The database, artifact store, signer and verifier that the settings name; each import stands alone, for its cost."""
+"""The configured database, artifact store, signer and verifier; each is imported only when needed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ def database_dsn(settings: DatabaseSettings) -> str:
 
 
 async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) -> "Delivered":
-    """Deliver a lost gateway's spool, or raise ``CommandError``."""
     from penstock.connectors.postgres.database import Database
     from penstock.connectors.postgres.ledger import PostgresLedger
     from penstock.connectors.spool.by_hand import deliver

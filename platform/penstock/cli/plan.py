@@ -185,7 +185,7 @@ def _past(version: str, days: int) -> "Traffic":
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    """End in a sentence if the plan is impossible."""
+    """End with one sentence if the plan is impossible."""
     with explained():
         try:
             yield

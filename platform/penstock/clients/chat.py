@@ -1,6 +1,6 @@
 """A client of the streaming chat API, for ``penstock ask`` and the first question.
 
-It knows the wire as any client does, and nothing of the gateway's inside.
+It uses the public API only, and knows nothing of the gateway's inside.
 """
 
 import json
@@ -13,7 +13,7 @@ from penstock.domain.command_error import CommandError
 
 DATA = "data: "
 NOTE = ": penstock "
-"""The begin of a stream's comment with the time of each stage."""
+"""The begin of the comment in a stream that has the time of each stage."""
 HEADER_VERSION = "x-penstock-version"
 
 
@@ -26,8 +26,6 @@ class Question:
 
 @dataclass(slots=True, kw_only=True)
 class Stats:
-    """The figures of an answer: version, stages, tokens, times."""
-
     version: str = ""
     request_id: str = ""
     stages_ms: dict[str, float] = field(default_factory=dict)
@@ -70,7 +68,6 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
 
 
 def breakdown(stats: Stats) -> str:
-    """Return the model, the tokens and the time of each stage, in two lines."""
     rate = stats.output_tokens / (stats.total_s - stats.ttft_s) if stats.total_s > stats.ttft_s > 0 else 0.0
     answered = f"{stats.version} · request {stats.request_id}"
     amount = f"{stats.prompt_tokens} prompt"
@@ -86,7 +83,6 @@ def breakdown(stats: Stats) -> str:
 
 
 def refused(answer: httpx.Response) -> CommandError:
-    """Return the platform's error as a ``CommandError``."""
     try:
         body = answer.json()
         error = body["error"] if isinstance(body["error"], dict) else {**body, "message": body["error"]}

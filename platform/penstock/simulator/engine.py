@@ -46,8 +46,6 @@ second. It configures a simulation and promises nothing."""
 
 @dataclass(slots=True)
 class Sequence:
-    """A request in the engine; ``width`` sequences with the same prompt decode in parallel."""
-
     work: Work
     output_tokens: int
     prompt_left: int
@@ -113,7 +111,6 @@ class EngineModel:
         group.prompts += 1
 
     def abort(self, request: RequestId) -> None:
-        """Remove an abandoned request; does nothing if the request is not here."""
         if request in self._decoding:
             self._end(self._decoding[request])
             return
@@ -191,7 +188,6 @@ class EngineModel:
         return batch, ready
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
-        """Return the requests that are due for a report, and those that have finished."""
         told, done = list[Sequence](), list[Sequence]()
         for group in groups:
             while group.events and group.events[0][0] <= group.step:
@@ -237,6 +233,5 @@ class EngineModel:
 
 
 def _expect(group: _Group, sequence: Sequence) -> None:
-    """Schedule a sequence's next report, or its end."""
     left = sequence.output_tokens - group.made(sequence)
     heapq.heappush(group.events, (group.step + min(TOLD_EVERY, left), sequence.number, sequence))

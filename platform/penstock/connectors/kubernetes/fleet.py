@@ -1,7 +1,7 @@
 """The Kubernetes fleet: observes workers and applies plans; fits `control.fleet.orders.Host`.
 
 It starts no process and sets no replica count. View and apply return at once, from the mirrored state and into the
-background writer: a hanging cluster delays no routing table.
+background writer: an unresponsive cluster delays no routing table.
 """
 
 import asyncio
@@ -54,7 +54,6 @@ class KubernetesFleet:
                     task.cancel()
 
     async def view(self) -> FleetView:
-        """Return the mirrored state, and whether the cluster answers."""
         pods = sorted(self._pods.objects.items())
         workloads = self._workloads.objects.values()
         return FleetView(

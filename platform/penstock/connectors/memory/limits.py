@@ -1,6 +1,6 @@
 """``LimitStore`` and ``SpentStore`` in this process, for one gateway; twin of the Redis scripts.
 
-Time is monotonic: a wall clock set back freezes nothing.
+Time is monotonic: setting back the wall clock stops nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,6 @@ from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDe
 
 @dataclass(slots=True)
 class _Meter:
-    """A bucket's level, or holds with due times and spend."""
-
     level: float = 0.0
     at: float = 0.0
     spent: int = 0
@@ -43,7 +41,6 @@ class MemoryLimits:
         return self.reserve_now(lease, draws, hold_s)
 
     def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Reserve synchronously: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
@@ -153,7 +150,7 @@ class MemoryLimits:
 
 
 def _wait_s(draw: Draw, has: float) -> float:
-    """Return the seconds until the meter may hold the draw; 0 if it never will."""
+    """Return the seconds until the meter can grant the draw; 0 if it never will."""
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

@@ -1,7 +1,7 @@
 """The seconds of one engine step, from what is in it: the one model of an engine's speed.
 
-A step reads all weights and computes each of its tokens, whichever is slower; it reads the context of every sequence
-that decodes, and pays for each sequence. Prompt tokens attend to those before them.
+A step reads all weights and computes each of its tokens, whichever is slower; it reads the context of every decoding
+sequence, and has a cost per sequence. Prompt tokens attend to the tokens before them.
 
 Source: least squares over vLLM 0.32's steps; the form after Vidur's kernel profiles (MLSys 2024).
 Trade-off: five numbers fit in minutes and explain themselves; kernels' steps between batch sizes are averaged over.
@@ -40,10 +40,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """Seconds of a step. All of them are finite and at least zero; ``fixed_s`` or ``token_s`` is above zero."""
+    """Seconds of a step. All numbers are finite and at least zero; ``fixed_s`` or ``token_s`` is above zero."""
 
     fixed_s: float
-    """Of any step: the weights are read once."""
+    """Seconds of any step: the weights are read once."""
     token_s: float
     """Of a token of the step, prompt or decode, once they weigh more than the weights."""
     context_s: float = 0.0
@@ -51,9 +51,9 @@ class StepModel:
     sequence_s: float = 0.0
     """Of a sequence that decodes."""
     attention_s: float = 0.0
-    """Of a pair of a prompt token and a token before it."""
+    """Seconds per pair of a prompt token and an earlier token."""
     rides: bool = True
-    """Tokens ride along until they cost more than the weights (a GPU); False adds both (a CPU)."""
+    """True if tokens cost nothing until they exceed the weights' time (a GPU); False adds both (a CPU)."""
 
     def seconds(self, *, decoding: float, prompt: float = 0, context: float = 0, pairs: float = 0.0) -> float:
         tokens = self.token_s * (decoding + prompt)
@@ -64,7 +64,7 @@ class StepModel:
         return self.seconds(decoding=batch.decoding, prompt=batch.prompt, context=batch.context, pairs=batch.pairs)
 
     def prompt_tokens(self, bound_s: float, *, decoding: int, context: int) -> int:
-        """Return the most prompt tokens that a step with this batch takes within the bound; 0 if it takes none."""
+        """Return the most prompt tokens that a step with this batch can take within the bound."""
         low, high = 0, 1 << 20
         while low < high:
             middle = (low + high + 1) // 2
@@ -78,7 +78,7 @@ class StepModel:
     def batch(self, bound_s: float, *, context: int, prompt: float = 0.0, most: int) -> int:
         """Return the largest batch with steps within the bound.
 
-        ``context`` is of one sequence, ``prompt`` the prompt tokens that each sequence brings to a step on average.
+        ``context`` is per sequence, ``prompt`` the average prompt tokens per sequence and step.
         """
         fits = 0
         for size in range(1, most + 1):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 FIRST_PACE = 500.0
-"""Tokens of service per second of an engine that has not been seen at work."""
+"""Tokens of service per second assumed before the engine's first work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,6 @@ class Load:
     queued_tokens: int = 0
     kv_used_ratio: float = 0.0
     wait_s: float = 0.0
-    """Seconds that the work waiting at its door will take, at its pace."""
+    """Seconds that the work queued at the gate will take, at its pace."""
     pace_per_s: float = 0.0
-    """Tokens of service per second with the requests inside, as its step model predicts; 0: not told."""
+    """Tokens of service per second with the requests inside, predicted by the step model; 0: not told."""

@@ -1,4 +1,4 @@
-"""The API document (OpenAPI 3.1): exactly the gateway's checks and answers (A11).
+"""The API document (OpenAPI 3.1), which matches the gateway's checks and answers exactly (A11).
 
 Fields come from the table of fields, error answers from the error table, so none can be forgotten.
 """
@@ -29,10 +29,10 @@ from penstock.gateway.app.openapi_parts import (
     ref,
 )
 from penstock.gateway.listener.errors import TABLE
-from penstock.gateway.openai import bounds, parse
+from penstock.gateway.openai import bounds, parse, tools
 
 REQUESTS = "/v1/requests"
-"""Where callers read what became of their requests."""
+"""The page on which callers find the records of their requests."""
 _NULL: Json = {"type": "null"}
 _VERSION: Json = {"type": "object", "required": ["version"], "properties": {"version": {"type": "string"}}}
 _COUNTED: Json = {
@@ -89,7 +89,7 @@ _MODEL: Json = {
 }
 _TOKENS: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_OUTPUT_TOKENS}
 _SEQUENCES: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_SEQUENCES}
-_TOOLS: Json = {"type": ["array", "null"], "maxItems": bounds.MAX_TOOLS, "items": {"type": "object"}}
+_TOOLS: Json = {"type": ["array", "null"], "maxItems": tools.MAX_TOOLS, "items": {"type": "object"}}
 _TEMPLATE_ARGUMENTS: Json = {"type": ["object", "null"], "maxProperties": bounds.MAX_TEMPLATE_ARGUMENTS}
 _INPUTS: Mapping[Api, tuple[Json, list[str]]] = {
     Api.CHAT: ({"messages": _MESSAGES}, ["model", "messages"]),

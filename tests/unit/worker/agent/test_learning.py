@@ -37,28 +37,22 @@ def test_a_busy_machine_gives_no_curve() -> None:
 def test_it_learns_early_and_then_seldom() -> None:
     """From the first steps that suffice, then each time that half as many were added."""
     clock = ManualClock()
-    learning = Learning(clock)
-    assert not learning.look(told(FIRST_STEPS - 1))
-    assert learning.curve is None
-    assert learning.look(told(FIRST_STEPS))
-    assert not learning.look(told(int(FIRST_STEPS * GROWN) - 1, factor=2.0))
-    assert learning.look(told(int(FIRST_STEPS * GROWN), factor=2.0))
-    assert learning.curve is not None
-    assert learning.curve.model.fixed_s == pytest.approx(2 * SMOLLM2.fixed_s, rel=0.05)
+    learning, grown = Learning(clock), int(FIRST_STEPS * GROWN)
+    logs = [told(FIRST_STEPS - 1), told(FIRST_STEPS), told(grown - 1, factor=2.0), told(grown, factor=2.0)]
+    assert [learning.look(one) for one in logs] == [False, True, False, True]
+    found = learning.curve.model.fixed_s if learning.curve else 0.0
+    assert found == pytest.approx(2 * SMOLLM2.fixed_s, rel=0.05)
 
 
 def test_it_looks_now_and_then() -> None:
     """At once, then every ten seconds; never again at an engine without a log."""
     clock = ManualClock()
-    learning = Learning(clock)
-    assert learning.is_due
-    learning.look(told())
-    assert not learning.is_due
-    clock.advance(EVERY_S)
-    assert learning.is_due
-    learning.stop()
+    learning, due = Learning(clock), list[bool]()
+    for act in (lambda: None, lambda: learning.look(told()), lambda: clock.advance(EVERY_S), learning.stop):
+        act()
+        due.append(learning.is_due)
     clock.advance(1e9)
-    assert not learning.is_due
+    assert [*due, learning.is_due] == [True, False, True, False, False]
 
 
 def test_few_compositions_leave_the_curve_that_it_had() -> None:
