@@ -107,11 +107,11 @@ def _call(model: str) -> Call:
 def tick_ms(size: int) -> tuple[float, float]:
     """Return the cost of a controller's tick that publishes membership, and of one that publishes loads too."""
     known, seen, later = catalogue(size, VERSIONS), heartbeats(size, VERSIONS, 0), heartbeats(size, VERSIONS, 7)
-    latest = build(known, seen, EMPTY, 0.0, lease_s=5.0)
+    latest = build(known, seen, EMPTY, 0.0, silence_s=5.0)
 
     def tick(now: float) -> None:
         plan(known, later, FleetView(), now, FleetPolicy())
-        validate(build(known, later, latest, now, lease_s=5.0))
+        validate(build(known, later, latest, now, silence_s=5.0))
 
     return least(lambda: cpu_ms(partial(tick, 0.5))), least(lambda: cpu_ms(partial(tick, 1.5)))
 

@@ -26,7 +26,6 @@ def heeded(settings: Settings | ControllerSettings) -> Prometheus | None:
 
 
 def heeded_budgets(settings: ControllerSettings) -> tuple[Budget, ...]:
-    """Return that Prometheus' error budgets; none without one."""
     found = heeded(settings)
     return error_budgets.of_prometheus(found, slos.promised()).budgets if found is not None else ()
 

@@ -21,7 +21,6 @@ def database_dsn(settings: DatabaseSettings) -> str:
 
 
 async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) -> "Delivered":
-    """Deliver a lost gateway's spool, or raise ``CommandError``."""
     from penstock.connectors.postgres.database import Database
     from penstock.connectors.postgres.ledger import PostgresLedger
     from penstock.connectors.spool.by_hand import deliver

@@ -127,9 +127,7 @@ def auto_alias(
 @app.command("compare")
 @as_caller
 def compare_versions(
-    alias: Annotated[str, typer.Argument(help="A name that several versions share.")],
-    *,
-    as_json: AsJson = False,
+    alias: Annotated[str, typer.Argument(help="A name that several versions share.")], *, as_json: AsJson = False
 ) -> None:
     """Compare the versions that share an alias with the one that has the largest share, at any moment.
 

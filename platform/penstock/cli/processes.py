@@ -25,8 +25,7 @@ def up(
         bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
     ] = False,
     observe: Annotated[
-        bool,
-        typer.Option("--observe", help="A Prometheus and an Alertmanager beside it, reading all its processes."),
+        bool, typer.Option("--observe", help="A Prometheus and an Alertmanager beside it, reading all its processes.")
     ] = False,
 ) -> None:
     """Start the whole platform here and keep it running until Ctrl-C, which drains.

@@ -201,10 +201,7 @@ def _id_of(alias: str) -> str:
     found = operator(load()).get("/rollouts")["rollouts"]
     ids = [one["id"] for one in found if alias in (one["id"], one["alias"])]
     if not ids:
-        raise CommandError(
-            f"{alias!r} has no rollout.",
-            do="List them with `penstock rollout status`, or start one.",
-        )
+        raise CommandError(f"{alias!r} has no rollout.", do="List them with `penstock rollout status`, or start one.")
     return str(ids[0])
 
 
@@ -234,11 +231,7 @@ def _stages(shares: str, stage_s: float, watch_s: float) -> list[dict[str, objec
     except ValueError as error:
         raise CommandError(f"{shares!r} are no shares.", do="Write percentages: 1,5,25,50,100.") from error
     stages: list[dict[str, object]] = [
-        {
-            "name": f"{weight * 100 / WEIGHT_TOTAL:g} %" if weight else _NO_SHARE,
-            "weight": weight,
-            "min_s": stage_s,
-        }
+        {"name": f"{weight * 100 / WEIGHT_TOTAL:g} %" if weight else _NO_SHARE, "weight": weight, "min_s": stage_s}
         for weight in weights
     ]
     return [*stages, {"name": "watched", "weight": WEIGHT_TOTAL, "min_s": watch_s, "watched": True}]

@@ -26,8 +26,6 @@ class Question:
 
 @dataclass(slots=True, kw_only=True)
 class Stats:
-    """The figures of an answer: version, stages, tokens, times."""
-
     version: str = ""
     request_id: str = ""
     stages_ms: dict[str, float] = field(default_factory=dict)
@@ -70,7 +68,6 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
 
 
 def breakdown(stats: Stats) -> str:
-    """Return the model, the tokens and the time of each stage, in two lines."""
     rate = stats.output_tokens / (stats.total_s - stats.ttft_s) if stats.total_s > stats.ttft_s > 0 else 0.0
     answered = f"{stats.version} · request {stats.request_id}"
     amount = f"{stats.prompt_tokens} prompt"
@@ -86,7 +83,6 @@ def breakdown(stats: Stats) -> str:
 
 
 def refused(answer: httpx.Response) -> CommandError:
-    """Return the platform's error as a ``CommandError``."""
     try:
         body = answer.json()
         error = body["error"] if isinstance(body["error"], dict) else {**body, "message": body["error"]}

@@ -23,7 +23,6 @@ KINDS = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp"}
 
 
 def image_of(path: Path) -> str:
-    """Return an image's file as a ``data:`` URL."""
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
         raise CommandError(f"{path} is no image by its name.", do="Send a .jpg, .png or .webp file.")
@@ -64,7 +63,6 @@ def image_model(http: httpx.Client, wanted: str = "") -> str:
 
 
 def _metadata(http: httpx.Client, name: str) -> dict[str, Any]:
-    """Return a model's metadata; empty without any."""
     answer = http.get(f"/v2/models/{quote(name, safe='')}")
     told: dict[str, Any] = answer.json() if answer.status_code == httpx.codes.OK else {}
     return told

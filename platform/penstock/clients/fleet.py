@@ -1,10 +1,11 @@
 """Waits for the workers of a platform, by its controller's reports, for as long as they make progress.
 
-Progress is any change: a worker, its state, its phases, its detail, a line in its log or in its engine's.
+Progress is any change of a worker, its state, its phases, its detail. An agent judges its own starting engine: while it
+reports such a state, the start goes on.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ PATIENCE_S = 240.0
 """A start without any progress for this time is given up."""
 MOST_FAILED = 3
 """Failed workers after which a start is given up: the controller has already replaced each."""
+_JUDGED = frozenset({WorkerState.LOADING, WorkerState.COMPILING, WorkerState.WARMING})
+"""States that the agent ends itself: each of its steps has a limit."""
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 """States of workers that answer, or will when they wake."""
 NOBODY = "no worker has reported yet"
@@ -56,7 +59,6 @@ class FleetWatch:
             await asyncio.sleep(POLL_S)
 
     async def renew(self) -> None:
-        """Ask the controller to replace every running worker, one at a time."""
         operator = self._connect()
         adapters = _adapters(await asyncio.to_thread(operator.get, "/table"))
         for deployment in (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]:
@@ -92,24 +94,13 @@ class FleetWatch:
                 do="Mend the cause and run `penstock up` again.",
                 log=self._log_of(last),
             )
-        if (seen := frozenset(self._signs(workers))) != self._seen:
+        seen = frozenset((one["id"], one["state"], len(one["phases"]), one["detail"]) for one in workers)
+        if seen != self._seen or any(one["state"] in _JUDGED for one in workers):
             self._seen, self._moved = seen, now
         if now - self._moved > PATIENCE_S:
             raise self._error(f"No progress for {PATIENCE_S:.0f} s", workers)
         if now - self._began > self._waiting.most_s:
             raise self._error(f"Not ready within {self._waiting.most_s:.0f} s (PENSTOCK_START_WITHIN_S)", workers)
-
-    def _signs(self, workers: Sequence[Worker]) -> Iterator[object]:
-        """Yield values that change while workers and their engines make progress."""
-        for worker in workers:
-            yield worker["id"], worker["state"], len(worker["phases"]), worker["detail"]
-            yield worker["id"], self._written(worker, "worker"), self._written(worker, "engine")
-
-    def _written(self, worker: Worker, what: str) -> int:
-        try:
-            return (self._waiting.logs / f"{what}-{worker['id']}.log").stat().st_size
-        except OSError:
-            return 0
 
     def _error(self, what: str, workers: Sequence[Worker]) -> CommandError:
         missing = [worker for worker in workers if worker["state"] not in _PROVEN]
@@ -128,19 +119,16 @@ def _refuse_unfit(status: dict[str, Any]) -> None:
     """Raise ``CommandError`` if a deployed version is larger than the machine's pool: waiting does not help."""
     if unfit := (status.get("pool") or {}).get("unfit"):
         raise CommandError(
-            f"{'; '.join(unfit)}.",
-            do="Enlarge PENSTOCK_POOL_BYTES, or name smaller models: PENSTOCK_MODELS=smollm2.",
+            f"{'; '.join(unfit)}.", do="Enlarge PENSTOCK_POOL_BYTES, or name smaller models: PENSTOCK_MODELS=smollm2."
         )
 
 
 def line_of(worker: Worker) -> str:
-    """Return a worker's state, the seconds of its phases, and its detail."""
     phases = " ".join(f"{timing['phase']} {timing['seconds']:.1f} s" for timing in worker["phases"])
     return "  ".join(part for part in (f"{worker['id']}  {worker['state']}", phases, worker["detail"]) if part)
 
 
 def summary_of(worker: Worker) -> str:
-    """Return the seconds of a worker's start, or the note that it sleeps again."""
     if worker["state"] == WorkerState.SLEEPING:
         return f"{worker['id']} sleeps"
     return f"{worker['id']} {sum(timing['seconds'] for timing in worker['phases']):.1f} s"

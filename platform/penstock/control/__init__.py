@@ -1,1 +1,3 @@
-"""The decision corridor: what exists, what runs, what is published to the gateways; ``loop.py`` shows its order."""
+"""The controller's decisions: what exists, what runs, what is published to the gateways; ``loop.py`` shows their
+order.
+"""

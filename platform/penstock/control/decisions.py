@@ -1,4 +1,4 @@
-"""The controller's decisions: each recorded once, not again at each tick that repeats it."""
+"""The log of the controller's decisions: each recorded once, not again at each tick that repeats it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,7 +13,7 @@ class DecisionStore(Protocol):
 
 
 class Decisions:
-    """Implements the loop's ``DecisionLog``. A repeated start concerns another worker, so it is recorded again."""
+    """Implements the loop's ``DecisionLog``. A repeated start is a different worker, so it is recorded again."""
 
     def __init__(self, kept: DecisionStore) -> None:
         self._kept = kept

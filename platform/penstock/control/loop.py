@@ -1,11 +1,12 @@
-"""The life of a decision: one tick, in order. A tick that fails publishes no table.
+"""The control loop: one tick, in order. A tick that fails publishes no table.
 
-registry (what exists) → rollout (each version's share) → autoscaler (how many, to come) → fleet (what to start and to
-drain) → pool (which workers are awake, if memory is short) → publish ``RoutingTable(number + 1)``
+registry (what exists) → rollout (each version's share) → autoscaler (replica counts, planned) → fleet (workers to start
+and to drain) → pool (awake workers, if memory is short) → publish ``RoutingTable(number + 1)``
 
-The autoscaler will be the one author of replica counts; until then operators and rollouts set them, and no other stage
-does. Fleet, pool and publish are pure: their ports are read before and acted on after them. Rollouts (``Advance`` in
-``control/rollout``) read and store as they go: what they stored before a failure holds, and the next tick continues.
+The planned autoscaler will be the only author of replica counts; until then operators and rollouts set them, and no
+other stage does. Fleet, pool and publish are pure: the loop reads their ports before and acts on their results after
+them. Rollouts (``Advance`` in ``control/rollout``) read and store during the tick: changes stored before a failure
+hold, and the next tick continues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +77,7 @@ class Tick:
     plan: FleetPlan
     wanted: tuple[Wanted, ...]
     pinned: Mapping[VersionId, tuple[VersionId, ...]] = field(default_factory=dict)
-    """The adapters of each base that its workers hold for good."""
+    """The adapters of each base that its workers never unload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ class Loop:
             catalogue = await self.registry.catalogue()
         view = replace(view, wanted=self.demand.wanted(), moving=self.rollouts.moving())
         plan = self.pool(self.plan(catalogue, seen, view, now), catalogue, seen, view, now)
-        table = validate(self.build(catalogue, seen, latest, now, view.since))
+        table = validate(self.build(catalogue, view.living(seen), latest, now, view.since))
 
         if not plan.is_empty:
             await self.fleet.apply(plan)

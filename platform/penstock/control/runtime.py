@@ -1,8 +1,8 @@
-"""The pace of the loop: the leader ticks periodically, and at once on news.
+"""The leader's loop: it ticks periodically, and at once on news.
 
 A failed tick is counted and publishes no table. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
-the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are kept
-in memory: the controller goes on taking them.
+the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are still
+accepted and kept in memory.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ class LoopIntervals:
     save_s: float = 1.0
     rest_s: float = 0.02
     lease_s: float = 5.0
-    """A worker that is silent for so long is shown no more."""
+    """Seconds of silence after which a worker is no longer shown."""
     stale_s: float = 15.0
-    """A leader whose last good tick is older isn't ready."""
+    """Seconds since the last successful tick after which a leader isn't ready."""
 
 
 class Signals:
@@ -73,7 +73,7 @@ class Parts:
 
 
 class Runtime:
-    """Runs the loop; ``on_lead`` is called each time that this controller becomes the leader."""
+    """``on_lead`` is called each time that this controller becomes the leader."""
 
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
         self._parts = parts
@@ -102,7 +102,6 @@ class Runtime:
         self._parts.demand.take(told)
 
     async def run(self) -> None:
-        """Run until cancelled, then resign."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._forever(self._step))
@@ -113,7 +112,7 @@ class Runtime:
             await self._parts.leadership.resign()
 
     async def _forever(self, step: Callable[[], Awaitable[float]]) -> None:
-        """Repeat a step, which returns the seconds until the next."""
+        """A step returns the seconds until the next."""
         while True:
             try:
                 wait_s = await step()

@@ -76,6 +76,18 @@ class Check:
         return min(MOST_STRENGTH, self.value / self.limit)
 
 
+def at_least(
+    says: str, metric: str, value: float | None, limit: float, unit: Unit = Unit.NUMBER, *, needed: bool = True
+) -> Check:
+    return Check(says=says, metric=metric, value=value, limit=limit, unit=unit, needed=needed)
+
+
+def below(
+    says: str, metric: str, value: float | None, limit: float, unit: Unit = Unit.NUMBER, *, needed: bool = True
+) -> Check:
+    return Check(says=says, metric=metric, value=value, limit=limit, sense=Sense.BELOW, unit=unit, needed=needed)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyOf:
     """Checks of which one is enough."""
@@ -91,6 +103,10 @@ class AnyOf:
     @property
     def strength(self) -> float:
         return max((check.strength for check in self.checks if check.holds), default=1.0)
+
+
+def any_of(*checks: Check) -> AnyOf:
+    return AnyOf(checks=checks)
 
 
 Evidence = Check | AnyOf
@@ -111,6 +127,10 @@ class Remedy:
     cost: Cost
     command: str = ""
     setting: str = ""
+
+
+def remedy(says: str, cost: Cost, command: str = "", *, setting: str = "") -> Remedy:
+    return Remedy(says=says, cost=cost, command=command, setting=setting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,9 +111,7 @@ def _tokens(recording: Recording) -> TokenFigures:
     decode = distribution.of(recording, names.STAGE_SECONDS, has(Label.STAGE, Stage.DECODE.value))
     itl = distribution.of(recording, names.ITL_SECONDS)
     return TokenFigures(
-        prompt_part=part,
-        decode_s=decode.sum if decode else None,
-        itl_p50_s=itl.quantile(0.5) if itl else None,
+        prompt_part=part, decode_s=decode.sum if decode else None, itl_p50_s=itl.quantile(0.5) if itl else None
     )
 
 

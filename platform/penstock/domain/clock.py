@@ -1,4 +1,4 @@
-"""Time as an argument: policies take a ``Clock`` or plain seconds, never the system's."""
+"""Time as an argument: policies take a ``Clock`` or plain seconds and never read the system's clock."""
 
 import time
 from typing import Protocol

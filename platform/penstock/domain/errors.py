@@ -1,10 +1,10 @@
 """One error tree, by what the caller may do next.
 
-``BadRequest``: change it. ``Rejected``: it never started, come back later.
-``Evicted``: it waited and never ran, try again. ``Failed``: it may have run, don't blindly retry (of those only
-``WorkerLost`` may be sent again: nothing of an answer exists).
+``BadRequest``: change it. ``Rejected``: it never started, come back later. ``Evicted``: it waited and never ran, try
+again. ``Failed``: it may have run, don't blindly retry (of these only ``WorkerLost`` may be sent again: no part of an
+answer exists).
 
-An exception's docstring is its default message. Only the edge maps these to HTTP.
+An exception's docstring is its default message. Only the APIs map these to HTTP.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class PenstockError(Exception):
     ) -> None:
         """Take a caller-safe ``message`` (no prompt text, no secrets) and the field at fault.
 
-        ``reason`` is a code of the limit that refused; ``headers`` state what is left of each limit.
+        ``reason`` is a code of the limit that refused; ``headers`` state the remainder of each limit.
         """
         self.message = message or (type(self).__doc__ or "").strip()
         self.param = param

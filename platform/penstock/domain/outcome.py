@@ -1,4 +1,4 @@
-"""A request's outcome, and the stages of its time: closed sets that are metric labels.
+"""Outcomes of requests and stages of their time: closed sets that are metric labels.
 
 After the first byte there is no status code, so SLOs count outcomes.
 """
@@ -6,13 +6,13 @@ After the first byte there is no status code, so SLOs count outcomes.
 from enum import StrEnum
 
 TENANT_QUEUE = "tenant_queue"
-"""The reason of a refusal for what its own tenant has waiting: without that it would have been let wait."""
+"""Refusal reason: the tenant's own waiting requests; without them it would have been queued."""
 OWN_QUEUE = "this tenant's own requests wait in its way"
 """The same in words."""
 ADAPTER_LOADING = "adapter_loading"
-"""The reason of a refusal for the time that its adapter's load takes."""
+"""Refusal reason: the request's adapter is being loaded."""
 POOL_PINNED = "pool_pinned"
-"""The reason of a refusal while pinned versions hold all the memory, until an operator changes that."""
+"""Refusal reason: pinned versions hold all the memory, until an operator changes that."""
 
 
 class Outcome(StrEnum):
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
     EVICTED = "evicted"
     DEADLINE = "deadline"
     OWN_DEADLINE = "own_deadline"
-    """The caller gave less time than the promises take."""
+    """The caller's deadline was shorter than the promised times."""
     CANCELLED = "cancelled"
     ENGINE_ERROR = "engine_error"
     BROKEN_STREAM = "broken_stream"
@@ -42,9 +42,9 @@ class Outcome(StrEnum):
 
 
 def outcome_of(outcome: Outcome, reason: str | None = None, *, is_own: bool = False) -> Outcome:
-    """Return the end's one name in metrics, ledger, records and promises.
+    """Return the outcome under which metrics, ledger, records and SLOs count this end.
 
-    A refusal for the tenant's own queue is its limit's; ``is_own``: the caller caused the end.
+    A refusal because the tenant's own queue is full counts as a limit's; ``is_own``: the caller caused the end.
     """
     if reason == TENANT_QUEUE and outcome in _BY_QUEUES:
         return Outcome.OVER_LIMIT
@@ -82,17 +82,17 @@ class Stage(StrEnum):
     EDGE = "edge"
     AUTH = "auth"
     UPLOAD = "upload"
-    """The caller sends its body: its time, and not the platform's, so no promise counts it."""
+    """The caller sends the body; no promise counts this time."""
     PREPROCESS = "preprocess"
     ADMISSION = "admission"
     WAKE = "wake"
     """The request is held until a worker of its version, which slept, serves again."""
     ROUTE = "route"
     ADAPTER = "adapter"
-    """The request waits at the door for its adapter: until it is loaded, or has a slot of the batch."""
+    """The request waits at the worker for its adapter: until it is loaded, or has a slot of the batch."""
     QUEUE = "queue"
     BATCH_WAIT = "batch_wait"
-    """The request has passed the queue, and waits for the others of its batch."""
+    """The request has passed the queue, and waits for other items of its batch."""
     PREPARE = "prepare"
     """A model's handler turns the input into tensors at the worker: an image is decoded there."""
     COMPUTE = "compute"

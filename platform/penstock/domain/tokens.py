@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 PROMPT_WEIGHT = 1.0
 OUTPUT_WEIGHT = 2.0
-"""Tokens of service for one that is read and for one that is made, at the gate's door and in the engine's steps."""
+"""Weight of an output token relative to a prompt token, in the gate's queue and the engine's steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,4 +29,4 @@ class Usage:
 
 
 UNKNOWN = Usage(exact=False)
-"""Nobody has told yet."""
+"""Usage that is not reported yet."""

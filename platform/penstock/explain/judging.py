@@ -30,7 +30,6 @@ class Judged(NamedTuple):
 
 
 def judged(record: RequestRecord) -> tuple[Judged, ...]:
-    """Return the verdict of each objective that counts this request as an event."""
     if record.is_own is None and record.outcome != Outcome.OK:
         return ()
     reason = record.refusal.reason if record.refusal is not None else None

@@ -14,9 +14,7 @@ class Fading:
     at: float = 0.0
 
     def now(self, now: float, half_life_s: float) -> float:
-        """Return the amount left at second ``now``."""
         return self.amount * float(2.0 ** (-max(0.0, now - self.at) / half_life_s))
 
     def plus(self, amount: float, now: float, half_life_s: float) -> "Fading":
-        """Return the count with ``amount`` added, as of ``now``."""
         return Fading(self.now(now, half_life_s) + amount, now)

@@ -44,7 +44,6 @@ class VirtualTimes(Generic[F]):
         self.now = max(self.now, start)
 
     def forget(self, flow: F) -> None:
-        """Drop a flow's virtual time; if the flow returns, it resumes at the system's."""
         self._times.pop(flow, None)
 
     def forget_idle(self) -> None:
@@ -69,7 +68,6 @@ class FairTurns(Generic[T]):
         return len(self._waiting)
 
     def put(self, flow: str, cost: float, item: T) -> None:
-        """Add an item to its flow's queue."""
         heappush(self._waiting, (self._times.resume(flow), next(self._order), item))
         self._times.charge(flow, cost)
 

@@ -26,8 +26,6 @@ MOST_SCALE = 1e4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraPair:
-    """Largest magnitudes of a module's A and B matrices, and their dimensions."""
-
     most_a: float
     most_b: float
     inputs: int

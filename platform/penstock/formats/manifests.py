@@ -47,7 +47,7 @@ _HELLO = "Hi"
 
 
 def check(manifest: Manifest) -> None:
-    """Raise ``ArtifactRefused`` with the field and its remedy."""
+    """Raises ``ArtifactRefused`` with the field and its remedy."""
     if not manifest.provenance.licence.strip():
         _refuse("provenance.licence", "is empty: name the weights' licence, for example Apache-2.0")
     _check_price(manifest)

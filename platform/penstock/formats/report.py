@@ -41,7 +41,6 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def encode(report: Report) -> bytes:
-    """Return the value of the report's header, or of its comment."""
     parts = {
         "load": report.load,
         "waited": report.waited,

@@ -53,8 +53,6 @@ def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple
 
 
 def reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
-    """Return a function that reads byte ranges of an open file, for ``tensors_of``."""
-
     def read(start: int, length: int) -> bytes:
         file.seek(start)
         return file.read(length)

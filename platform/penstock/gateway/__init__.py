@@ -1,1 +1,3 @@
-"""The gateway: the stateless request pipeline in front of the workers; ``pipeline.py`` shows its order."""
+"""The gateway: the stateless request pipeline in front of the workers; ``pipeline.py`` shows the order of its
+stages.
+"""

@@ -1,12 +1,12 @@
 """Chooses the version and counts its prompt: resolve → preprocess; for an auto alias, rule by rule.
 
-The first rule that fits wins. The prompt is rendered in any case, so trying the first possible rule costs nothing more.
-Only a different tokenizer or template counts a prompt again that was too long.
+The first rule that fits decides. The prompt is rendered in any case, so trying the first possible rule costs nothing
+more. A prompt that was too long is counted again only for a different tokenizer or template.
 
 If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
-prompt fits, the last model that may hold it is chosen, which is the operator's largest.
+prompt fits, the last possible model is chosen, which is the operator's largest.
 
-From then on the request is one for the rule's target, with its weights, overrides, rollouts and copies, and keeps that
+From then on the request names the rule's target, with its weights, overrides, rollouts and copies, and keeps that
 version.
 """
 
@@ -30,9 +30,9 @@ from penstock.gateway.routing.auto import Misfit, Script
 First = Callable[[VersionEntry], Awaitable[None]]
 
 NONE = "_none"
-"""As which rule a request is counted that none fits; no rule's name begins so."""
+"""The rule's label for requests that fit no rule; no rule's name begins like this."""
 _COUNTED_ANEW = frozenset({"truncate_prompt_tokens", "padding"})
-"""With these a prompt's count depends on the model's context, too."""
+"""Fields with which a prompt's count also depends on the model's context."""
 
 
 class _Found(NamedTuple):
@@ -44,7 +44,7 @@ class _Found(NamedTuple):
     prepared: Prepared
     fell_back: list[VersionId]
     context: int
-    """Tokens that the caller may have of the version's context."""
+    """Tokens of the version's context that the caller may use."""
 
     @property
     def is_certain(self) -> bool:
@@ -56,7 +56,7 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Trial:
-    """The trial of one request against an auto alias's rules: properties, known lengths, misfits."""
+    """The state of testing an auto alias's rules for one request: properties, known lengths, misfits."""
 
     progress: Progress
     asks: Asked
@@ -64,7 +64,7 @@ class _Trial:
     passed: list[tuple[str, Misfit]] = field(default_factory=list)
     last: BadRequest | None = None
     doubtful: _Found | None = None
-    """The last one that may fit, where only its engine can tell."""
+    """The last target that may fit, if only its engine can tell."""
     _tokens: dict[Script, int] = field(default_factory=dict)
     _full: dict[Script, int] = field(default_factory=dict)
 
@@ -140,7 +140,7 @@ class Choosing:
         return call.chosen(version, prepared, fell_back_from=fell_back_from)
 
     async def _tried(self, rule: Rule, trial: _Trial) -> _Found | Misfit | None:
-        """Return a fitting rule's target, else its misfit; None if this key may not see its model."""
+        """Return a fitting rule's target, else its misfit; None if this key may not see the rule's model."""
         call, fell_back = trial.call, list[VersionId]()
         wish = replace(call.request, model=rule.to)
         version = self._able(rule, wish, trial, fell_back)
@@ -161,7 +161,7 @@ class Choosing:
     def _able(
         self, rule: Rule, wish: InferenceRequest, trial: _Trial, fell_back: list[VersionId]
     ) -> VersionEntry | Misfit | None:
-        """Return the rule's version if at most the prompt's length speaks against it, else the misfit."""
+        """Return the rule's version if nothing but perhaps the prompt's length excludes it, else the misfit."""
         why = rules.misfit(rule, trial.asks)
         try:
             version = self.resolver.resolve(wish, trial.call.principal, fell_back.append)

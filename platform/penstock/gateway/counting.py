@@ -1,6 +1,6 @@
 """Counts a conversation's tokens without an engine, in a shorter pipeline: identify → resolve → rate → count.
 
-It counts by the version's template and tokenizer. One request is drawn from the caller's rates, nothing is billed.
+It counts by the version's template and tokenizer. One request is drawn from the caller's rates; nothing is billed.
 """
 
 from collections.abc import Sequence

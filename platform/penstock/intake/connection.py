@@ -19,7 +19,7 @@ from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, Pens
 from penstock.domain.ids import RequestId
 from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.direct import EXTENSION, DirectReply
-from penstock.intake.limits import Limits
+from penstock.intake.limits import LINGER_BYTES, LINGER_S, Limits
 from penstock.intake.types import Refusal
 from penstock.lateness import awake_time
 
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 
 PIPELINED = 4
 """Requests read ahead of the one being answered; more wait in the kernel's buffer."""
-LINGER_S = 2.0
-LINGER_BYTES = 8 << 20
-"""After a refusal, how long and how much of a still arriving body is thrown away, so that the answer is not lost."""
 BODY_MARGIN_S = 2.0
 """The reader of a body gives up first and answers; this is the net below."""
-
 
 RELAY_MARGIN_S = 2.0
 """Who answers gives up first, and says so in records; this is the net below."""

@@ -12,13 +12,11 @@ MOST_STREAMS = 256
 """Streams with an unfinished message: twice what the server grants. Beyond it the client breaks the protocol."""
 MOST_FRAMES = 4096
 """Frames in one read of 256 KiB at most: 2.5 ms of the event loop. Requests of 130 bytes come to as many."""
-HEADER_BYTES = 32 << 10
-"""Of a header block over all its frames, frame headers included, and of any other frame but a message's: the library
-keeps a block until its last frame.
-"""
 _HEAD, _SIZE = Struct(">BHBBI"), Struct(">xI")
 _HEAD_BYTES, _PREFIX_BYTES = _HEAD.size, _SIZE.size
-_DATA, _HEADERS, _RESET, _CONTINUATION = 0, 1, 3, 9
+_DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY, _CONTINUATION = 0, 1, 3, 4, 7, 9
+_ENHANCE_YOUR_CALM = 11
+"""The error code that gRPC reads as RESOURCE_EXHAUSTED."""
 _END_STREAM, _END_HEADERS, _PADDED = 1, 4, 8
 _IN_PARTS = frozenset({_RESET, _CONTINUATION})
 _STREAM_MASK = 0x7FFF_FFFF
@@ -26,6 +24,16 @@ _STREAM_MASK = 0x7FFF_FFFF
 
 class NotHttp2(Exception):
     """These bytes are not what a client of HTTP/2 sends."""
+
+
+class HeadersTooLong(NotHttp2):
+    """A call's header block is larger than the bound; ``last_words`` is the answer, in whole frames."""
+
+    def __init__(self, stream: int) -> None:
+        super().__init__(stream)
+        reset = _HEAD.pack(0, 4, _RESET, 0, stream) + _ENHANCE_YOUR_CALM.to_bytes(4, "big")
+        away = _HEAD.pack(0, 8, _GOAWAY, 0, 0) + stream.to_bytes(4, "big") + _ENHANCE_YOUR_CALM.to_bytes(4, "big")
+        self.last_words = _HEAD.pack(0, 0, _SETTINGS, 0, 0) + reset + away
 
 
 class Unfinished:
@@ -41,9 +49,14 @@ class Unfinished:
 
 
 class Frames:
-    """Follows one connection; ``held`` counts the bytes of its unfinished messages, ``now`` is monotonic seconds."""
+    """Follows one connection; ``held`` counts the bytes of its unfinished messages, ``now`` is monotonic seconds.
 
-    def __init__(self) -> None:
+    ``header_bytes`` bounds a header block over all its frames, frame headers included, and any other frame but a
+    message's: the library keeps a block until its last frame.
+    """
+
+    def __init__(self, header_bytes: int) -> None:
+        self._header_bytes = header_bytes
         self.held = self.calls = self.resets = self._frames_left = self._block = 0
         self._preface = PREFACE
         self._head = b""
@@ -53,7 +66,7 @@ class Frames:
         self._streams: dict[int, Unfinished] = {}
 
     def feed(self, data: bytes, now: float) -> None:
-        """Count the next bytes, or raise ``NotHttp2``."""
+        """Count the next bytes as they arrive; raises ``NotHttp2``."""
         at, end, self._frames_left = self._opened(data), len(data), MOST_FRAMES
         while at < end:
             if self._left:
@@ -138,9 +151,12 @@ class Frames:
     def _open_block(self) -> None:
         """Count a frame into its header block, which ends with a flag; any other frame is a block of its own."""
         block = self._block + _HEAD_BYTES + self._left
-        if block > HEADER_BYTES or bool(self._block) != (self._kind == _CONTINUATION):
+        if bool(self._block) != (self._kind == _CONTINUATION):
             raise NotHttp2
-        is_open = self._kind in {_HEADERS, _CONTINUATION} and not self._flags & _END_HEADERS
+        is_head = self._kind in {_HEADERS, _CONTINUATION}
+        if block > self._header_bytes:
+            raise HeadersTooLong(self._stream) if is_head else NotHttp2
+        is_open = is_head and not self._flags & _END_HEADERS
         self._block = block if is_open else 0
 
     def _payload(self, data: bytes, at: int, size: int, now: float) -> int:

@@ -4,13 +4,16 @@ from dataclasses import dataclass
 
 QUESTION_BYTES = 64 << 10
 """Of the body or message that asks for no inference: a name and a version."""
+LINGER_S = 2.0
+LINGER_BYTES = 8 << 20
+"""After a refusal, how long and how much of what still arrives is thrown away, so that the answer is not lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     body_bytes: int = 8 << 20
     header_bytes: int = 32 << 10
-    """Request line and headers together."""
+    """Request line and headers together; over gRPC a call's header block."""
     headers: int = 100
     connections: int = 4096
     header_timeout_s: float = 10.0

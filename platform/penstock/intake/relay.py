@@ -17,9 +17,9 @@ from typing import Protocol
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import TenantId
-from penstock.intake.frames import Frames, NotHttp2
+from penstock.intake.frames import Frames, HeadersTooLong, NotHttp2
 from penstock.intake.held import HeldBytes, Intake
-from penstock.intake.limits import Limits
+from penstock.intake.limits import LINGER_BYTES, LINGER_S, Limits
 from penstock.lateness import awake_time
 
 BACKLOG = 2048
@@ -32,6 +32,8 @@ MOST_STRANGE_CALLS = 100
 """Calls on one connection before one of them shows a valid key: programs that ask for health make one a second."""
 MOST_RESETS, RESETS_PER_S = 1000, 100.0
 """Calls that a client takes back, at once and for ever: each costs the gateway 30 µs, a leaving user takes back one."""
+ATOMIC_BYTES = 64 << 10
+"""The server writes smaller answers at once, so they end with a frame."""
 JOIN_AGAIN_S, JOIN_TRIES = 0.01, 500
 """The server's own queue of connections may be full for a moment."""
 _PREFIX = "unix-abstract:"
@@ -54,13 +56,14 @@ class Client(asyncio.Protocol):
 
     def __init__(self, relay: "Relay") -> None:
         self._relay = relay
-        self._frames = Frames()
+        self._frames = Frames(relay.limits.header_bytes)
         self._server: _Server | None = None
         self._early: list[bytes] = []
         self._held: HeldBytes | None = None
         self._waiting: set[Waiting] = set()
         self._writing: dict[object, float] = {}
-        self._resets_from = 0.0
+        self._resets_from = self._refused_at = 0.0
+        self._discarded_bytes = 0
         self.tenant: TenantId | None = None
         self.address = self.name = ""
         """``name`` is that of the client's socket at the server; empty before it has one."""
@@ -77,8 +80,14 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = self._relay.now()
+        if self._refused_at:
+            self._discard(len(data))
+            return
         try:
             self._frames.feed(data, now)
+        except HeadersTooLong as error:
+            self._refuse(error.last_words, now)
+            return
         except NotHttp2:
             self.transport.abort()
             return
@@ -118,7 +127,7 @@ class Client(asyncio.Protocol):
 
     def joined(self, server: "_Server") -> None:
         """Pass on the bytes that came before the connection to the server existed."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._refused_at:
             server.transport.abort()
             return
         self._server = server
@@ -127,7 +136,7 @@ class Client(asyncio.Protocol):
         self.transport.resume_reading()
 
     def ended(self) -> None:
-        if not self.transport.is_closing():
+        if not self.transport.is_closing() and not self._refused_at:
             self.stuck_since = self._relay.now()
             self.transport.close()
 
@@ -161,12 +170,29 @@ class Client(asyncio.Protocol):
         is_stranger = self.tenant is None and now - self.since > limits.header_timeout_s
         unread_since = next(iter(self._writing.values()), now)
         is_stuck = now - min(self.stuck_since or now, unread_since) > limits.unread_s
+        is_stuck |= bool(self._refused_at) and now - self._refused_at > LINGER_S
         if is_stuck or (is_stranger and self.transport.is_closing()):
             self.transport.abort()
         elif is_stranger:
             self.transport.close()
         elif self._frames.late(now - limits.body_timeout_s - limits.unread_s):
             self._count()
+
+    def _refuse(self, last_words: bytes, now: float) -> None:
+        """Answer in the server's name, then read on for a while: a reset would take the answer from the client."""
+        self._refused_at = now
+        is_between_frames = self._server is None or self._server.last_bytes < ATOMIC_BYTES
+        if self._server is not None:
+            self._server.transport.abort()
+        if is_between_frames:
+            self.transport.write(last_words)
+        if self.transport.can_write_eof():  # TLS has no half of a connection
+            self.transport.write_eof()
+
+    def _discard(self, size: int) -> None:
+        self._discarded_bytes += size
+        if self._discarded_bytes > LINGER_BYTES:
+            self.transport.abort()
 
     def _is_abusive(self, now: float) -> bool:
         frames = self._frames
@@ -206,12 +232,14 @@ class _Server(asyncio.Protocol):
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.last_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         self._client.joined(self)
 
     def data_received(self, data: bytes) -> None:
+        self.last_bytes = len(data)
         self._client.transport.write(data)
 
     def pause_writing(self) -> None:

@@ -13,9 +13,10 @@ from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError, StoreUnavailable
+from penstock.lateness.activity import is_stopped
 from penstock.local.restarts import Restarts
 from penstock.supervision.restarts import Cause, Restart, RestartPolicy
-from penstock.supervision.silence import is_stopped, until_silent
+from penstock.supervision.silence import until_silent
 
 NAME = "postgres"
 LOOK_EVERY_S = 1.0

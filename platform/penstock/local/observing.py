@@ -125,10 +125,7 @@ def alertmanager(settings: Settings, sites: Sites) -> Command:
 def _command(settings: Settings, program: str, *arguments: str) -> Command:
     name = program.removeprefix("prometheus-")
     return Command(
-        name=name,
-        argv=tied.argv(find(program), *arguments),
-        log=settings.paths.logs / f"{name}.log",
-        environment={},
+        name=name, argv=tied.argv(find(program), *arguments), log=settings.paths.logs / f"{name}.log", environment={}
     )
 
 

@@ -25,7 +25,7 @@ def run(settings: Settings, *, ask: bool) -> int:
     check_shared(settings)
     observing.check(settings)
     clock = SystemClock()
-    screen = Screen(Console(), clock, PHASES + settings.observe)
+    screen = Screen(Console(), clock, PHASES + settings.observe, settings.paths.logs)
     with HomeLock(settings.paths.run):
         exposition.check_port(settings.metrics_address)
         return asyncio.run(_Session(LocalPlatform(settings, screen, clock), screen).run(ask=ask))

@@ -40,8 +40,10 @@ class Phase:
 
 
 class Screen:
-    def __init__(self, console: Console, clock: Clock, phases: int) -> None:
+    def __init__(self, console: Console, clock: Clock, phases: int, logs: Path | None = None) -> None:
         self._console = console
+        self._former = {log: log.stat().st_size for log in logs.glob("*.log")} if logs else {}
+        """The bytes that runs before this one have written."""
         self._clock = clock
         self._phases = phases
         self._number = 0
@@ -83,15 +85,16 @@ class Screen:
         self._console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
     def error(self, error: CommandError) -> None:
-        show_error(self._console, error)
+        show_error(self._console, error, since=self._former.get(error.log, 0) if error.log else 0)
 
     def _line(self, markup: str) -> None:
         self._console.print(markup, highlight=False, soft_wrap=True)
 
 
-def show_error(console: Console, error: CommandError) -> None:
+def show_error(console: Console, error: CommandError, *, since: int = 0) -> None:
+    """Print an error with the end of its log; ``since`` is the first byte of this run's lines."""
     console.print(f"[bold red]✗[/] {escape(error.what)}", highlight=False, soft_wrap=True)
-    for line in tail(error.log) if error.log is not None else []:
+    for line in tail(error.log, since) if error.log is not None else []:
         console.print(f"  [dim]│ {escape(line)}[/]", highlight=False, soft_wrap=True)
     if error.log is not None:
         console.print(f"  Log: {escape(str(error.log))}", highlight=False, soft_wrap=True)
@@ -99,9 +102,10 @@ def show_error(console: Console, error: CommandError) -> None:
         console.print(f"  → {escape(error.do)}", highlight=False, soft_wrap=True)
 
 
-def tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
+def tail(log: Path, since: int = 0, lines: int = TAIL_LINES) -> list[str]:
     try:
         with log.open(errors="replace") as file:
+            file.seek(since if since <= log.stat().st_size else 0)  # shorter: it was cut meanwhile
             return [line.rstrip("\n") for line in deque(file, maxlen=lines)]
     except OSError:
         return []

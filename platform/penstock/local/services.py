@@ -10,11 +10,11 @@ import httpx
 
 from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.connectors.process import leftovers
+from penstock.lateness.activity import is_stopped
 from penstock.local import connections
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import ready_file
-from penstock.supervision.silence import is_stopped
 from penstock.telemetry import pages
 from penstock.worker.engines import device
 from penstock.worker.engines.process import zygote_argv

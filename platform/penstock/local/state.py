@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from penstock.connectors.process import leftovers
+from penstock.lateness import activity
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 
 FILE = "up.json"
 ENGINES = "engines"
 """The folder of the agents' files of their engines."""
-_UTIME = 11
-"""The index of the user CPU time in ``/proc/<pid>/stat``, counted after the name; the system's follows it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,13 +79,11 @@ def _restarts(found: dict[str, object] | None) -> str:
 def _process(run: Path, name: str, pid: int, restarts: str) -> LocalProcess:
     try:
         resident_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         memory, cpu = "gone", ""
     else:
-        ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
         memory = f"{resident_pages * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f}"
-        cpu = f"{ticks / os.sysconf('SC_CLK_TCK'):.1f}"
+        cpu = f"{activity.ran_s(pid):.1f}"
     return LocalProcess(
         name=name, pid=pid, memory=memory, cpu=cpu, metrics=exposition.address(run, pid), restarts=restarts
     )

@@ -47,12 +47,11 @@ class AdapterConfig:
 
     @property
     def scale(self) -> float:
-        """The factor that the engine applies to B matrices."""
         return scale_of(self.rank, self.alpha, is_rank_stabilised=self.is_rank_stabilised)
 
 
 def read(folder: Path) -> AdapterConfig:
-    """Read ``adapter_config.json``; raises ``ArtifactRefused`` for settings that an engine cannot honour."""
+    """Raises ``ArtifactRefused`` for settings that an engine cannot honour."""
     path = folder / adapter.CONFIG
     if path.is_file() and path.stat().st_size > MOST_BYTES:
         raise ArtifactRefused(f"{adapter.CONFIG} has more than {MOST_BYTES:,} bytes")

@@ -17,7 +17,6 @@ class Targets:
     """What layers are called (``layers_pattern``); empty where any number in a name is a layer's."""
 
     def leaves_out(self, module: str) -> bool:
-        """Return whether training left this module unchanged."""
         if any(module == name or module.endswith(f".{name}") for name in self.excluded):
             return True
         return self.layers is not None and self._layer_of(module) not in self.layers

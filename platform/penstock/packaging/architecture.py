@@ -28,7 +28,7 @@ _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_exp
 
 
 def architecture_of(config: Mapping[str, object]) -> Architecture:
-    """Return the shape; raises ``ArtifactRefused`` with the field that is missing, impossible or unknown."""
+    """Raises ``ArtifactRefused`` with the field that is missing, impossible or unknown."""
     inner = config.get("text_config")
     told = _Config({**config, **inner} if isinstance(inner, Mapping) else config)
     heads = told.number("num_attention_heads", "n_head")

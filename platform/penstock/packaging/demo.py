@@ -85,7 +85,6 @@ async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishin
 
 
 def version_names(names: Iterable[str]) -> tuple[ModelName, ...]:
-    """Return the registered names of demo models."""
     return tuple(known(name).choices.name for name in names)
 
 

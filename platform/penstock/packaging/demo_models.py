@@ -19,8 +19,6 @@ SMOLLM2_TEMPLATE = Path(__file__).with_name("smollm2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoModel:
-    """One demo model: alias, wheel, serving settings."""
-
     alias: Alias
     wheel: str
     choices: Choices

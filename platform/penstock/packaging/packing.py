@@ -76,8 +76,6 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A version with files, manifest and signature in the store, ready to register."""
-
     id: VersionId
     digest: str
     manifest: Manifest
@@ -105,7 +103,7 @@ def left_out(folder: Path, allowed: frozenset[str] = ALLOWED) -> list[str]:
 
 
 def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Manifest:
-    """Return the manifest of these files, or raise ``ArtifactRefused`` that names the missing part."""
+    """Raises ``ArtifactRefused`` that names the missing part."""
     if choices.price is None:
         raise ArtifactRefused("a version needs a price: give --price in micro-dollars per million tokens")
     if not choices.licence:

@@ -63,7 +63,6 @@ def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:
 
 
 def _tell_left_out(source: Path, name: str, report: Report) -> None:
-    """Print the files that are not part of the version."""
     if not source.is_dir():
         return
     has_handler, pickled = (source / handlers.DESCRIPTION).is_file(), _pickled(source)

@@ -12,7 +12,7 @@ _EMBEDS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel", "N
 
 
 def read_json(folder: Path, name: str) -> dict[str, object]:
-    """Return a settings file's object; empty if there is no such file."""
+    """Empty if there is no such file."""
     path = folder / name
     if not path.is_file():
         return {}
@@ -26,7 +26,7 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
 
 
 def task_of(folder: Path) -> Task:
-    """Return the model's task; raises ``ArtifactRefused`` if its settings name none."""
+    """Raises ``ArtifactRefused`` if its settings name none."""
     if (folder / "modules.json").is_file():
         return Task.EMBED
     named = read_json(folder, "config.json").get("architectures")

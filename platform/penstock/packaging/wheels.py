@@ -30,15 +30,12 @@ _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One wheel: name, version and the only accepted digest."""
-
     name: str
     version: str
     sha256: str
 
 
 def pins_of(lock: str) -> dict[str, Pin]:
-    """Return a lock file's wheels by name."""
     found = (Pin(**match.groupdict()) for match in _PIN.finditer(lock))
     return {pin.name: pin for pin in found}
 

@@ -66,7 +66,6 @@ class Played:
         return len(self.expired) + len(self.late) + done_late
 
     def latencies(self) -> list[float]:
-        """Return the response times of served items, seconds."""
         return [batch.ended_at - one.came_at for batch in self.batches for one in batch.taken]
 
 
@@ -104,7 +103,6 @@ class Bench:
         self._numbers = itertools.count()
 
     def play(self, arrivals: Iterable[Arrival], until: float = inf) -> Played:
-        """Run this traffic to its last item, or to virtual second ``until``."""
         coming = deque(sorted(arrivals, key=lambda one: one.at))
         look_at = inf
         while coming or self._running or look_at < inf:

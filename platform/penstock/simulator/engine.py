@@ -95,8 +95,6 @@ second. It configures a simulation and promises nothing."""
 
 @dataclass(slots=True)
 class Sequence:
-    """A request in the engine; ``width`` sequences with the same prompt decode in parallel."""
-
     work: Work
     output_tokens: int
     prompt_left: int
@@ -160,7 +158,6 @@ class EngineModel:
         group.prompts += 1
 
     def abort(self, request: RequestId) -> None:
-        """Remove an abandoned request; does nothing if the request is not here."""
         if request in self._decoding:
             self._end(self._decoding[request])
             return
@@ -244,7 +241,6 @@ class EngineModel:
         return min(bounds)
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
-        """Return the requests that are due for a report, and those that have finished."""
         told, done = list[Sequence](), list[Sequence]()
         for group in groups:
             while group.events and group.events[0][0] <= group.step:
@@ -290,6 +286,5 @@ class EngineModel:
 
 
 def _expect(group: _Group, sequence: Sequence) -> None:
-    """Schedule a sequence's next report, or its end."""
     left = sequence.output_tokens - group.made(sequence)
     heapq.heappush(group.events, (group.step + min(TOLD_EVERY, left), sequence.number, sequence))

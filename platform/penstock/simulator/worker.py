@@ -64,8 +64,6 @@ class RefusedRequest:
 
 @dataclass(slots=True)
 class _Here:
-    """A waiting or running request, and the tokens that were reported to the queue."""
-
     arrival: Arrival
     told: int = 0
     runs: bool = False
@@ -83,8 +81,6 @@ def run(
 
 
 class Worker:
-    """The state of one run; ``now`` is the present virtual second."""
-
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
         self.records: dict[TenantId, TenantRecord] = defaultdict(TenantRecord)

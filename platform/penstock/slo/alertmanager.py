@@ -67,10 +67,7 @@ def _page_over_ticket() -> dict[str, object]:
 
 
 def _explained(cause: str, symptoms: tuple[str, ...]) -> dict[str, object]:
-    return {
-        "source_matchers": [f'alertname="{cause}"'],
-        "target_matchers": [f'alertname=~"{"|".join(symptoms)}"'],
-    }
+    return {"source_matchers": [f'alertname="{cause}"'], "target_matchers": [f'alertname=~"{"|".join(symptoms)}"']}
 
 
 def _receiver(name: str, url: str) -> dict[str, object]:

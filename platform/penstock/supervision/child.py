@@ -39,14 +39,13 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """Return the exit code (negative: the signal), None while it runs."""
+        """Negative: the signal; None while it runs."""
         return self._process.returncode
 
     async def wait(self) -> int:
         return await self._process.wait()
 
     async def stop(self, grace_s: float) -> int:
-        """Send SIGTERM; kill the process group after the grace period."""
         with suppress(ProcessLookupError):
             self._process.terminate()
         try:
@@ -57,13 +56,11 @@ class Child:
             return await self.wait()
 
     def kill(self) -> None:
-        """Kill the process group at once."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
 
 async def spawn(command: Command) -> Child:
-    """Start the process with its output appended to its log."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
     with command.log.open("ab") as log:
         process = await asyncio.create_subprocess_exec(

@@ -25,12 +25,10 @@ FOLDER = "metrics"
 
 
 def address_file(run: Path, pid: int) -> Path:
-    """Return the file with the metrics address of a process."""
     return run / FOLDER / str(pid)
 
 
 def address(run: Path, pid: int) -> str:
-    """Return the metrics address of a process; empty if it has written none."""
     try:
         return address_file(run, pid).read_text().strip()
     except OSError:
@@ -44,7 +42,6 @@ def addresses(run: Path) -> list[str]:
 
 
 def show(run: Path, url: str) -> None:
-    """Write this process's metrics address to its file in the home."""
     file = address_file(run, os.getpid())
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, f"{url}{pages.METRICS}")
@@ -73,8 +70,6 @@ async def serve(address: Address, run: Path, exposition: Exposition, probes: Map
 
 
 def openmetrics(expose: Exposition) -> Page:
-    """Return the page of metrics with exemplars, in the OpenMetrics format."""
-
     async def page() -> tuple[int, str, bytes]:
         return 200, OPENMETRICS_TYPE, expose()
 

@@ -12,7 +12,6 @@ def keep_private() -> None:
 
 
 def unwritable(root: Path, error: OSError) -> CommandError:
-    """Return the error for a home that cannot be written."""
     return CommandError(
         f"Can't write to {root}: {error.strerror}.",
         do="Free some space or set PENSTOCK_HOME to a folder that may be written.",
@@ -20,7 +19,6 @@ def unwritable(root: Path, error: OSError) -> CommandError:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file readable by its owner alone, atomically."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w") as file:

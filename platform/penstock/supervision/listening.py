@@ -92,16 +92,13 @@ def reached_at(host: str, port: int) -> str:
 
 
 def authority(host: str, port: int) -> str:
-    """Return ``host:port``; IPv6 addresses are bracketed."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def url_of(host: str, port: int, *, secure: bool = False) -> str:
-    """Return the URL for clients on this machine."""
     return url_at(_REACHED.get(host, host), port, secure=secure)
 
 
 def url_at(host: str, port: int, *, secure: bool = False) -> str:
-    """Return the URL with this host; IPv6 addresses are bracketed."""
     scheme = "https" if secure else "http"
     return f"{scheme}://{authority(host, port)}"

@@ -22,7 +22,7 @@ class HomeLock:
         self._fd = -1
 
     def __enter__(self) -> Self:
-        """Take the lock; raises ``CommandError`` that names the holder or the fault."""
+        """Raises ``CommandError`` that names the holder or the fault."""
         home = self._path.parent.parent
         try:
             self._take()
@@ -58,7 +58,6 @@ class HomeLock:
 
 
 def holder(run: Path) -> int:
-    """Return the process id of the platform in this home, 0 if none runs."""
     try:
         fd = os.open(run / FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -8,7 +8,6 @@ Trade-off: a process that runs and answers nothing is ended after two minutes.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from penstock.lateness import timeout
 
@@ -19,24 +18,11 @@ MOST_MISSED = 3
 """Questions in a row that a stopped process lets pass."""
 MOST_SLOW = 20
 """Questions in a row that any process lets pass: two minutes."""
-STOPPED = ("T", "t")
-"""States of a process that a signal or a debugger has stopped (proc(5))."""
 Asks = Callable[[], Awaitable[object]]
 
 
-def is_stopped(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in STOPPED
-    except OSError:
-        return False
-
-
 async def until_silent(
-    ask: Asks,
-    stopped: Callable[[], bool],
-    *,
-    every_s: float = EVERY_S,
-    within_s: float = WITHIN_S,
+    ask: Asks, stopped: Callable[[], bool], *, every_s: float = EVERY_S, within_s: float = WITHIN_S
 ) -> float:
     """Return the seconds without an answer, once several questions in a row were left unanswered."""
     missed = 0

@@ -8,10 +8,18 @@ from functools import partial
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.exit_code import how_it_ended
-from penstock.lateness import timeout
+from penstock.lateness import activity, awake_time
+from penstock.lateness.activity import is_stopped
 from penstock.supervision.child import Child, Command, spawn
 from penstock.supervision.restarts import Cause, Restart, RestartPolicy
-from penstock.supervision.silence import EVERY_S, WITHIN_S, is_stopped, until_silent
+from penstock.supervision.silence import EVERY_S, WITHIN_S, until_silent
+
+LOOK_S = 1.0
+"""Between two looks at a starting process; the kernel counts its CPU time in hundredths of a second."""
+BUSY_PART = 0.1
+"""A process that takes or waits for this part of one core works."""
+WORKING_STARTS = 20.0
+"""A process that works may take as many times longer to start than one that does nothing."""
 
 
 def unnoted(_: Restart) -> None: ...
@@ -19,7 +27,7 @@ def unnoted(_: Restart) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """One supervised process; ``ready`` is polled until the process serves."""
+    """``ready`` is polled until the process serves."""
 
     command: Callable[[], Command]
     ready: Callable[[Child], Awaitable[bool]]
@@ -32,6 +40,7 @@ class ChildSpec:
     ask_every_s: float = EVERY_S
     ask_within_s: float = WITHIN_S
     ready_within_s: float = 30.0
+    """Awake seconds in which a starting process may do nothing: a busy machine delays a start and ends none."""
     poll_s: float = 0.05
 
 
@@ -53,11 +62,9 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """The process id; 0 while no process runs."""
         return self._child.pid if self._child is not None and self._child.code is None else 0
 
     async def start(self) -> None:
-        """Start the process and wait until it is ready."""
         await self.launch()
         await self._until_ready(self.child)
 
@@ -128,12 +135,33 @@ class Supervisor:
 
     async def _until_ready(self, child: Child) -> None:
         name, log = child.command.name, child.command.log
-        try:
-            async with timeout(self._spec.ready_within_s):
-                while not await self._spec.ready(child):
-                    if child.code is not None:
-                        raise CommandError(f"The {name} {how_it_ended(child.code)} while starting.", log=log)
-                    await asyncio.sleep(self._spec.poll_s)
-        except TimeoutError:
-            child.kill()
-            raise CommandError(f"The {name} was not ready within {self._spec.ready_within_s:.0f} s.", log=log) from None
+        patience = _Patience(child.pid)
+        while not await self._spec.ready(child):
+            if child.code is not None:
+                raise CommandError(f"The {name} {how_it_ended(child.code)} while starting.", log=log)
+            patience.look()
+            if patience.idle_s > (most_s := self._spec.ready_within_s) or patience.busy_s > WORKING_STARTS * most_s:
+                child.kill()
+                spent = f"{patience.busy_s:.0f} s of work and {patience.idle_s:.0f} s without"
+                raise CommandError(f"The {name} was not ready after {spent}.", log=log)
+            await asyncio.sleep(self._spec.poll_s)
+
+
+class _Patience:
+    """Awake seconds of a process's start, by whether it worked."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._at, self._seen = awake_time().seconds(), activity.of([pid])
+        self.idle_s = self.busy_s = 0.0
+
+    def look(self) -> None:
+        now = awake_time().seconds()
+        if (elapsed_s := now - self._at) < LOOK_S:
+            return
+        seen = activity.of([self._pid])
+        if seen.wants_core or seen.is_busy(self._seen, elapsed_s, BUSY_PART):
+            self.busy_s += elapsed_s
+        else:
+            self.idle_s += elapsed_s
+        self._at, self._seen = now, seen

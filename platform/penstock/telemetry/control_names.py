@@ -4,21 +4,14 @@ from penstock.telemetry.definitions import LATENCY_S, Label, Metric, MetricKind
 
 WAKE_S = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 TICK_SECONDS = Metric(
-    name="penstock_control_tick_seconds",
-    kind=MetricKind.HISTOGRAM,
-    help="Time of one control tick.",
-    buckets=LATENCY_S,
+    name="penstock_control_tick_seconds", kind=MetricKind.HISTOGRAM, help="Time of one control tick.", buckets=LATENCY_S
 )
 TICK_FAILURES = Metric(
     name="penstock_control_tick_failures",
     kind=MetricKind.COUNTER,
     help="Control ticks that failed and changed nothing.",
 )
-IS_LEADER = Metric(
-    name="penstock_control_leader",
-    kind=MetricKind.GAUGE,
-    help="1 in the controller that leads.",
-)
+IS_LEADER = Metric(name="penstock_control_leader", kind=MetricKind.GAUGE, help="1 in the controller that leads.")
 RESTARTS = Metric(
     name="penstock_restarts",
     kind=MetricKind.COUNTER,
@@ -55,9 +48,7 @@ WORKER_LOST = Metric(
     labels=(Label.VERSION, Label.WORKER, Label.REASON),
 )
 TABLES_PUBLISHED = Metric(
-    name="penstock_routing_tables_published",
-    kind=MetricKind.COUNTER,
-    help="Routing tables published.",
+    name="penstock_routing_tables_published", kind=MetricKind.COUNTER, help="Routing tables published."
 )
 ROLLOUTS = Metric(
     name="penstock_rollouts",

@@ -114,9 +114,7 @@ PRESSURE = Metric(
     labels=(Label.VERSION,),
 )
 HELD_REQUESTS = Metric(
-    name="penstock_held_requests",
-    kind=MetricKind.GAUGE,
-    help="Requests held at a gateway for a sleeping version.",
+    name="penstock_held_requests", kind=MetricKind.GAUGE, help="Requests held at a gateway for a sleeping version."
 )
 HOLDS = Metric(
     name="penstock_holds",
@@ -143,9 +141,7 @@ BREAKER_CHANGES = Metric(
     labels=(Label.LEVEL, Label.STATE),
 )
 HEARTBEATS = Metric(
-    name="penstock_stream_heartbeats",
-    kind=MetricKind.COUNTER,
-    help="Heartbeat comments sent on silent streams.",
+    name="penstock_stream_heartbeats", kind=MetricKind.COUNTER, help="Heartbeat comments sent on silent streams."
 )
 PREFIX_ROUTED = Metric(
     name="penstock_prefix_blocks",
@@ -153,20 +149,14 @@ PREFIX_ROUTED = Metric(
     help="Prompt blocks routed, by whether the chosen worker probably has them in its prefix cache.",
     labels=(Label.MODEL, Label.STATE),
 )
-TABLE_NUMBER = Metric(
-    name="penstock_routing_table_number",
-    kind=MetricKind.GAUGE,
-    help="The routing table in use.",
-)
+TABLE_NUMBER = Metric(name="penstock_routing_table_number", kind=MetricKind.GAUGE, help="The routing table in use.")
 TABLE_AGE_SECONDS = Metric(
     name="penstock_routing_table_age_seconds",
     kind=MetricKind.GAUGE,
     help="Seconds since the source last confirmed the table in use.",
 )
 TABLES_REFUSED = Metric(
-    name="penstock_routing_tables_refused",
-    kind=MetricKind.COUNTER,
-    help="Routing tables refused as invalid.",
+    name="penstock_routing_tables_refused", kind=MetricKind.COUNTER, help="Routing tables refused as invalid."
 )
 BACKGROUND_FAILURES = Metric(
     name="penstock_background_failures",
@@ -269,10 +259,7 @@ ENGINE_WAITING = Metric(
     labels=(Label.VERSION,),
 )
 KV_USED_RATIO = Metric(
-    name="penstock_kv_used_ratio",
-    kind=MetricKind.GAUGE,
-    help="Share of KV blocks in use.",
-    labels=(Label.VERSION,),
+    name="penstock_kv_used_ratio", kind=MetricKind.GAUGE, help="Share of KV blocks in use.", labels=(Label.VERSION,)
 )
 PREFIX_QUERIED_TOKENS = Metric(
     name="penstock_prefix_queried_tokens",

@@ -36,7 +36,6 @@ def make(name: str, *, now: float, days: float) -> KeyPair:
 
 
 def issue(authority: KeyPair, who: Identity, *, now: float, days: float) -> KeyPair:
-    """Return a certificate for an identity, valid for clients and servers."""
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
     signer = serialization.load_pem_private_key(authority.key.encode(), password=None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)  # noqa: S101  made above
@@ -54,7 +53,6 @@ def issue(authority: KeyPair, who: Identity, *, now: float, days: float) -> KeyP
 
 
 def ends_at(certificate: str) -> float:
-    """Return the end of a certificate's validity, Unix seconds."""
     return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc.timestamp()
 
 

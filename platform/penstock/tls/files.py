@@ -36,8 +36,6 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """Identity in this process's certificate, and the end of its validity in Unix seconds."""
-
     identity: Identity
     starts_at: float
     ends_at: float

@@ -62,7 +62,6 @@ def stranger(certificate: Mapping[str, object], trust_domain: str) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Translate a TLS error into cause and remedy."""
     told = str(error)
     return next((meaning for word, meaning in _REMEDIES.items() if word in told), told or type(error).__name__)
 

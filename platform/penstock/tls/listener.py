@@ -31,7 +31,6 @@ class ServerConfig(Protocol):
 
 
 def guard(config: ServerConfig, mutual: Mutual, callers: Callers) -> None:
-    """Serve with this certificate, for these roles only."""
     config.ssl = mutual.server()
     config.http_protocol_class = _admitting(config.http_protocol_class, mutual, callers)
 

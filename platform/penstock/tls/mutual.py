@@ -22,8 +22,6 @@ SOON_RATIO = 0.1
 
 
 class Mutual:
-    """Certificate, key and authorities of one process."""
-
     def __init__(self, files: Files, role: Role, clock: Clock) -> None:
         self._files, self._role, self._clock = files, role, clock
         self._refusals = Refusals(clock)
@@ -57,7 +55,6 @@ class Mutual:
         return self._listener
 
     def client(self, peer: Role) -> ssl.SSLContext:
-        """Return the context of a new connection to this role."""
         self._look()
         if peer not in self._clients:
             self._clients[peer] = self._context(ssl.PROTOCOL_TLS_CLIENT, peer)

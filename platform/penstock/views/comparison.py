@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from penstock.views.elements import Record, Shown, Style, line, listing, prose
+from penstock.views.elements import Record, Shown, Style, line, of, prose, table
 
 _SAID = {
     "promote": "proven no worse than the incumbent, on every count",
@@ -38,18 +38,10 @@ def judged(incumbent: str, judgement: Record) -> Iterator[Shown]:
     for said in (verdict, _tokens(judgement), judgement["unfit"]):
         if said:
             yield line(f"  {said}")
-    rows = [
-        (
-            one["metric"],
-            one["verdict"],
-            "-" if one["strength"] is None else f"{one['strength']:.2f}",
-            one["sample"],
-            _seen(one),
-        )
-        for one in judgement["findings"]
-    ]
-    yield listing("", ("metric", "verdict", "strength", "requests", "seen"), rows)
-    yield from (line((f"  {text}", Style.MUTED)) for text in (_LEGEND if rows else ()))
+    strength = of(lambda found: "-" if found is None else f"{found:.2f}", "strength")
+    columns = {"metric": "metric", "verdict": "verdict", "strength": strength, "requests": "sample", "seen": _seen}
+    yield table("", judgement["findings"], columns)
+    yield from (line((f"  {text}", Style.MUTED)) for text in (_LEGEND if judgement["findings"] else ()))
 
 
 def brief(judgement: Record) -> str:

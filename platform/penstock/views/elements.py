@@ -1,6 +1,6 @@
 """The elements of a screen or page: a line of styled text, a listing of rows; and the record behind them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -42,6 +42,8 @@ class Listing:
 
 
 Shown = Line | Listing
+Cell = str | Callable[[Record], object]
+"""A record's field, or the cell made of the record."""
 
 
 def line(*parts: str | tuple[str, Style]) -> Line:
@@ -56,3 +58,16 @@ def prose(text: str, style: Style = Style.PLAIN) -> Line:
 def listing(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], notes: Sequence[str] = ()) -> Listing:
     found = tuple(tuple(str(cell) for cell in row) for row in rows)
     return Listing(title=title, columns=tuple(columns), rows=found, notes=tuple(notes))
+
+
+def of(told: Callable[[Any], object], field: str) -> Cell:
+    """Return the cell of a field in words."""
+    return lambda one: told(one[field])
+
+
+def table(
+    title: str, found: Sequence[Record], columns: Mapping[str, Cell], note: Callable[[Record], str] | None = None
+) -> Listing:
+    """Return a listing with a row for each record; ``columns`` are cells by heading."""
+    rows = [[one[cell] if isinstance(cell, str) else cell(one) for cell in columns.values()] for one in found]
+    return listing(title, columns, rows, [note(one) for one in found] if note else ())

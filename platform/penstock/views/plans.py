@@ -1,8 +1,8 @@
 """Plans: memory of a GPU with the settings that follow, and the sheet from a peak to machines and money."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
-from penstock.views.elements import Listing, Record, Shown, Style, line, listing, prose
+from penstock.views.elements import Cell, Listing, Record, Shown, Style, line, listing, of, prose, table
 
 GIB = 1 << 30
 
@@ -45,22 +45,18 @@ def _because(one: Record) -> str:
 
 
 def _settings(found: Record) -> Listing:
-    rows = [(one["name"], one["value"], one["because"]) for one in found["settings"]]
-    return listing("Engine settings", ("setting", "value", "because"), rows)
+    return table("Engine settings", found["settings"], {"setting": "name", "value": "value", "because": "because"})
 
 
-def _ways(title: str, ways: Iterable[Record]) -> list[Shown]:
-    rows = [
-        (
-            one["way"],
-            _gib(one["weight_bytes"]),
-            f"{one['kv_tokens']:,}" if one["fits"] else "-",
-            f"{one['at_lengths']:,}" if one["fits"] else "does not fit",
-            f"{one['step_ms']:.1f}",
-        )
-        for one in ways
-    ]
-    return [listing(title, ("way", "weights GiB", "KV tokens", "requests", "step ms"), rows)] if rows else []
+def _ways(title: str, ways: Sequence[Record]) -> list[Shown]:
+    columns: dict[str, Cell] = {
+        "way": "way",
+        "weights GiB": of(_gib, "weight_bytes"),
+        "KV tokens": lambda one: f"{one['kv_tokens']:,}" if one["fits"] else "-",
+        "requests": lambda one: f"{one['at_lengths']:,}" if one["fits"] else "does not fit",
+        "step ms": of("{:.1f}".format, "step_ms"),
+    }
+    return [table(title, ways, columns)] if ways else []
 
 
 def _gib(size: int) -> str:

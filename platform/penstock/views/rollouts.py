@@ -1,52 +1,38 @@
 """Rollouts: stage, verdict, history, and the next steps for the operator."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.views import comparison
-from penstock.views.elements import Listing, Record, Shown, Style, line, listing
+from penstock.views.elements import Cell, Listing, Record, Shown, Style, line, of, table
 from penstock.views.words import percent, rate, span, when
 
 _MARKS = {"aborted": "✗", "done": "✓", "held": "‖", "frozen": "‖", "running": "●"}
 
 
 def listed(found: Sequence[Record]) -> Listing:
-    rows = [
-        (
-            one["alias"],
-            one["id"],
-            one["state"],
-            percent(one["weight"]),
-            one["candidate"],
-            one["incumbent"],
-            when(one["began_at"]),
-        )
-        for one in found
-    ]
-    return listing("Rollouts", ("alias", "id", "state", "share", "candidate", "beside", "began"), rows)
+    columns = {"alias": "alias", "id": "id", "state": "state", "share": of(percent, "weight")}
+    versions = {"candidate": "candidate", "beside": "incumbent"}
+    return table("Rollouts", found, {**columns, **versions, "began": of(when, "began_at")})
 
 
 def planned(alias: str, found: Record) -> Iterator[Shown]:
-    wrong = list(found["stages"][0]["finds_s"])
-    rows = [
-        (
-            one["name"],
-            rate(one["per_s"]),
-            "too thin" if one["needs_s"] is None else span(one["needs_s"]),
-            *(span(one["finds_s"].get(what)) for what in wrong),
-            one["workers"],
-            "-" if one["worker_hours"] is None else f"{one['worker_hours']:.2g}",
-        )
-        for one in found["stages"]
-    ]
+    finds = {f"finds {what}": of(_found_in(what), "finds_s") for what in found["stages"][0]["finds_s"]}
+    proof = of(lambda needs_s: "too thin" if needs_s is None else span(needs_s), "needs_s")
+    hours = of(lambda hours: "-" if hours is None else f"{hours:.2g}", "worker_hours")
+    columns: dict[str, Cell] = {"share": "name", "requests": of(rate, "per_s"), "proof after": proof, **finds}
     title = f"{alias}: requests {rate(found['per_s'])} on average over the last {span(found['over_s'])}"
-    columns = ("share", "requests", "proof after", *(f"finds {what}" for what in wrong), "workers", "worker hours")
-    yield listing(title, columns, rows, [one["lacks"] for one in found["stages"]])
+    stages = {**columns, "workers": "workers", "worker hours": hours}
+    yield table(title, found["stages"], stages, lambda one: str(one["lacks"]))
     if found["takes_s"] is not None:
         yield line(f"If nothing is wrong it takes {span(found['takes_s'])} in all.")
         return
     if any(one["needs_s"] is not None for one in found["stages"]):
         yield line("Leave out what is too thin with --shares, or give it more time with --patience-s.")
     yield line("If other hours have more traffic, plan with those: --hours 24, or --hours 0.1 for this one.")
+
+
+def _found_in(what: str) -> Callable[[Record], str]:
+    return lambda finds_s: span(finds_s.get(what))
 
 
 def shown(one: Record) -> Iterator[Shown]:

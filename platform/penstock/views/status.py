@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.telemetry.series import Sample
-from penstock.views.elements import Line, Listing, Record, Style, line, listing
+from penstock.views.elements import Cell, Line, Listing, Record, Style, line, listing, of, table
 from penstock.views.words import when
 
 _SPEAKING = {"ready", "draining"}
@@ -131,18 +131,15 @@ def _until(at: float, now: float) -> str:
 
 
 def _present(workers: Sequence[Record], lease_s: float) -> Listing:
-    rows = [
-        (
-            worker["id"],
-            _state(worker, lease_s),
-            *_load(worker, lease_s),
-            worker["restarts"],
-            f"{worker['age_s']:.0f} s",
-        )
-        for worker in workers
-    ]
-    columns = ("worker", "state", "runs+waits", "KV", "restarts", "seen")
-    return listing("Workers", columns, rows, [_notes(worker) for worker in workers])
+    columns: dict[str, Cell] = {
+        "worker": "id",
+        "state": lambda one: _state(one, lease_s),
+        "runs+waits": lambda one: _load(one, lease_s)[0],
+        "KV": lambda one: _load(one, lease_s)[1],
+        "restarts": "restarts",
+        "seen": of("{:.0f} s".format, "age_s"),
+    }
+    return table("Workers", workers, columns, _notes)
 
 
 def _load(worker: Record, lease_s: float) -> tuple[str, str]:

@@ -1,8 +1,9 @@
 """Tenants, organisations and keys with their plans, their spend, and the audit log."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
-from penstock.views.elements import Listing, Record, listing
+from penstock.views.elements import Cell, Listing, Record, listing, of, table
 from penstock.views.words import dollars, when
 
 DOLLARS = ("spend_per_day", "spend_per_month")
@@ -69,18 +70,9 @@ def _tiers(value: object) -> str:
 
 
 def listed(tenants: Sequence[Record]) -> Listing:
-    rows = [
-        (
-            one["id"],
-            one["name"],
-            one["org"],
-            one["plan"]["priority"],
-            one["plan"]["weight"],
-            described(one["plan"]),
-        )
-        for one in tenants
-    ]
-    return listing("Tenants", ("id", "name", "org", "priority", "weight", "plan"), rows)
+    plan = {name: of(itemgetter(name), "plan") for name in ("priority", "weight")}
+    columns: dict[str, Cell] = {"id": "id", "name": "name", "org": "org", **plan, "plan": of(described, "plan")}
+    return table("Tenants", tenants, columns)
 
 
 def whole(tenant: Record) -> Listing:
@@ -93,59 +85,33 @@ def whole(tenant: Record) -> Listing:
 
 
 def organisations(found: Sequence[Record]) -> Listing:
-    rows = [(one["id"], one["name"], described(one["plan"])) for one in found]
-    return listing("Organisations", ("id", "name", "bounds"), rows)
+    return table("Organisations", found, {"id": "id", "name": "name", "bounds": of(described, "plan")})
 
 
 def keys(found: Sequence[Record]) -> Listing:
-    rows = [
-        (
-            key["id"],
-            key["tenant"],
-            key["role"],
-            ", ".join(key["models"]) or "all",
-            when(key["created_at"]),
-            when(key["expires_at"]),
-            when(key["revoked_at"]),
-            described(key["plan"]),
-        )
-        for key in found
-    ]
-    return listing("Keys", ("id", "tenant", "role", "models", "created", "expires", "revoked", "bounds"), rows)
+    times = {name: of(when, f"{name}_at") for name in ("created", "expires", "revoked")}
+    models = of(lambda names: ", ".join(names) or "all", "models")
+    columns = {"id": "id", "tenant": "tenant", "role": "role", "models": models, **times}
+    return table("Keys", found, {**columns, "bounds": of(described, "plan")})
 
 
 def budgets(found: Sequence[Record]) -> Listing:
-    rows = [
-        (
-            one["scope"],
-            one["window"],
-            dollars(one["spent"]),
-            dollars(one["cap"]),
-            f"{one['used_ratio']:.1%}",
-            when(one["ends_at"]),
-        )
-        for one in found
-    ]
-    return listing("Budgets", ("scope", "window", "spent $", "cap $", "used", "ends"), rows)
+    money = {f"{name} $": of(dollars, name) for name in ("spent", "cap")}
+    columns = {"scope": "scope", "window": "window", **money, "used": of("{:.1%}".format, "used_ratio")}
+    return table("Budgets", found, {**columns, "ends": of(when, "ends_at")})
 
 
 def reconciled(found: Sequence[Record]) -> Listing:
-    rows = [
-        (one["scope"], one["window"], *(dollars(one[name]) for name in ("ledger", "counted", "difference")))
-        for one in found
-    ]
-    return listing("Budgets", ("scope", "window", "ledger $", "counted $", "difference $"), rows)
+    money = {f"{name} $": of(dollars, name) for name in ("ledger", "counted", "difference")}
+    return table("Budgets", found, {"scope": "scope", "window": "window", **money})
 
 
 def usage(tenant: str, found: Record) -> Listing:
-    rows = [
-        (one["version"], one["outcome"], *(one[name] for name in _COUNTED), f"{one['gpu_s']:.3f}", dollars(one["cost"]))
-        for one in found["lines"]
-    ]
+    plain = {name: name for name in ("version", "outcome", *_COUNTED)}
     title = f"Usage of {tenant} from {when(found['begin'])} to {when(found['end'])}"
-    return listing(title, ("version", "outcome", *_COUNTED, "GPU s", "$"), rows)
+    return table(title, found["lines"], {**plain, "GPU s": of("{:.3f}".format, "gpu_s"), "$": of(dollars, "cost")})
 
 
 def acts(found: Sequence[Record]) -> Listing:
-    rows = [(when(act["at"]), act["who"], act["what"], act["target"], act["tenant"], act["detail"]) for act in found]
-    return listing("Audit log", ("at (UTC)", "actor", "action", "target", "tenant", "detail"), rows)
+    plain = {"actor": "who", "action": "what", "target": "target", "tenant": "tenant", "detail": "detail"}
+    return table("Audit log", found, {"at (UTC)": of(when, "at"), **plain})

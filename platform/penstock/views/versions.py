@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from penstock.views.elements import Listing, Record, listing
+from penstock.views.elements import Cell, Listing, Record, of, table
 from penstock.views.words import when
 
 _ASLEEP = ("sleeping", "waking")
@@ -10,30 +10,31 @@ _ASLEEP = ("sleeping", "waking")
 
 
 def listed(versions: Sequence[Record]) -> Listing:
-    rows = [
-        (
-            version["id"],
-            version["task"],
-            version["tier"],
-            f"{version['size_bytes'] / 1e6:.0f}",
-            "/".join(f"{micro_usd / 1e6:g}" for micro_usd in version["price"].values()),
-            version["licence"],
-            workers(version),
-            ", ".join(f"{name}={value}" for name, value in version["engine"].items()),
-            ", ".join(version["aliases"]),
-            when(version["created_at"]),
-        )
-        for version in versions
-    ]
-    columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "workers", "engine", "aliases", "registered")
-    return listing(
-        "Versions", columns, rows, ["; ".join(filter(None, (owners(one), adapter(one)))) for one in versions]
+    price = of(lambda found: "/".join(f"{micro_usd / 1e6:g}" for micro_usd in found.values()), "price")
+    engine = of(lambda found: ", ".join(f"{name}={value}" for name, value in found.items()), "engine")
+    size = of(lambda found: f"{found / 1e6:.0f}", "size_bytes")
+    columns: dict[str, Cell] = {
+        "version": "id",
+        "task": "task",
+        "tier": "tier",
+        "MB": size,
+        "$/Mtok": price,
+        "licence": "licence",
+    }
+    more: dict[str, Cell] = {"workers": workers, "engine": engine, "aliases": of(", ".join, "aliases")}
+    registered: dict[str, Cell] = {"registered": of(when, "created_at")}
+    return table(
+        "Versions",
+        versions,
+        columns | more | registered,
+        lambda one: "; ".join(filter(None, (owners(one), adapter(one)))),
     )
 
 
 def running(versions: Sequence[Record]) -> Listing:
-    rows = [(one["id"], one["task"], workers(one), ", ".join(one["aliases"])) for one in versions]
-    return listing("Versions", ("version", "task", "workers", "aliases"), rows, [adapter(one) for one in versions])
+    aliases = of(", ".join, "aliases")
+    columns: dict[str, Cell] = {"version": "id", "task": "task", "workers": workers, "aliases": aliases}
+    return table("Versions", versions, columns, adapter)
 
 
 def owners(version: Record) -> str:

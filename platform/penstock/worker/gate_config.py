@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from penstock.domain.ids import VersionId, WorkerId
 
 TICKET = "penstock.ticket"
-"""Where the engine's side finds a request's ticket, in the scope that the gate passes on."""
+"""The key of the request's ticket in the scope that the gate passes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
     """``ticket_key`` (hex) is the key of the tickets that gateways seal for this worker.
 
-    ``preempts``: the engine takes slots back from tenants above their share. ``time_shares``: tenants take turns
-    inside it.
+    ``preempts``: the engine takes slots back from tenants above their share. ``time_shares``: tenants share the engine
+    by time.
     """
 
     worker: WorkerId
@@ -26,16 +26,16 @@ class GateConfig:
     preempts: bool = False
     time_shares: bool = False
     adapter_slots: int = 0
-    """Adapters of how many versions the engine takes into one batch; 0 where it takes none."""
+    """Adapter versions in one batch of the engine; 0 for none."""
     adapters_kept: int = 0
-    """So many it keeps in memory, those in slots among them."""
+    """Adapters that the engine keeps in memory, including those in slots."""
 
 
 _installed: list[GateConfig] = []
 
 
 def install(config: GateConfig) -> None:
-    """Set what the next gate of this process works with: vLLM makes it, and passes the app alone."""
+    """Set the settings of this process's next gate, which vLLM constructs with the app alone."""
     _installed[:] = [config]
 
 

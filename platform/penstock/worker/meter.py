@@ -1,8 +1,8 @@
-"""A request's real use of its engine, counted beside it: whatever its API says, also after its caller has left.
+"""A request's real use of its engine, counted independently of its API's answer, also after its caller has left.
 
-An engine's side says first that it fills meters (``fill``): without that, a count of 0 would say nothing. The gate
+The engine's side first declares that it fills meters (``fill``): otherwise a count of 0 would mean nothing. The gate
 makes a ``Meter`` for each request and sets ``current``, which the tasks of the engine's server inherit. The engine's
-side fills it, once for each prompt and once for each step of each sequence. Neither side knows the other.
+side fills it, once for each prompt and once for each step of each sequence. The two sides don't import each other.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from penstock.domain.serving.used import Used
 from penstock.worker.share import Share
 
 current: ContextVar["Meter | None"] = ContextVar("meter", default=None)
-"""The meter of the request that this task works for."""
+"""The meter of the request that this task belongs to."""
 
 
 _filled: list[str] = []
 
 
 def fill(engine: str) -> None:
-    """Say that the meters of this process are filled from now on, by what knows this engine."""
+    """Declare that the meters of this process are filled from now on, for this engine."""
     _filled[:] = [engine]
 
 
@@ -93,11 +93,11 @@ class Meter:
 
     @property
     def lacks_grammar(self) -> bool:
-        """True if its output must follow a grammar and none was made: a failure is the grammar's."""
+        """True if its output must follow a grammar and none was compiled: a failure is then the grammar's."""
         return self.has_grammar and not self.output_tokens
 
     def watch(self, report: Callable[[int], None], every: int) -> None:
-        """Have every ``every`` output tokens reported, and the first step even without output: prompts are in."""
+        """Call ``report`` every ``every`` output tokens, and at the first step even without output: prompts are in."""
         self._report, self._report_every, self._report_at = report, every, 0
 
     def flush(self) -> None:
@@ -106,7 +106,7 @@ class Meter:
         self._report(fresh)
 
     def close(self) -> None:
-        """End the request; nothing is reported any more."""
+        """End the request; later counts are not reported."""
         self.is_over, self._report = True, _nobody
         if self.share is not None:
             self.share.close()
@@ -114,7 +114,7 @@ class Meter:
     # -- the engine's side ---------------------------------------------------------------
 
     def prompt(self, tokens: int, search: str = "") -> bool:
-        """Count a prompt; False for later steps of a (named) beam search, each of which has one."""
+        """Count a prompt; False for later steps of a (named) beam search, each of which has its own prompt."""
         if search in self._searches:
             return False
         if search:
@@ -124,30 +124,30 @@ class Meter:
         return True
 
     def enter(self, *, has_grammar: bool = False) -> None:
-        """A sequence enters the engine; its output may have to follow a grammar."""
+        """Record that a sequence enters the engine, and whether its output must follow a grammar."""
         self.has_grammar |= has_grammar
         self.sequences += 1
         self.running += 1
 
     def cached(self, tokens: int, created: int = 0) -> None:
-        """A prompt's tokens were in the cache; as many were ``created`` there."""
+        """Count a prompt's tokens found in the prefix cache, and those ``created`` there."""
         self.cached_tokens += tokens
         self.created_tokens += created
 
     def made(self, tokens: int) -> None:
-        """Count the output tokens of a step of a sequence."""
+        """Count the output tokens of one step of a sequence."""
         self.output_tokens += tokens
         if self.output_tokens >= self._report_at:
             self.flush()
 
     def shared(self, sequences: int, seconds: float) -> None:
-        """Count a step of one of its sequences: how many took part in all, and its part of the step's time."""
+        """Count a step of one of its sequences: the number of sequences in it, and this one's part of its time."""
         self.steps += 1
         self.beside += sequences
         self.engine_s += seconds
 
     def read(self, seconds: float) -> None:
-        """One of its prompts was read in a step that brought nothing of it yet; its part of the step's time."""
+        """Count one of its prompts' part of a step's time, for a step without output of that prompt."""
         self.engine_s += seconds
 
     def leave(self) -> None:

@@ -1,7 +1,7 @@
-"""A request's share of its engine: a number of sequences at once; its other prompts wait until those are through.
+"""A request's share of its engine: a number of concurrent sequences; its other prompts wait until those have ended.
 
-An engine takes all prompts of a list at once, and the next request would wait behind all of them. The gate sets the
-share; the engine's side asks before each prompt. Neither side knows the other.
+An engine would take all prompts of a list at once, and the next request would wait behind all of them. The gate sets
+the share; the engine's side asks before each prompt. The two sides don't import each other.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections import deque
 
 
 class Share:
-    """First come, first served. Of one event loop."""
+    """A counter of free sequences, first come, first served. Used on one event loop."""
 
     __slots__ = ("_inside", "_is_closed", "_most", "_waiting", "_wide")
 
@@ -19,7 +19,6 @@ class Share:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, sequences: int) -> None:
-        """Wait for room for these sequences; cancelled if the request ends first."""
         if self._is_closed:
             raise asyncio.CancelledError
         if not self._waiting and self._has_room_for(sequences):
@@ -39,17 +38,17 @@ class Share:
             raise
 
     def give(self, sequences: int) -> None:
-        """End or return these sequences: the next prompts may enter."""
+        """Return these sequences' room: the next prompts may enter."""
         self._inside -= sequences
         self._admit()
 
     def widen(self, most: int) -> None:
-        """Let this many in from now on, if that is more than the share; 0 for the share again."""
+        """Admit this many from now on, if that is more than the share; 0 restores the share."""
         self._wide = most
         self._admit()
 
     def close(self) -> None:
-        """The request is over: nothing that waits comes in any more."""
+        """End the request: waiting prompts are not admitted any more."""
         self._is_closed = True
         while self._waiting:
             self._waiting.popleft()[1].cancel()

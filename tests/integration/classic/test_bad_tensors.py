@@ -166,7 +166,7 @@ def test_200_megabytes_are_refused_by_their_length(classic_platform: Platform) -
     assert answer_.kind is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_a_megabyte_of_metadata_ends_its_call_alone(classic_platform: Platform) -> None:
+def test_a_megabyte_of_metadata_ends_its_connection_alone(classic_platform: Platform) -> None:
     """Over gRPC it is RESOURCE_EXHAUSTED, over HTTP a 431; the next call is answered."""
     ask = replace(GOOD, headers={"x-much": "a" * (1 << 20)})
     answer = over_grpc(classic_platform, ask)

@@ -63,7 +63,7 @@ class World:
         catalogue = await control.registry._store.catalogue()
         latest = await control.tables.latest()
         now = self.room.clock.now()
-        await control.tables.publish(build(catalogue, await control.heartbeats.seen(), latest, now, now, lease_s=5.0))
+        await control.tables.publish(build(catalogue, await control.heartbeats.seen(), latest, now, now, silence_s=5.0))
 
     async def everything(self) -> dict[str, list[str]]:
         """Return every row of every table, as text."""

@@ -234,12 +234,12 @@ async def test_of_a_person_who_promotes_and_a_judge_who_aborts_one_is_first(stre
 
 
 async def test_aborts_during_an_abort_are_one_abort(street: Street) -> None:
-    """Five people at the same row: one has done it, the others hear that it is over already."""
+    """Of five people at a row, who ask again if acts take too long, one has done it; the others hear it is over."""
     case = await street.begin()
     async with traffic(street.place) as users:
         await sees_both(case, users, tuple(street.place.site.gateways))
         async with street.held("select 1 from rollout for update") as hand:
-            aborts = [asyncio.create_task(street.ask("POST", f"{case.at}/abort", WHY)) for _ in range(5)]
+            aborts = [asyncio.create_task(street.ask_until_told("POST", f"{case.at}/abort", WHY)) for _ in range(5)]
             await waits(hand, 1)  # acts go one at a time: the others wait for it and not for the row
         answers = await asyncio.gather(*aborts)
         await is_back(street, case, users)

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from tests.support.platforms.rollout_faults import becomes
 from tests.support.platforms.rollouts import STAGES, Town, comes_to, town, traffic
 
 DELAY_MS = 40.0
@@ -81,7 +82,7 @@ async def test_a_broken_candidate_is_undone_though_controller_and_database_die(p
         await place.site.lose_ledger(1.0)
         await asyncio.to_thread(place.lead)
         await comes_to(place, rollout, "aborted")
-        await asyncio.sleep(1.0)
+        await becomes("all are led back", lambda: set(users.after(time.time() - 1.5)) == {before})
         at = time.time()
         await asyncio.sleep(2.0)
         assert set(users.after(at)) == {before}
@@ -106,11 +107,8 @@ async def test_a_person_who_promotes_while_the_judge_would_abort_is_asked_and_no
         now = await asyncio.to_thread(place.look, rollout)
         assert (now["by_person"], now["weight"]) == (True, 10_000)
         engine.behave(mode="error", status=500)
-        for _ in range(200):
-            now = await asyncio.to_thread(place.look, rollout)
-            if now["proposed"]:
-                break
-            await asyncio.sleep(0.3)
+        await becomes("an abort is proposed", lambda: bool(place.look(rollout)["proposed"]), within_s=60.0)
+        now = await asyncio.to_thread(place.look, rollout)
         assert (now["state"], now["proposed"]) == ("running", True)
         assert now["history"][-1]["says"].startswith("a person promoted it, so nothing is undone; to abort is proposed")
         over = await asyncio.to_thread(place.call, "POST", f"/rollouts/{rollout}/abort", {"reason": "then not"})

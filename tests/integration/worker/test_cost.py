@@ -117,7 +117,7 @@ def entries(worker_settings: Settings) -> dict[str, VersionEntry]:
         ModelVersion(id=one.id, digest=one.digest, manifest=one.manifest, created_at=0.0) for one in packed.values()
     )
     wanted = tuple(Deployment(version=one.id, replicas=1) for one in versions)
-    table = build.build(Catalogue(versions=versions, deployments=wanted), (), EMPTY, 1.0, lease_s=5.0)
+    table = build.build(Catalogue(versions=versions, deployments=wanted), (), EMPTY, 1.0, silence_s=5.0)
     by_id = {entry.id: entry for entry in table.versions}
     return {str(alias): by_id[version.id] for alias, version in packed.items()}
 

@@ -169,7 +169,7 @@ class Room:
             tables=self.tables,
             plan=partial(plan, policy=FleetPolicy()),
             pool=partial(plan_pool, pool=self.pool),
-            build=partial(build, lease_s=5.0),
+            build=partial(build, silence_s=15.0),
             changes=changes,
             decisions=self.decisions,
         )

@@ -27,11 +27,16 @@ _SPAN = re.compile(r"(\d+)([smhd])")
 
 def hurried(rule: Rule, pace: float, seconds: tuple[int, ...] = ()) -> Rule:
     """Return the rule with ``for``, windows and these thresholds in seconds divided by ``pace``."""
-    expr = re.sub(r"(?<=\[)\w+(?=\])", lambda found: _shorter(found[0], pace), rule["expr"])
-    for bound in seconds:
-        expr = re.sub(rf"(?<=[<>] ){bound}\b", f"{bound / pace:g}", expr)
     held = {"for": _shorter(rule["for"], pace)} if "for" in rule else {}
-    return {**rule, "expr": expr, **held}
+    return {**rule, "expr": hurried_query(rule["expr"], pace, seconds), **held}
+
+
+def hurried_query(query: str, pace: float, seconds: tuple[int, ...] = ()) -> str:
+    """Return the query with windows and these thresholds in seconds divided by ``pace``."""
+    query = re.sub(r"(?<=\[)\w+(?=\])", lambda found: _shorter(found[0], pace), query)
+    for bound in seconds:
+        query = re.sub(rf"(?<=[<>] ){bound}\b", f"{bound / pace:g}", query)
+    return query
 
 
 def _shorter(span: str, pace: float) -> str:

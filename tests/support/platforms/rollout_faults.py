@@ -56,6 +56,13 @@ class Street:
     async def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
         return await asyncio.to_thread(self.place.ask, method, path, body)
 
+    async def ask_until_told(self, method: str, path: str, body: object = None) -> httpx.Response:
+        """Ask again while the answer is that acts take too long."""
+        end = time.monotonic() + patient(30.0)
+        while (answer := await self.ask(method, path, body)).status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            assert time.monotonic() < end, answer.text
+        return answer
+
     async def begin(self, **more: object) -> "Case":
         """Deploy a candidate as good as the incumbent, and start its rollout at half of the traffic."""
         await self._tidy()

@@ -25,11 +25,11 @@ def test_a_tick_costs_little_more_than_writing_the_table_down() -> None:
         heartbeats(WORKERS, VERSIONS, 0),
         heartbeats(WORKERS, VERSIONS, 7),
     )
-    latest = build(known, seen, EMPTY, 0.0, lease_s=5.0)
+    latest = build(known, seen, EMPTY, 0.0, silence_s=5.0)
 
     def tick() -> None:
         plan(known, later, FleetView(), 1.5, FleetPolicy())
-        validate(build(known, later, latest, 1.5, lease_s=5.0))
+        validate(build(known, later, latest, 1.5, silence_s=5.0))
 
     assert cpu_s(tick) < 3 * cpu_s(lambda: table(WORKERS))
 
@@ -37,8 +37,8 @@ def test_a_tick_costs_little_more_than_writing_the_table_down() -> None:
 def test_what_did_not_change_is_the_same_object() -> None:
     """A table with one new worker shares all other entries with the last one where their loads are as they were."""
     known, seen = catalogue(50, 2), heartbeats(50, 2, 0)
-    latest = build(known, seen[:-1], EMPTY, 0.0, lease_s=5.0)
-    after = build(known, seen, latest, 0.1, lease_s=5.0)
+    latest = build(known, seen[:-1], EMPTY, 0.0, silence_s=5.0)
+    after = build(known, seen, latest, 0.1, silence_s=5.0)
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     fresh = [
         worker.id for version in after.versions for worker in version.workers if worker is not before.get(worker.id)
@@ -49,7 +49,7 @@ def test_what_did_not_change_is_the_same_object() -> None:
 def test_loads_come_with_whatever_else_is_told() -> None:
     """A worker that comes between two reports of load brings everybody's newest load with it."""
     known, seen, later = catalogue(4, 1), heartbeats(4, 1, 0), heartbeats(4, 1, 7)
-    latest = build(known, seen[:-1], EMPTY, 0.0, lease_s=5.0)
-    assert build(known, later[:-1], latest, 0.1, lease_s=5.0) is latest
-    told = build(known, later, latest, 0.1, lease_s=5.0)
+    latest = build(known, seen[:-1], EMPTY, 0.0, silence_s=5.0)
+    assert build(known, later[:-1], latest, 0.1, silence_s=5.0) is latest
+    told = build(known, later, latest, 0.1, silence_s=5.0)
     assert [w.load for w in told.versions[0].workers] == [one.report.load for one in later]

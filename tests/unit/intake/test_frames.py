@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.intake.frames import HEADER_BYTES, MOST_FRAMES, MOST_STREAMS, PREFACE, Frames, NotHttp2
-from tests.support.clients.http2 import DATA, END_STREAM, HEADERS, PING, RESET, frame
+from penstock.intake.frames import MOST_FRAMES, MOST_STREAMS, PREFACE, Frames, HeadersTooLong, NotHttp2
+from penstock.intake.limits import Limits
+from tests.support.clients.http2 import DATA, END_STREAM, GOAWAY, HEADERS, PING, RESET, SETTINGS, frame
 
 PADDED = 8
+HEADER_BYTES = Limits().header_bytes
 
 
 def message(size: int, sent: int) -> bytes:
@@ -17,7 +19,7 @@ def message(size: int, sent: int) -> bytes:
 
 def held(*frames: bytes, cut: int = 1 << 20) -> int:
     """Return the bytes that are counted after these frames, fed in pieces."""
-    counted, data = Frames(), PREFACE + b"".join(frames)
+    counted, data = Frames(HEADER_BYTES), PREFACE + b"".join(frames)
     for at in range(0, len(data), cut):
         counted.feed(data[at : at + cut], now=0.0)
     return counted.held
@@ -50,7 +52,7 @@ def test_what_is_unfinished_is_counted(name: str, cut: int) -> None:
 
 def test_what_was_refused_counts_no_more() -> None:
     """The rest of a refused message is on its way for a while; the next message of its stream counts again."""
-    frames = Frames()
+    frames = Frames(HEADER_BYTES)
     frames.feed(PREFACE + frame(DATA, 0, 1, message(9, 2)), now=0.0)
     frames.drop()
     frames.feed(frame(DATA, 0, 1, b"abc"), now=0.0)
@@ -61,7 +63,7 @@ def test_what_was_refused_counts_no_more() -> None:
 
 def test_a_message_without_an_end_is_late() -> None:
     """A message's time runs from its own first byte, not from the stream's."""
-    frames = Frames()
+    frames = Frames(HEADER_BYTES)
     frames.feed(PREFACE + frame(DATA, 0, 1, message(9, 9)), now=0.0)
     frames.feed(frame(DATA, 0, 1, message(9, 1)), now=50.0)
     assert (frames.late(before=40.0), frames.held) == (False, 1)
@@ -79,12 +81,12 @@ def test_a_message_without_an_end_is_late() -> None:
 def test_what_no_client_sends_ends_the_connection(data: bytes) -> None:
     """Another protocol, frames without content by the thousand, more begun calls than the server grants."""
     with pytest.raises(NotHttp2):
-        Frames().feed(data, now=0.0)
+        Frames(HEADER_BYTES).feed(data, now=0.0)
 
 
 def test_calls_and_their_resets_are_counted() -> None:
     """The relay bounds both by connection."""
-    frames = Frames()
+    frames = Frames(HEADER_BYTES)
     frames.feed(PREFACE + frame(HEADERS, 4, 1) + frame(RESET, 0, 1, bytes(4)), now=0.0)
     assert (frames.calls, frames.resets) == (1, 1)
 
@@ -99,8 +101,11 @@ def test_a_header_block_without_an_end_ends_the_connection(part: int, cut: int) 
     block = frame(HEADERS, 0, 1, bytes(part))
     while len(block) <= HEADER_BYTES:
         block += frame(CONTINUATION, 0, 1, bytes(part))
-    with pytest.raises(NotHttp2):
+    with pytest.raises(HeadersTooLong) as caught:
         held(block, cut=cut)
+    assert caught.value.last_words == (
+        frame(SETTINGS, 0, 0) + frame(RESET, 0, 1, b"\0\0\0\x0b") + frame(GOAWAY, 0, 0, b"\0\0\0\1\0\0\0\x0b")
+    )
 
 
 @given(cut=st.integers(1, 4000))

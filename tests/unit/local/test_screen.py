@@ -41,6 +41,20 @@ def test_trouble_shows_the_end_of_the_log_and_the_next_step(clock: ManualClock, 
     assert "→ Mend it." in screen
 
 
+def test_trouble_shows_lines_of_this_run_alone(clock: ManualClock, tmp_path: Path) -> None:
+    """Lines that were there before the start are left out, unless the log was cut meanwhile."""
+    log, text = tmp_path / "gateway-1.log", io.StringIO()
+    log.write_text("line of the former run\n" * 3)
+    screen = Screen(Console(file=text, width=200), clock, 1, tmp_path)
+    with log.open("a") as file:
+        file.write("line of this run\n")
+    screen.error(CommandError("The gateway died.", log=log))
+    assert ("this run" in text.getvalue(), "former run" in text.getvalue()) == (True, False)
+    log.write_text("line after the cut\n")
+    screen.error(CommandError("The gateway died.", log=log))
+    assert "after the cut" in text.getvalue()
+
+
 def test_a_missing_log_has_no_tail(tmp_path: Path) -> None:
     """A process that never wrote a log is no second error."""
     assert tail(tmp_path / "none.log") == []

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import re
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+import penstock.supervision.supervisor
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local.services import is_not_stopped
@@ -19,6 +22,13 @@ from penstock.supervision.supervisor import ChildSpec, Supervisor
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+WORKS_A_WHILE = """
+import time
+while time.process_time() < 0.6: pass
+print('up', flush=True)
+time.sleep(60)
+"""
+SPINS = "while True: pass"
 BROKEN = "print('the disk is full'); raise SystemExit(3)"
 Make = Callable[..., Supervisor]
 
@@ -33,7 +43,11 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     supervisors: list[Supervisor] = []
 
     def _make(
-        program: str, *, ready: Callable[[Child], Awaitable[bool]] = printed, said: list[str] | None = None
+        program: str,
+        *,
+        ready: Callable[[Child], Awaitable[bool]] = printed,
+        said: list[str] | None = None,
+        ready_within_s: float = 5.0,
     ) -> Supervisor:
         spec = ChildSpec(
             command=lambda: Command(
@@ -46,7 +60,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             clock=SystemClock(),
             report=(said if said is not None else []).append,
             policy=RestartPolicy(first_wait_s=0.01, max_wait_s=0.02, max_deaths=3),
-            ready_within_s=5.0,
+            ready_within_s=ready_within_s,
         )
         supervisors.append(Supervisor(spec))
         return supervisors[-1]
@@ -98,6 +112,42 @@ async def test_a_process_that_dies_while_starting_is_trouble(make: Make) -> None
 
     with pytest.raises(CommandError, match="ended with code 3 while starting"):
         await asyncio.wait_for(make(BROKEN, ready=never).start(), 4)
+
+
+@contextmanager
+def spinning(processes: int) -> Iterator[None]:
+    """Keep this many processes busy."""
+    running = [subprocess.Popen([sys.executable, "-c", SPINS]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+
+
+async def test_a_busy_machine_delays_a_start_and_ends_none(make: Make) -> None:
+    """Beside six busy processes a start takes longer than an idle process is given, and is waited for."""
+    supervisor = make(WORKS_A_WHILE, ready_within_s=0.5)
+    with spinning(6):
+        began = asyncio.get_running_loop().time()
+        await asyncio.wait_for(supervisor.start(), 60)
+    assert asyncio.get_running_loop().time() - began > 2 * 0.5
+
+
+@pytest.mark.parametrize(("program", "works"), [("import time; time.sleep(60)", False), (SPINS, True)])
+async def test_a_start_that_does_nothing_or_never_ends_is_given_up(
+    make: Make, monkeypatch: pytest.MonkeyPatch, program: str, *, works: bool
+) -> None:
+    """One that does nothing is given up soon, one that works without end later."""
+    monkeypatch.setattr(penstock.supervision.supervisor, "WORKING_STARTS", 2.0)
+    supervisor = make(program, ready_within_s=1.5)
+    with pytest.raises(CommandError, match="not ready after") as caught:
+        await asyncio.wait_for(supervisor.start(), 60)
+    busy_s, idle_s = map(int, re.findall(r"(\d+) s", caught.value.what))
+    assert (busy_s >= 2.0 * 1.5) is works
+    assert works or idle_s >= 1
+    assert await supervisor.child.wait() == -signal.SIGKILL
 
 
 async def test_replace_starts_the_successor_before_the_old_one_ends(make: Make) -> None:

@@ -122,7 +122,6 @@ class Gateway:
 
 
 def compose(settings: GatewaySettings, found: Keys) -> Gateway:
-    """Return a gateway that is put together, without connections and listeners."""
     metrics, background = _counted()
     clock, dsn = SystemClock(), database_dsn(settings)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)

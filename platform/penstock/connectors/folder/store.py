@@ -34,9 +34,7 @@ class FolderStore:
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob, or replace a damaged one; False if it was stored already. Content of another digest is
-        refused.
-        """
+        """Also replaces a damaged blob. Content of another digest is refused."""
         place = self._blob(sha256)
         with _explained(self._root, sha256):
             if place.is_file() and _digest(place) == sha256:
@@ -67,7 +65,6 @@ class FolderStore:
             return file.read(length)
 
     def read_small(self, sha256: str) -> bytes:
-        """Return a blob of at most 64 MiB, digest checked."""
         if self.size(sha256) > MAX_SMALL_BYTES:
             raise ArtifactRefused(f"blob {sha256} is too large to be read at once")
         raw = self.read_range(sha256, 0, MAX_SMALL_BYTES)

@@ -83,7 +83,6 @@ class HttpClient:
         return len(self._idle.get(url, ()))
 
     async def close(self) -> None:
-        """Close idle connections; running exchanges go on."""
         for task in list(self._resends):
             task.cancel()
         await asyncio.gather(*self._resends, return_exceptions=True)

@@ -132,7 +132,6 @@ class Connection(asyncio.Protocol):
             self._read_on()
 
     def abort(self) -> None:
-        """Drop the socket; no callback is called."""
         self._detach()
         self._kept.clear()
         self._keep_alive = False

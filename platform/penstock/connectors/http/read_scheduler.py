@@ -36,7 +36,6 @@ class ReadScheduler:
         """The second of this turn's first large read; None before it."""
 
     def takes(self, size: int) -> bool:
-        """Tell whether a read of this size is passed on at once."""
         if size <= SMALL_BYTES:
             return True
         if size > SLICE_BYTES:

@@ -54,7 +54,6 @@ class KubernetesFleet:
                     task.cancel()
 
     async def view(self) -> FleetView:
-        """Return the mirrored state, and whether the cluster answers."""
         pods = sorted(self._pods.objects.items())
         workloads = self._workloads.objects.values()
         return FleetView(

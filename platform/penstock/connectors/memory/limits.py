@@ -15,8 +15,6 @@ from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDe
 
 @dataclass(slots=True)
 class _Meter:
-    """A bucket's level, or holds with due times and spend."""
-
     level: float = 0.0
     at: float = 0.0
     spent: int = 0
@@ -43,7 +41,6 @@ class MemoryLimits:
         return self.reserve_now(lease, draws, hold_s)
 
     def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Reserve synchronously: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()

@@ -63,7 +63,6 @@ def way(dsn: str) -> Way:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise the platform's errors for the driver's, with the cause."""
     try:
         yield
     except asyncpg.DataError as error:  # a NUL in a text, a number that is too large
@@ -101,7 +100,6 @@ class Session:
             yield
 
     async def run(self, sql: str, *arguments: object) -> None:
-        """Run a statement, or several without arguments."""
         await self._connection.execute(sql, *arguments)
 
 
@@ -138,7 +136,6 @@ class Database:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close by force if the server does not answer."""
         pool, self._opened = self._pool, None
         try:
             async with timeout(self._connect_within_s):

@@ -25,7 +25,8 @@ _SQL = load("embedded")
 ROLE = "penstock"
 _SOCKET = ".s.PGSQL.5432"
 _MAX_SOCKET_CHARS = 100
-_START_WITHIN_S = 60
+_START_WITHIN_S = 300
+"""A server that dies ends the wait at once; one on a busy machine, or that recovers much, takes minutes."""
 _POLL_S = 0.1
 NEVER_S = 3600.0
 """The caller bounds the wait for an answer."""
@@ -81,7 +82,6 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Stop a running server cleanly."""
         if self.is_running():
             self._run(account.of_server(), "pg_ctl", "stop", "-w", "-s", "-m", "fast", "-D", str(self.data))
 

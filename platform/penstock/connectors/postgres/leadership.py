@@ -35,7 +35,6 @@ class PostgresLeadership:
         self._holds = False
 
     async def is_mine(self) -> bool:
-        """Take or confirm the lock; ``StoreUnavailable`` if the database is away: then there is no leader."""
         try:
             with translated():
                 async with timeout(CONNECT_WITHIN_S):

@@ -16,8 +16,6 @@ _REPORT = msgspec.json.Decoder(WorkerReport)
 
 
 class PostgresLeases:
-    """One row per worker; an older heartbeat never replaces a newer one."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         self._read: dict[WorkerId, Seen] = {}

@@ -20,7 +20,7 @@ class PostgresLedger:
         self._database = database
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store each row once, in one statement; a request's first row stays."""
+        """In one statement; a request's first row stays."""
         if rows:
             columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
             await self._database.rows(_SQL["append"], *columns)

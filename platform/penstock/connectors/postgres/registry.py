@@ -37,7 +37,6 @@ class PostgresRegistry:
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """Store a version; for a known digest, return the stored version and write no audit row."""
         text = canonical(version.manifest).decode()
         name = version.manifest.name
         async with self._database.transaction() as session:
@@ -108,7 +107,7 @@ class PostgresRegistry:
             await note(session, act)
 
     async def catalogue(self) -> Catalogue:
-        """Return the catalogue; versions, being immutable, are read again only if one is new."""
+        """Versions, being immutable, are read again only if one is new."""
         row = await self._database.row(_SQL["catalogue"])
         if row is None:
             return Catalogue()

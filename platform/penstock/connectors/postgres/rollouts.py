@@ -16,8 +16,6 @@ _CHANGE = msgspec.json.Decoder(Change)
 
 
 class PostgresRollouts:
-    """One row per rollout, and one per change."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 

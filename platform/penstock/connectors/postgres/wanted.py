@@ -50,7 +50,6 @@ class PostgresWanted:
         """How many notifications were none of ours."""
 
     async def run(self, on_wanted: Callable[[Wanted], None]) -> None:
-        """Deliver each message until cancelled; a dead database raises nothing."""
         is_away = False
         while True:
             try:

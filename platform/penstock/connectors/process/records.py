@@ -27,7 +27,6 @@ class Records:
         self._folder = folder
 
     def all(self) -> Iterator[ProcessRecord]:
-        """Yield every record; a damaged one is removed."""
         for path in sorted(self._folder.glob("*.json")):
             try:
                 yield ProcessRecord(**json.loads(path.read_text()))

@@ -55,6 +55,5 @@ def _first(point: Point, page: Page, begin: float) -> float | None:
 
 
 def _next(before: Point, now: Point) -> float | None:
-    """Return the increase between two points; a new creation time means a restarted counter."""
     is_another = before.created is not None and now.created is not None and before.created != now.created
     return now.value if is_another else step(before.value, now.value)

@@ -37,8 +37,6 @@ _decode = msgspec.json.Decoder(RequestRecord).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds on the folder's bytes and on a file's age."""
-
     most_bytes: int
     keep_s: float
 

@@ -91,7 +91,6 @@ class RedisAnswers:
         return claim
 
     async def has(self, key: RecordKey) -> bool:
-        """Tell whether there is a record; its claim expires with it."""
         with _store():
             return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
 

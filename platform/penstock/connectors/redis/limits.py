@@ -64,7 +64,6 @@ class RedisLimits:
         await self._wire.call("PING")
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """Register this gateway as alive and return the gateways alive."""
         keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
         # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
         mark = secrets.token_hex(8)

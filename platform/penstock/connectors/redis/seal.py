@@ -38,7 +38,7 @@ class Seal:
         return self._cipher.encrypt(self._next(is_last=is_last), data, None)
 
     def open(self, data: bytes, *, is_last: bool) -> bytes:
-        """Decrypt the next piece; raise ``Unreadable`` if the data is not the next piece."""
+        """Raises ``Unreadable`` if the data is not the next piece."""
         try:
             return self._cipher.decrypt(self._next(is_last=is_last), data, None)
         except InvalidTag as error:

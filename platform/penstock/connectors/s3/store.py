@@ -64,9 +64,7 @@ class S3Store:
             return self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256))["ContentLength"]
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob, or replace a damaged one; False if it was stored already. Content of another digest is
-        refused.
-        """
+        """Also replaces a damaged blob. Content of another digest is refused."""
         key = self._blob(sha256)
         size = _checked_size(sha256, content)
         with self._explained(sha256):

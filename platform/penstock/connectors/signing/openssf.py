@@ -28,7 +28,6 @@ class KeyPairSigner:
             return path.read_bytes()
 
     def has_signed(self, bundle: bytes) -> bool:
-        """Tell whether the bundle names this key, without checking the signature."""
         return _named_key(bundle) == self._fingerprint
 
 
@@ -40,7 +39,6 @@ class PublicKeyVerifier:
         self._before = before
 
     def verify(self, folder: Path, signature: bytes) -> None:
-        """Raise ``ArtifactRefused`` unless all files are signed and unchanged and none is extra."""
         key = self._key_of(signature)
         with _bundle_file(signature) as path:
             try:

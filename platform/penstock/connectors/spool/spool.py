@@ -63,7 +63,6 @@ class Spool:
         return bool(self._backlog)
 
     def opened(self, opening: Opening) -> None:
-        """Record a request's opening; raises ``StoreUnavailable`` if the disk is full."""
         if (self.is_full and not self._retry()) or not self._write(Opened(opening)):
             message = "the ledger spool is full; free disk space in the data folder"
             raise StoreUnavailable(message, retry_after_s=self._wait_s())

@@ -1,4 +1,4 @@
-"""A key's permissions: a role holds in the key's own tenant; the operators' keys reach the platform and all
+"""A key's permissions: a role applies to the key's own tenant; the operators' keys apply to the platform and all
 tenants. Pure.
 
 An answer about another tenant is the same whether that tenant exists or not.
@@ -18,12 +18,12 @@ class AdminCaller:
 
     @property
     def is_operator(self) -> bool:
-        """True if the key's role holds for all tenants and the platform."""
+        """True if the key's role applies to all tenants and the platform."""
         return self.key.tenant == OPERATORS
 
     @property
     def reach(self) -> TenantId | None:
-        """Return the key's one tenant; None for all."""
+        """Return the only tenant that the key may access; None for all."""
         return None if self.is_operator else self.key.tenant
 
     def sees(self, tenant: TenantId) -> bool:

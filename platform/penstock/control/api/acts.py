@@ -1,7 +1,7 @@
-"""Administrative acts: each runs alone and whole.
+"""Administrative acts: each runs alone, and completely or not at all.
 
-Two acts on one name give the result of one after the other. Nothing stays of an act that fails, its audit row neither.
-The loop is told of an act once it is stored.
+Two concurrent acts on one name run one after the other. An act that fails leaves nothing, also no audit row. The
+control loop is notified after an act is stored.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -16,7 +16,7 @@ Endpoint = Callable[..., Awaitable[object]]
 
 
 class ActRoute(JsonRoute):
-    """Runs a handler that may change something as one act; caller and body are known before."""
+    """Runs a handler that may change something as one act; caller and body are checked before."""
 
     def __init__(
         self,

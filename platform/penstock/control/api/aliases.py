@@ -1,4 +1,4 @@
-"""Operators: aliases, the versions behind them, and what the evidence says of versions that share one."""
+"""Operators: aliases, the versions behind them, and the evidence on versions that share one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class AliasList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AliasHistory:
-    """What an alias was set to, newest first."""
+    """The present and past settings of an alias, newest first."""
 
     alias: Alias
     history: tuple[PastRoute, ...]
@@ -36,7 +36,7 @@ class AliasHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AliasRemoved:
-    """An alias that leads nowhere any more."""
+    """The name of the alias that was removed."""
 
     alias: Alias
     removed: bool = True
@@ -44,7 +44,7 @@ class AliasRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairJudged:
-    """The judgement on a version beside the incumbent that has most of the alias."""
+    """The judgement on a version against the incumbent, which has the largest share of the alias."""
 
     incumbent: VersionId
     judgement: Judgement
@@ -66,7 +66,7 @@ async def aliases(control: Controlled, _: Operator) -> AliasList:
 
 @router.get("/{alias}")
 async def alias_history(control: Controlled, _: Operator, alias: Alias) -> AliasHistory:
-    """Show what an alias was set to, newest first."""
+    """Show an alias's settings, newest first."""
     return AliasHistory(alias=alias, history=await control.registry.alias_history(alias))
 
 
@@ -90,7 +90,7 @@ async def remove_alias(control: Controlled, caller: Operator, alias: Alias) -> A
 
 @router.get("/{alias}/comparison")
 async def comparison(control: Controlled, _: Overseer, alias: Alias) -> AliasCompared:
-    """Judge each version that shares the alias beside the one that has most of it."""
+    """Judge each version that shares the alias against the one with the largest share."""
     if all(route.alias != alias for route in await control.registry.routes()):
         raise InvalidField(f"there is no alias {alias}", param="alias")
     judged = control.comparisons.judged(alias)
@@ -99,7 +99,7 @@ async def comparison(control: Controlled, _: Overseer, alias: Alias) -> AliasCom
 
 
 async def _overrides(control: Control, alias: Alias, body: NewShares) -> tuple[Override, ...]:
-    """Raise ``InvalidField`` for a tenant without effect."""
+    """Return the overrides; raise ``InvalidField`` for a tenant on which one would have no effect."""
     if body.overrides is None:
         return next((route.overrides for route in await control.registry.routes() if route.alias == alias), ())
     if body.overrides:

@@ -54,7 +54,7 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
-    """Return the application of one controller; those of a process share their routes, built once."""
+    """Controllers of a process share their routes, built once."""
     app = copy(_application())
     app.state = State({"control": control})
     return app
@@ -77,7 +77,6 @@ def _application() -> FastAPI:
 
 
 def bounded(control: Control, limits: Limits, intake: Intake) -> Bounded:
-    """Return the application as its listener runs it."""
     return Bounded(app=make_app(control), limits=limits, most_bytes=MAX_BODY_BYTES, intake=intake, crashed=_crashed)
 
 
@@ -94,14 +93,14 @@ async def healthz() -> Alive:
 
 @health.get(READY, responses={503: {"model": Readiness}})
 async def readyz(control: Controlled, response: Response) -> Readiness:
-    """Answer whether it leads and its ticks succeed, or stands by."""
+    """Answer whether this controller leads and its ticks succeed, or stands by."""
     is_ready = control.runtime.is_ready
     response.status_code = 200 if is_ready else 503
     return Readiness(ready=is_ready, leader=control.runtime.leads)
 
 
 def refusal(error: PenstockError, _: object = None) -> Refusal:
-    """Return the answer that tells of an error; its second argument is the listener's request id."""
+    """Return the HTTP answer for an error; its second argument is the listener's request id."""
     body = msgspec.json.encode(ErrorAnswer(error=fields_of(error)))
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     return status_of(error), headers, body

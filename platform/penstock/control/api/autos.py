@@ -28,7 +28,7 @@ class AutoList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoHistory:
-    """What an auto alias was set to, newest first."""
+    """The present and past settings of an auto alias, newest first."""
 
     alias: Alias
     history: tuple[PastAuto, ...]
@@ -36,7 +36,7 @@ class AutoHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReported:
-    """How often the model of one rule would have answered as another rule's does.
+    """Agreement of one rule's model with another rule's, from compared requests.
 
     A ratio is null if nothing was counted for it; ``_between`` is its 95 % interval.
     """
@@ -61,7 +61,7 @@ class PairReported:
     """Pairs whose answers both models scored token by token."""
     texts_agreed: int
     alike: int
-    """Sum over these of the percent of tokens that are the likeliest for both models."""
+    """Sum over these: the percent of tokens that both models find likeliest."""
     paid: int
     other_paid: int
     tenants: int
@@ -93,7 +93,7 @@ async def autos(control: Controlled, _: Operator) -> AutoList:
 
 @router.get("/{alias}")
 async def auto(control: Controlled, _: Operator, alias: Alias) -> AutoHistory:
-    """Show what an auto alias was set to, newest first."""
+    """Show an auto alias's settings, newest first."""
     history = await control.registry.auto_history(alias)
     if not history:
         raise UnknownModel(f"there is no auto alias {alias[:80]}")

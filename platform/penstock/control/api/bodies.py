@@ -1,6 +1,6 @@
 """Bodies of the operators' API. Unknown fields of a body, or of an object inside it, are refused by name.
 
-Pydantic passes ``Strict``'s settings on to the domain's dataclasses, so bodies use them as they are.
+Bodies use the domain's dataclasses unchanged, since pydantic applies ``Strict``'s settings to them.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from penstock.domain.tenancy.tenant import DEFAULT_ORG, OverQuota, Plan, Priorit
 
 
 class Strict(BaseModel):
-    """A body that has exactly these fields, each of its own JSON type."""
+    """A body with exactly these fields, each of its own JSON type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -28,7 +28,7 @@ class NewModel(Strict):
     manifest: Manifest
     signature: str
     tenants: tuple[TenantId, ...] | None = None
-    """The only tenants that have it; null is every tenant."""
+    """The only tenants that have the version; null is every tenant."""
 
 
 class NewOwners(Strict):
@@ -38,7 +38,7 @@ class NewOwners(Strict):
 
 
 class NewShares(Strict):
-    """An alias's versions and their weights. Without ``overrides`` those in force stay."""
+    """An alias's versions and their weights. Without ``overrides`` the present ones stay."""
 
     shares: tuple[Share, ...]
     overrides: tuple[Override, ...] | None = None
@@ -51,7 +51,7 @@ class NewRules(Strict):
 
 
 class NewRollout(Strict):
-    """A candidate that is to take an alias over from the version that has all of it."""
+    """A candidate that is to replace the version with all of an alias."""
 
     alias: Alias
     candidate: VersionId
@@ -67,9 +67,9 @@ class NewRollout(Strict):
 
 
 class RolloutMove(Strict):
-    """Why a person does this, and whether a spent error budget is overridden.
+    """The reason for a person's move, and whether a spent error budget is overridden.
 
-    ``stage`` is the index of the stage that is promoted; if the rollout is at another one by now, nothing is done.
+    ``stage`` is the index of the stage to promote; if the rollout is at another stage by now, nothing is done.
     """
 
     reason: str
@@ -78,7 +78,7 @@ class RolloutMove(Strict):
 
 
 class NewReplicas(Strict):
-    """How many workers of a version there should be."""
+    """The number of workers of a version."""
 
     replicas: int
 
@@ -114,7 +114,7 @@ _UNCHANGED: Any = Field(default=None, json_schema_extra=_no_default)
 
 
 class Changes(Strict):
-    """The fields that shall change; a field that is not named stays."""
+    """Fields to change; fields left out stay."""
 
     @property
     def named(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Changes(Strict):
 
 
 class PlanChange(Changes):
-    """Changes of a plan. A field that is not named stays; zero removes a bound."""
+    """Changes of a plan. A field left out stays; zero removes a bound."""
 
     priority: Priority = _UNCHANGED
     weight: int = _UNCHANGED
@@ -147,7 +147,7 @@ class PlanChange(Changes):
 
 
 class Caps(Changes):
-    """Spending caps in micro-dollars. A cap that is not named stays; zero removes it."""
+    """Spending caps in micro-dollars. A cap left out stays; zero removes it."""
 
     spend_per_day: int = _UNCHANGED
     spend_per_month: int = _UNCHANGED
@@ -164,7 +164,7 @@ class NewKey(Strict):
 
 
 class Rotation(Strict):
-    """For how long the old key works on."""
+    """The seconds for which the old key stays valid."""
 
     overlap_s: float = 3600.0
 

@@ -1,7 +1,8 @@
-"""Bounds on what operators send: no text, list or number without one, and no text that a terminal would not show.
+"""Bounds on operators' input: every text, list and number has one, and texts hold only characters that a terminal
+shows.
 
-They hold for every value of a body by its field's name, so a new field has the narrow ones until it gets its own. The
-OpenAPI document has them too.
+Bounds apply by field name, so a new field has the narrowest ones until it gets its own. The OpenAPI document shows the
+bounds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 from penstock.formats.visible import UNSHOWN
 
 NAME_CHARS = 200
-"""Above every id and name: a version's has 76."""
+"""Longer than every id and name: a version's has 76."""
 LONG_CHARS: Mapping[str, int] = {
     "reason": 1000,
     "origin": 1000,
@@ -23,10 +24,10 @@ LONG_CHARS: Mapping[str, int] = {
     "prompt": 1 << 20,  # a golden image, as a data: URL
 }
 ITEMS = 1000
-"""As many overrides and owners as there may be."""
+"""The most overrides and owners that are allowed."""
 MANY_ITEMS: Mapping[str, int] = {"files": 10_000}
 NUMBER = 2**53
-"""The limits store counts in doubles, which are exact up to here; a byte count above it is no file's."""
+"""The limits store counts in doubles, exact up to this value; no file has more bytes."""
 WRITTEN = frozenset({"chat_template", "prompt", "expect", "near", "far", "reason", "special_tokens"})
 """Fields of texts that may have several lines."""
 
@@ -40,7 +41,7 @@ class OutOfBounds(ValueError):
 
 
 def check(value: object, path: str = "", field: str = "") -> None:
-    """Raise ``OutOfBounds`` for the first value of a JSON document that is beyond its field's bound."""
+    """Raise ``OutOfBounds`` for the first value beyond its field's bound."""
     if isinstance(value, dict | list):
         if len(value) > (most := MANY_ITEMS.get(field, ITEMS)):
             raise OutOfBounds(path, f"at most {most} items are taken here")
@@ -53,7 +54,7 @@ def check(value: object, path: str = "", field: str = "") -> None:
 
 
 def _inside(value: dict[str, object] | list[object], path: str, field: str) -> Iterator[tuple[object, str, str]]:
-    """Yield the values inside, each with its path and its field's name."""
+    """Yield the nested values, each with its path and its field's name."""
     if isinstance(value, dict):
         yield from ((one, f"{path}.{name}" if path else name, name) for name, one in value.items())
     else:
@@ -91,7 +92,7 @@ def _write(shape: dict[str, Any], field: str) -> None:
 
 
 def _named(value: object, shapes: Mapping[str, Any], seen: set[str] | None = None) -> Iterator[str]:
-    """Return the shapes that this refers to, and those inside them."""
+    """Yield the names of referenced schemas, and of those inside them."""
     seen = set() if seen is None else seen
     if isinstance(value, list):
         for one in value:

@@ -1,4 +1,4 @@
-"""The rooms behind the operators' API, and its callers, as FastAPI dependencies."""
+"""The controller's parts behind the operators' API, and its callers, as FastAPI dependencies."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ from penstock.telemetry.metrics import Metrics
 
 @dataclass(slots=True, kw_only=True)
 class Secrets:
-    """Keys for checking credentials, the newest first; exchanged while the controller runs, never shown."""
+    """Keys for checking credentials, the newest first; replaced while the controller runs, never shown."""
 
     peppers: tuple[bytes, ...]
     platform_keys: tuple[bytes, ...]
@@ -59,7 +59,7 @@ class Secrets:
 class Control:
     clock: Clock
     acts: Callable[[], AbstractAsyncContextManager[None]]
-    """One administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
+    """Runs one administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
     registry: Registry
     tenancy: TenancyStore
     tables: TableHistory
@@ -78,13 +78,13 @@ class Control:
     comparisons: Comparisons
     rollouts: Rollouts
     agreements: Callable[[Alias, float, float], Awaitable[Sequence[Reported]]]
-    """What came of an auto alias's comparisons, in so many seconds before a Unix second."""
+    """An auto alias's comparisons within some seconds before a Unix second."""
     addresses: WorkerAddresses
-    """Where workers may say that they are."""
+    """The addresses that workers may report."""
     pool_bytes: int = 0
     """The memory for engines on the workers' machine; 0 for no bound."""
     certificate_ends_at: Callable[[], float | None] = lambda: None
-    """The end of this controller's certificate; None without one."""
+    """The expiry of this controller's certificate; None without one."""
 
     async def ring(self) -> KeyRing:
         return KeyRing(
@@ -111,7 +111,6 @@ async def _worker(
     sent_worker: Annotated[str, Header(alias=WORKER_HEADER)] = "",
     sent_version: Annotated[str, Header(alias=VERSION_HEADER)] = "",
 ) -> tuple[WorkerId, VersionId]:
-    """Raise ``Unauthenticated`` without a worker's own credential."""
     named = WorkerId(sent_worker), VersionId(sent_version)
     if not sent_worker or not control.secrets.is_bearer(_credential(sender), *named):
         raise Unauthenticated("this address is for workers of this platform")
@@ -140,7 +139,7 @@ async def _manager(caller: Annotated[AdminCaller, Depends(_caller)]) -> AdminCal
 
 
 Reader = Annotated[AdminCaller, Depends(_reader)]
-"""An admin's or auditor's key of any tenant; else ``Unauthenticated`` or ``Forbidden`` is raised."""
+"""An admin's or auditor's key of any tenant; otherwise ``Unauthenticated`` or ``Forbidden`` is raised."""
 Manager = Annotated[AdminCaller, Depends(_manager)]
 """An admin key of any tenant."""
 
@@ -160,7 +159,7 @@ Overseer = Annotated[AdminCaller, Depends(_overseer)]
 Operator = Annotated[AdminCaller, Depends(_operator)]
 """An admin key of the operators."""
 Reporting = Annotated[tuple[WorkerId, VersionId], Depends(_worker)]
-"""The worker that calls, and the version that it was started for."""
+"""The calling worker, and the version that it was started for."""
 
 
 def _credential(sender: HTTPAuthorizationCredentials | None) -> str:

@@ -1,6 +1,6 @@
 """Errors over HTTP, for operators and workers: the platform's error shape.
 
-Gateways have a table of their own for callers; fewer errors occur here.
+Gateways have a separate table for callers, with more errors.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from penstock.domain import errors
 from penstock.domain.errors import PenstockError
 
 MESSAGE_CHARS, PARAM_CHARS = 600, 200
-"""No error grows with what was sent."""
+"""Bounds on an error's text, independent of the request's size."""
 STATUS: dict[type[PenstockError], int] = {
     PenstockError: 500,
     errors.BadRequest: 400,
@@ -34,7 +34,7 @@ STATUS: dict[type[PenstockError], int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFields:
-    """An error: for people, for programs, the field at fault, and whether the same call may succeed later."""
+    """An error: message, code, the field at fault, and whether a retry may succeed."""
 
     message: str
     code: str

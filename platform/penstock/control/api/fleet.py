@@ -23,7 +23,7 @@ from penstock.domain.tenancy.owners import Owners
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 _MOST_TRIES = 5
-"""Ticks publish at most every 20 ms, and a publication takes a few."""
+"""Ticks publish at most every 20 ms, and a publication takes a few milliseconds."""
 router = APIRouter(tags=["fleet"], route_class=ActRoute)
 
 
@@ -101,7 +101,7 @@ class PoolShown:
     held_bytes: int
     waited_for: tuple[Wanted, ...]
     unfit: tuple[str, ...] = ()
-    """Deployed versions that are larger than the limit, in words."""
+    """Deployed versions larger than the limit, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +118,9 @@ class Status:
     workers: Mapping[str, int]
     """Workers by state."""
     held: tuple[str, ...] = ()
-    """What the host of the workers could not do, and the remedy."""
+    """Changes that the workers' host could not make, and the remedies."""
     certificate_ends_at: float | None = None
-    """The end of its certificate's validity in Unix seconds; null without a certificate."""
+    """The certificate's expiry in Unix seconds; null without a certificate."""
     limits_shared: bool = False
     """Whether all gateways share one store of limits and budgets."""
     pool: PoolShown | None = None
@@ -161,7 +161,7 @@ async def history(control: Controlled, _: Operator, limit: Limit = 50) -> TableL
 async def roll_back(control: Controlled, caller: Operator, body: Sent[RollBack]) -> TableShown:
     """Publish an older table's routes and versions under a new number, with the workers that live now.
 
-    The aliases go back too, so that the next tick agrees with what was published.
+    The aliases are restored too, so that the next tick publishes the same.
     """
     act = control.act(caller, "table.rollback")
     old = await control.tables.numbered(body.number)
@@ -212,7 +212,7 @@ async def status(control: Controlled, _: Operator) -> Status:
 
 
 async def _published(control: Control, old: RoutingTable) -> RoutingTable:
-    """Publish an older table anew; again if a tick's table came in between."""
+    """Publish an older table anew; again if a tick published a table meanwhile."""
     owners, tries = await control.registry.owners(), 0
     while True:
         table = validate(_revived(old, await control.tables.latest(), owners, control.clock.now()))
@@ -258,7 +258,6 @@ def _worker(control: Control, one: Seen) -> WorkerShown:
 
 
 def _revived(old: RoutingTable, latest: RoutingTable, owners: Mapping[VersionId, Owners], now: float) -> RoutingTable:
-    """Return the old table with today's workers and tenants."""
     workers = {version.id: version.workers for version in latest.versions}
     versions = tuple(
         replace(version, workers=workers.get(version.id, ()), tenants=owners.get(version.id))

@@ -1,4 +1,4 @@
-"""The address for workers: a heartbeat's answer orders its worker to serve, to sleep or to drain.
+"""The workers' API: the answer to a heartbeat orders its worker to serve, to sleep or to drain.
 
 Reports tolerate unknown fields: workers may be newer than their controller during an upgrade.
 """
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/internal", tags=["internal"], route_class=JsonRoute)
 
 
 class Report(RootModel[WorkerReport]):
-    """A worker's report. Its numbers stand in the routing table, which every gateway decodes and computes with."""
+    """A worker's report. Its numbers go into the routing table, which every gateway decodes."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -46,9 +46,7 @@ def _numbers(value: object) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The order to a worker, and the adapters that it loads first and keeps; no adapters if they are not known, as
-    on standby.
-    """
+    """The order to a worker, and the adapters that it loads first and keeps; none if not known, as on standby."""
 
     desired: WorkerOrder
     pinned: tuple[VersionId, ...] | None = None

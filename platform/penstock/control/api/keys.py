@@ -1,4 +1,4 @@
-"""API keys, for operators and tenants of their own. A secret leaves this process once, in the answer that made it."""
+"""API keys, for operators and tenants of their own. A secret is returned once, in the answer that created it."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -36,7 +36,7 @@ class KeyShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyMade(KeyShown):
-    """A new key with its secret, which is shown this one time."""
+    """A new key with its secret, which is shown only once."""
 
     secret: str
 
@@ -50,7 +50,7 @@ class KeyList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRevoked:
-    """A key that no longer works, and since when (Unix seconds)."""
+    """A revoked key, and the time of its revocation (Unix seconds)."""
 
     id: KeyId
     revoked_at: float
@@ -58,7 +58,7 @@ class KeyRevoked:
 
 @router.post("", status_code=201)
 async def make(control: Controlled, caller: Manager, body: Sent[NewKey]) -> KeyMade:
-    """Make a key and show it, this one time; its plan bounds this key alone, below its tenant's bounds."""
+    """Make a key and show it once; its plan bounds this key alone, below its tenant's bounds."""
     caller.check_tenant(body.tenant)
     caller.check_models(body.models)
     act = control.act(caller, "key.mint", tenant=body.tenant)
@@ -88,14 +88,14 @@ async def keys(control: Controlled, caller: Reader) -> KeyList:
 
 @router.patch("/{key}/plan")
 async def change(control: Controlled, caller: Manager, key: KeyId, body: Sent[PlanChange]) -> Plan:
-    """Change a key's own bounds; a bound that is not named stays."""
+    """Change a key's own bounds; a bound left out stays."""
     act = await _act(control, caller, "key.plan", key)
     return await plans.change(control.tenancy, ScopeId(kind=ScopeKind.KEY, id=key), body, act)
 
 
 @router.post("/{key}/revoke")
 async def revoke(control: Controlled, caller: Manager, key: KeyId) -> KeyRevoked:
-    """Revoke a key: within seconds no gateway takes it."""
+    """Revoke a key: within seconds no gateway accepts it."""
     act = await _act(control, caller, "key.revoke", key)
     if not await control.tenancy.revoke_key(key, act):
         raise InvalidField("there is no such key that still works", param="key")
@@ -104,7 +104,7 @@ async def revoke(control: Controlled, caller: Manager, key: KeyId) -> KeyRevoked
 
 @router.post("/{key}/rotate", status_code=201)
 async def rotate(control: Controlled, caller: Manager, key: KeyId, body: Sent[Rotation]) -> KeyMade:
-    """Make a key's successor; the old one works on for the overlap, at most.
+    """Make a key's successor; the old key stays valid for the overlap, at most.
 
     The successor has the old key's bounds and a meter of its own: what the old key spent stays with its tenant.
     """
@@ -128,7 +128,7 @@ async def rotate(control: Controlled, caller: Manager, key: KeyId, body: Sent[Ro
 
 
 async def _act(control: Control, caller: Manager, what: str, key: KeyId) -> Act:
-    """A key of a tenant that the caller doesn't see does not exist for it."""
+    """Return the act; a key of a tenant that the caller may not see counts as missing."""
     known = await control.tenancy.key(key)
     if known is None or not caller.sees(known.tenant):
         raise InvalidField("there is no such key", param="key")

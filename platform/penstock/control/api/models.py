@@ -38,30 +38,30 @@ class ModelShown:
     replicas: int
     pinned: bool
     states: Mapping[str, int]
-    """Its workers by state, in the table in force."""
+    """The version's workers by state, in the table in force."""
     aliases: tuple[Alias, ...]
     base: VersionId = NO_VERSION
     """Of an adapter: the version whose workers serve it."""
     resident: tuple[WorkerId, ...] = ()
     """Of an adapter: the workers whose engines hold it now."""
     refused: tuple[str, ...] = ()
-    """Of an adapter: the workers that refused it when it was last asked for, and why."""
+    """Of an adapter: the workers that refused it last, and the reasons."""
     tenants: Owners = None
-    """The only tenants that have it, an adapter's also its base's; null is every tenant."""
+    """The only tenants that have the version, an adapter's also its base's; null is every tenant."""
     engine: Mapping[str, str] = field(default_factory=dict)
     """Engine settings that are not the defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelList:
-    """Versions, and how they are used."""
+    """Versions, and their use."""
 
     models: tuple[ModelShown, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnersShown:
-    """The only tenants of a version, and the aliases that lead to it."""
+    """A version's only tenants, and the aliases that lead to it."""
 
     version: VersionId
     tenants: Owners
@@ -70,7 +70,7 @@ class OwnersShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentList:
-    """What should run."""
+    """The deployments of all versions."""
 
     deployments: tuple[Deployment, ...]
 
@@ -87,7 +87,7 @@ async def register(control: Controlled, caller: Operator, body: Sent[NewModel], 
 
 @router.get("/models")
 async def models(control: Controlled, _: Operator) -> ModelList:
-    """List versions and how they are used."""
+    """List versions and their use."""
     registry = control.registry
     deployed = {one.version: one for one in await registry.deployments()}
     routes, versions = await registry.routes(), await registry.versions()
@@ -142,7 +142,7 @@ async def put_owners(control: Controlled, caller: Operator, version: VersionId, 
 
 @router.get("/deployments")
 async def deployments(control: Controlled, _: Operator) -> DeploymentList:
-    """List what should run."""
+    """List the deployments of all versions."""
     return DeploymentList(deployments=await control.registry.deployments())
 
 
@@ -150,7 +150,7 @@ async def deployments(control: Controlled, _: Operator) -> DeploymentList:
 async def put_deployment(
     control: Controlled, caller: Operator, version: VersionId, body: Sent[NewReplicas]
 ) -> Deployment:
-    """Set how many workers a version has."""
+    """Set the number of a version's workers."""
     act = control.act(caller, "deployment.put", version)
     if not body.replicas:
         await control.rollouts.check_idle(version)
@@ -188,7 +188,7 @@ async def _check_known(control: Control, tenants: Owners) -> None:
 
 
 def _unusual(engine: EngineSettings) -> dict[str, str]:
-    """Return the settings that tell versions of the same weights apart."""
+    """Return the settings that differ from the defaults."""
     usual = asdict(EngineSettings())
     return {name: str(value) for name, value in asdict(engine).items() if value != usual[name]}
 

@@ -55,7 +55,7 @@ class BudgetList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedShown:
-    """A budget's meter beside the ledger, in micro-dollars."""
+    """A budget's meter and its spend by the ledger, in micro-dollars."""
 
     scope: str
     window: str
@@ -66,7 +66,9 @@ class ComparedShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
-    """Meters beside the ledger; ``shared`` is false if each gateway has meters of its own, which can't be read here."""
+    """Meters compared with the ledger; ``shared`` is false if each gateway has meters of its own, which can't be read
+    here.
+    """
 
     shared: bool
     budgets: tuple[ComparedShown, ...]
@@ -75,7 +77,7 @@ class Reconciled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageShown:
-    """A tenant's sums from ``begin`` to ``end`` (Unix seconds, the end left out), by version and outcome."""
+    """A tenant's sums from ``begin`` to ``end`` (Unix seconds, ``end`` excluded), by version and outcome."""
 
     tenant: TenantId
     begin: float
@@ -85,7 +87,7 @@ class UsageShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPage:
-    """A page of the ledger; ``next`` goes into ``after`` of the next page and is empty after the last one."""
+    """A page of the ledger; ``next`` is the following page's ``after`` and is empty on the last page."""
 
     rows: tuple[LedgerRow, ...]
     next: str
@@ -107,7 +109,7 @@ async def reconcile(control: Controlled, _: Operator) -> Reconciled:
 
 @router.post("/budgets/reconcile")
 async def rebuild(control: Controlled, caller: Operator) -> Reconciled:
-    """Set the shared meters to what the ledger holds. For a platform at rest."""
+    """Set the shared meters to the ledger's sums. For a platform at rest."""
     act = control.act(caller, "budgets.rebuild", "budgets")
     compared, meters = await _compare(control), control.meters
     if compared is None or meters is None:
@@ -119,7 +121,7 @@ async def rebuild(control: Controlled, caller: Operator) -> Reconciled:
 
 @router.patch("/budgets/{kind}/{name}")
 async def cap(control: Controlled, caller: Operator, kind: str, name: str, body: Sent[Caps]) -> Plan:
-    """Set what a key, a tenant or an organisation may spend a day or a month; a cap that is not named stays.
+    """Set the spending cap of a key, a tenant or an organisation for a day or a month; a cap left out stays.
 
     Spend in the present window counts: shared meters are raised to the ledger at once.
     """
@@ -136,7 +138,7 @@ async def cap(control: Controlled, caller: Operator, kind: str, name: str, body:
 
 
 async def _span(control: Controlled, begin: Second = 0.0, end: Second = 0.0) -> Span:
-    """Return a span in Unix seconds; 0 is the month's begin, or now."""
+    """0 is the month's begin, or now."""
     now = control.clock.now()
     return Span(begin=begin or budget.month(now).span.begin, end=end or now)
 
@@ -151,7 +153,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of the ledger: the page before's ``next``, how many rows at most, and how they are written."""
+    """Query of a ledger page: the previous page's ``next``, the most rows, and the format."""
 
     after: str = ""
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 1000
@@ -168,7 +170,7 @@ async def rows(
 ) -> LedgerPage | Response:
     """Export the ledger in the order of the requests' ends, page by page, as JSON or CSV.
 
-    ``begin`` and ``end`` are Unix seconds, ``after`` is the page before's ``next``; a CSV page's cursor is in the
+    ``begin`` and ``end`` are Unix seconds, ``after`` is the previous page's ``next``; a CSV page's cursor is in the
     header ``x-penstock-next``.
     """
     asked = TenantId(tenant) if tenant else caller.reach

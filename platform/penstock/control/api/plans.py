@@ -1,4 +1,4 @@
-"""Plans from bodies: which bounds are valid, and changes of them."""
+"""Plans from bodies: validation of their bounds, and changes of them."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from penstock.domain.tenancy.tenant import MOST_RESERVED, Plan, Priority, ScopeI
 _PLAIN = Plan()
 _ROUNDING = 1e-6
 MOST = 2**53
-"""The limits store counts in doubles, which are exact up to here."""
+"""The limits store counts in doubles, exact up to this value."""
 _BOUNDS = (
     "max_context_tokens",
     "max_output_tokens",
@@ -40,7 +40,7 @@ _TENANTS_OWN = (
     "auto_tier",
 )
 MOST_FACTOR = 1000.0
-"""The dearest service tier: a larger factor is a slip of the pen."""
+"""The highest price factor of a service tier: a larger one is a typing error."""
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:

@@ -10,7 +10,7 @@ from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 
 
 class TenancyStore(Protocol):
-    """A change and its act are written in one transaction."""
+    """A change and its audit row are written in one transaction."""
 
     async def tenants(self) -> tuple[Tenant, ...]: ...
 
@@ -49,7 +49,7 @@ class TenancyStore(Protocol):
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
         """End the old key at ``old_expires_at`` at the latest.
 
-        Raise ``Conflict`` if it is revoked or has a successor already, which is named.
+        Raise ``Conflict`` if the key is revoked or has a successor already, which is named.
         """
         ...
 
@@ -68,7 +68,7 @@ class TableHistory(Protocol):
 
 class AuditLog(Protocol):
     async def note(self, act: Act) -> None:
-        """Write an act that changes nothing else."""
+        """Write an audit row for an act that changes nothing else."""
         ...
 
     async def note_threshold(self, act: Act) -> bool:

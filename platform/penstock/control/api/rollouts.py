@@ -40,7 +40,7 @@ class RolloutStarted(RolloutShown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutWhole(RolloutStarted):
-    """A rollout with every change, and the judgement on its candidate now; null if it is over or not yet judged."""
+    """A rollout with every change, and the present judgement on its candidate; null if it is over or not yet judged."""
 
     judgement: Judgement | None
 
@@ -80,7 +80,7 @@ async def plan(control: Controlled, _: Operator, body: Sent[NewRollout], hours: 
 
 @router.get("/rollouts/{rollout}")
 async def one(control: Controlled, _: Overseer, rollout: str) -> RolloutWhole:
-    """Show a rollout with the judgement on its candidate now, and every change of it."""
+    """Show a rollout with the present judgement on its candidate, and all its changes."""
     stored = await control.rollouts.one(rollout)
     live = not stored.rollout.state.is_over
     judgement = control.comparisons.judgement(stored.rollout) if live else None
@@ -102,7 +102,7 @@ async def move(control: Controlled, caller: Operator, rollout: str, move: str, b
 
 
 async def _check_tenants(control: Control, body: NewRollout) -> None:
-    """Raise ``InvalidField`` for a tenant that this alias's blast radius has no effect on."""
+    """Raise ``InvalidField`` for a tenant in the blast radius that this alias does not serve."""
     named = {"blast.out": body.blast.out, "blast.first": body.blast.first}
     if not any(named.values()):
         return

@@ -51,7 +51,7 @@ async def org_list(control: Controlled, _: Operator) -> OrgList:
 
 @orgs.patch("/{org}/plan")
 async def change_org(control: Controlled, caller: Operator, org: OrgId, body: Sent[PlanChange]) -> Plan:
-    """Change an organisation's bounds; a bound that is not named stays."""
+    """Change an organisation's bounds; a bound left out stays."""
     act = control.act(caller, "org.plan")
     return await plans.change(control.tenancy, ScopeId(kind=ScopeKind.ORG, id=org), body, act)
 
@@ -88,7 +88,7 @@ async def tenant(control: Controlled, caller: Reader, tenant: TenantId) -> Tenan
 
 @router.patch("/{tenant}/plan")
 async def change(control: Controlled, caller: Operator, tenant: TenantId, body: Sent[PlanChange]) -> Plan:
-    """Change a tenant's plan; what is not named stays. Gateways apply it within a second."""
+    """Change a tenant's plan; fields left out stay. Gateways apply it within a second."""
     act = control.act(caller, "tenant.plan", tenant=tenant)
     if "degrade_model" in body.named:
         await _check_smaller(control, body.degrade_model, "degrade_model")
@@ -99,8 +99,8 @@ async def change(control: Controlled, caller: Operator, tenant: TenantId, body: 
 async def move(control: Controlled, caller: Operator, tenant: TenantId, body: Sent[Membership]) -> Tenant:
     """Move a tenant to another organisation.
 
-    Its bounds hold at once, and the tenant's spend of the present day and month counts for its budgets. The former
-    organisation's meters keep their counts until their windows end.
+    The new organisation's bounds apply at once, and the tenant's spend of the present day and month counts for its
+    budgets. The former organisation's meters keep their counts until their windows end.
     """
     act, org = control.act(caller, "tenant.move", tenant=tenant), body.org
     known = await _known(control, tenant)
@@ -110,7 +110,7 @@ async def move(control: Controlled, caller: Operator, tenant: TenantId, body: Se
 
 
 def _checked_id(text: str, whose: str) -> str:
-    """Raise ``InvalidField`` for an id that meters' names can't hold."""
+    """Raise ``InvalidField`` for an id that can't be part of a meter's name."""
     if not _ID.fullmatch(text):
         raise InvalidField(f"{whose} id has 1 to 63 of a-z, 0-9, '_' and '-'", param="id")
     return text
@@ -122,7 +122,9 @@ async def _check_org(control: Control, org: OrgId) -> None:
 
 
 async def _check_smaller(control: Control, alias: Alias, param: str) -> None:
-    """Raise ``InvalidField`` if there is no such alias: under pressure is too late to learn it."""
+    """Raise ``InvalidField`` if the degrade model's alias does not exist, which would otherwise show only under
+    pressure.
+    """
     if not alias:
         return
     aliases = sorted(route.alias for route in await control.registry.routes())

@@ -1,7 +1,7 @@
-"""JSON bodies: read after the caller is known, within the intake's bounds, strict in types and names.
+"""JSON bodies: read after the caller is authenticated, within the intake's bounds, strict in types and names.
 
-FastAPI validates the result of ``json.loads``, in which a list is no tuple and a word no enum. So pydantic gets the
-bytes: its parser is strict, and bounds the depth.
+FastAPI would validate the result of ``json.loads``, in which a list is no tuple and a word no enum. So pydantic gets
+the bytes: its parser is strict, and bounds nesting.
 """
 
 import re
@@ -22,19 +22,19 @@ from penstock.domain.errors import InvalidField, MalformedBody, PenstockError
 from penstock.formats.documents import DocumentRefused, json_of
 
 MAX_BODY_BYTES = 4 << 20
-"""A worker's report or a model's manifest with its files: 100 KiB are large ones."""
+"""Bytes of a worker's report or a model's manifest with its files: 100 KiB are large ones."""
 _NO_JSON, _BEYOND = "no_json", "out_of_bounds"
 _MALFORMED = frozenset({"json_invalid", _NO_JSON})
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
-"""The engine's last words may hold one, and the database holds none."""
+"""An engine's log lines may contain NUL, which the database can't store."""
 _UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 T = TypeVar("T")
 
 
 def _sound(raw: object) -> object:
-    """Refuse what pydantic's parser takes: ``NaN``, ``Infinity``, ``1e999``, one name twice in an object, values out of
-    bounds.
+    """Refuse values that pydantic's parser accepts: ``NaN``, ``Infinity``, ``1e999``, one name twice in an object,
+    values out of bounds.
     """
     if isinstance(raw, bytes):
         try:
@@ -47,7 +47,7 @@ def _sound(raw: object) -> object:
 
 
 class _FromJson:
-    """Parses bytes of JSON; the OpenAPI document shows the type itself."""
+    """Parses JSON bytes; the OpenAPI document shows the type itself."""
 
     def __init__(self, check: Callable[[object], object]) -> None:
         self._check = check
@@ -66,13 +66,11 @@ def _without_nul(raw: object) -> object:
 Sent = Annotated[T, Body(), _FromJson(_sound)]
 """A person's body of this type."""
 Reported = Annotated[T, Body(), _FromJson(_without_nul)]
-"""A worker's body of this type: it tells what an engine said, line by line."""
+"""A worker's body of this type, which may quote an engine's log lines."""
 
 
 def check_address(request: Request) -> None:
-    """Raise ``InvalidField`` for a query parameter that the route does not have or that is given twice, and for a value
-    out of bounds.
-    """
+    """Raise ``InvalidField`` for an unknown or repeated query parameter, and for a value out of bounds."""
     route: APIRoute = request.scope["route"]
     known = {one.alias for one in get_flat_dependant(route.dependant).query_params}
     seen = set[str]()
@@ -103,7 +101,7 @@ class JsonRoute(APIRoute):
         callers = Dependant(path=self.path, dependencies=self.dependant.dependencies)
 
         async def checked(request: Request) -> Response:
-            """Check the caller before the body is read: FastAPI reads first."""
+            """Authenticate the caller before the body is read: FastAPI reads the body first."""
             sent = _Unparsed(request.scope, request.receive)
             if self.body_field is not None:
                 stack = request.scope["fastapi_inner_astack"]

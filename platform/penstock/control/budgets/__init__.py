@@ -1,1 +1,1 @@
-"""Budgets in the controller: alarms, and counters that agree with the ledger. Admission is elsewhere."""
+"""Budgets in the controller: alarms, and counters that agree with the ledger. Admission is the gateways'."""

@@ -1,8 +1,8 @@
 """Error budgets for rollouts: availability by the ledger, other objectives by a Prometheus.
 
-The ledger knows how requests ended, and no times. Failures reported as the caller's own are not counted; unreported
-ones are bad, so that the budget is underestimated rather than overestimated. An unavailable Prometheus's last answer
-holds for an hour: a rollout that it froze must not go on meanwhile.
+The ledger has outcomes, but no times. Failures reported as caused by callers are not counted; unreported ones are bad,
+so that the budget is underestimated rather than overestimated. An unavailable Prometheus's last answer holds for an
+hour: a rollout that it froze must stay frozen meanwhile.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from penstock.slo.windows import DAY_S
 from penstock.telemetry.logs import logger
 
 REREAD_S = 30.0
-"""An hour's sums don't change a period's budget sooner."""
+"""Seconds between reads: an hour's sums change a period's budget slowly."""
 PATIENCE_S = 2.0
-"""A tick waits no longer for the Prometheus."""
+"""Seconds that a tick waits for Prometheus."""
 KEPT_S = 3600.0
 
 
@@ -41,7 +41,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """Return a tier's budgets as last read; none after an hour without an answer."""
+        """None after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now

@@ -1,6 +1,6 @@
-"""Reconciliation of meters with the ledger, which is the truth (B6).
+"""Reconciliation of meters with the ledger, which is the source of truth (B6).
 
-At rest they agree. Under load, meters are ahead by what is settled and not yet written.
+At rest the two agree. Under load, meters include settlements without ledger rows yet.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ class BudgetComparison:
 
     @property
     def difference(self) -> int:
-        """The meter minus the ledger, in micro-dollars."""
         return self.counted - self.line.spent
 
 

@@ -1,11 +1,11 @@
 """A periodic check of all budgets: an alarm per threshold, gauges of use, shared counters.
 
-It has its own pace, so that a slow ledger does not hold up a tick. It reads sums that the ledger keeps, so a check
-costs by keys and not by rows. The audit row is the lasting alarm; the log event follows it, so a crash in between
-leaves the row alone. Counters are only raised, which heals what a killed gateway never settled.
+It runs at its own interval, so that a slow ledger does not delay a tick. It reads sums that the ledger keeps, so a
+check's cost depends on keys, not rows. The audit row is the lasting alarm; the log event follows it, so a crash in
+between leaves only the row. Counters are only raised, which adds spend that a killed gateway never settled.
 
-Trade-off: an alarm is raised once per scope, window, cap and threshold. Changing a cap within a window makes a new
-budget, whose alarms are raised again: once too often rather than once too seldom.
+Trade-off: an alarm is raised once per scope, window, cap and threshold. A changed cap makes a new budget, whose alarms
+are raised again: rather once too often than missed.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Crossing:
 
     @property
     def name(self) -> str:
-        """The alarm's identity: alarms of one name are the same alarm."""
+        """The alarm's identity: alarms of the same name are the same alarm."""
         return f"{self.line.budget.meter}/{self.line.budget.cap}@{self.percent}"
 
 
@@ -48,12 +48,12 @@ def crossed(lines: Iterable[BudgetLine]) -> Iterator[Crossing]:
 
 EVERY_S = 15.0
 MOST_SHOWN = 50
-"""Budgets that have a gauge of their own, the fullest first; all others share one."""
+"""Budgets with a gauge of their own, the fullest first; all others share one."""
 OTHER = "other"
 
 
 class ThresholdLog(Protocol):
-    """The log of alarms, which takes each alarm's name once."""
+    """The log of alarms, which stores each alarm's name once."""
 
     async def note_threshold(self, act: Act) -> bool: ...
 
@@ -69,11 +69,11 @@ class BudgetWatch:
     metrics: Metrics
     shared: SpentStore | None
     acts: Callable[[], bool]
-    """Whether this controller leads: only one raises alarms."""
+    """Whether this controller leads: only the leader raises alarms."""
     label: Callable[[str], str] = str
-    """What metrics call a scope."""
+    """A scope's label in metrics."""
     raised: set[str] = field(default_factory=set)
-    """Alarms that are known to have been raised, so that the log is not asked again."""
+    """Alarms known to have been raised, so that the log is not queried again."""
 
     async def run(self, every_s: float = EVERY_S) -> None:
         while True:

@@ -1,1 +1,1 @@
-"""The memory that versions need, and the use of their workers. The autoscaler, to come, will set replicas by them."""
+"""The memory that versions need, and the use of their workers. The planned autoscaler will set replicas by them."""

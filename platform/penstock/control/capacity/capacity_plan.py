@@ -1,10 +1,11 @@
-"""The GPUs that a traffic needs: the sheet of formulas from a peak to machines and money, each factor once. Pure.
+"""The GPUs that given traffic needs: formulas from a peak to machines and money, each factor once. Pure.
 
-Prefill and decode are sized apart and bind together in one step: a batch in balance brings as many prompts as it ends
-answers. KV memory bounds the batch, the ITL objective bounds the step. Headroom is taken once, in the target load; a
+Prefill and decode are sized separately and combined in one step: a batch in balance starts as many prompts as it ends
+answers. KV memory bounds the batch, the ITL objective bounds the step. Headroom is applied once, in the target load; a
 lost zone once, over the zones; another region's traffic once, before both.
 
-Trade-off: one mean length and a steady peak. Target load covers bursts within the peak, the autoscaler longer ones.
+Trade-off: one mean length and a steady peak are assumed. Target load covers bursts within the peak, the autoscaler
+longer ones.
 """
 
 import math
@@ -14,29 +15,29 @@ from penstock.control.capacity.memory_plan import MemoryPlan
 from penstock.domain.errors import ArtifactRefused
 
 DATASHEET_ERROR = 0.15
-"""Median error of steps by data sheets against published runs; of a batch in balance it is as large."""
+"""Median error of predicted steps (from data sheets) against published runs; for a batch in balance it is as large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The traffic of one version at its peak, and what must be survived at that time."""
+    """The traffic of one version at its peak, and the failures to survive at that time."""
 
     requests_per_s: float
     prompt_tokens: int
-    """Of a request, not found in the prefix cache."""
+    """Prompt tokens of a request that are not found in the prefix cache."""
     output_tokens: int
     ttft_s: float
     target_load: float = 0.8
     """The part of a replica's rate that the peak may take; the rest is for bursts."""
     zones: int = 3
-    """The replicas stand in equal parts in these zones, and any one may be lost at the peak; 1 survives none."""
+    """The replicas are spread equally over these zones, and any one may be lost at the peak; 1 survives none."""
     other_region_per_s: float = 0.0
-    """Requests a second that a lost region sends here; 0: no room is kept for them."""
+    """Requests a second that arrive here if another region is lost; 0: no room is kept for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A row of the sheet, with the formula that gives its value."""
+    """A row of the plan, with the formula that gives its value."""
 
     name: str
     formula: str
@@ -48,24 +49,24 @@ class Figure:
 class CapacityPlan:
     figures: tuple[Figure, ...]
     binding: str
-    """The bound that a larger batch would break first."""
+    """The bound that a larger batch would exceed first."""
     replica_per_s: float
     replicas: int
     gpus: int
     replicas_if_slower: int
-    """If steps take longer by the error of their model."""
+    """Replicas if steps take longer by the model's error."""
     per_hour: float
     """Dollars; 0 if no price is known."""
     next_tenth_per_hour: float
-    """What the next 10 % of traffic cost, in dollars an hour."""
+    """Dollars an hour for the next 10 % of traffic."""
     misses_ttft: bool
-    """A prompt alone takes longer than the TTFT objective."""
+    """Whether a prompt alone takes longer than the TTFT objective."""
 
 
 def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
-    """Return the sheet of one version on replicas as ``memory`` plans them.
+    """Return the capacity plan of one version on replicas as ``memory`` plans them.
 
-    ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica cannot serve one request.
+    ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
     """
     _check(demand, memory)
     rate, figures, binding = _replica(demand, memory)
@@ -117,7 +118,7 @@ def _check(demand: Demand, memory: MemoryPlan) -> None:
 
 
 def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
-    """Return the requests a second of one replica, the rows that lead to it, and its binding bound."""
+    """Return the requests a second of one replica, the rows that derive it, and its binding bound."""
     prompt, output, steps = demand.prompt_tokens, demand.output_tokens, memory.steps
     held = prompt + output // 2
     kv_batch = memory.cache.pool_blocks(memory.kv_bytes) // memory.cache.blocks(held)
@@ -151,7 +152,7 @@ def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, .
 
 
 def _replicas(peak: float, rate: float, demand: Demand) -> int:
-    """Return whole replicas, equally many in each zone, with a zone's loss survived."""
+    """Return the number of replicas, equal in each zone, that survives the loss of a zone."""
     needed = peak / (rate * demand.target_load)
     if demand.zones == 1:
         return math.ceil(needed)

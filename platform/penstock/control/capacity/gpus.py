@@ -1,6 +1,6 @@
-"""The GPUs that a plan may name: memory, bandwidth, arithmetic, and the slices that MIG cuts.
+"""GPUs for plans: memory, bandwidth, arithmetic, and MIG slices.
 
-Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The parts of them that engines reach
+Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The reachable parts of these figures
 are fitted to published runs: H100 and A100 to Vidur's kernel profiles, L40S, L4 and A10G to runs of BLIS and
 databasemart. They are for planning; a measured curve replaces them.
 """
@@ -26,11 +26,11 @@ class Slice:
 class Gpu:
     name: str
     memory_bytes: int
-    """As the driver tells, of the whole GPU."""
+    """Memory of the whole GPU as the driver reports it."""
     bandwidth_per_s: float
-    """Bytes."""
+    """Bytes a second."""
     flops: float
-    """bfloat16, dense, in a second."""
+    """Dense bfloat16 operations a second."""
     reached: float
     """The part of ``flops`` that large matrix products reach."""
     slices: tuple[Slice, ...] = ()

@@ -1,12 +1,12 @@
-"""The KV cache of a model in blocks, as vLLM lays it out: tokens that fit, and requests at a time.
+"""The KV cache of a model in blocks, as vLLM lays it out: tokens that fit, and concurrent requests.
 
-All layers of one kind and shape are a group, or several of equal size if kinds mix; one block of the pool holds the
-tokens of a block for each layer of one group. A request takes blocks of every group: of full attention for all of its
-tokens, of a window for those that the window and one step hold.
-Source: vLLM 0.32, ``v1/core/kv_cache_utils.py`` (groups) and ``v1/kv_cache_interface.py`` (blocks of a request).
+All layers of one kind and shape are a group, or several of equal size if kinds mix; one block of the pool holds a
+block's tokens for each layer of one group. A request takes blocks of every group: with full attention for all of its
+tokens, with a window for those that the window and one step hold. Source: vLLM 0.32, ``v1/core/kv_cache_utils.py``
+(groups) and ``v1/kv_cache_interface.py`` (blocks of a request).
 
-Trade-off: it follows one engine's layout and must be checked when that engine moves; a formula of bytes for each token
-is wrong by a factor for models that mix kinds.
+Trade-off: it follows one engine's layout and must be checked when that engine changes; a formula of bytes per token is
+wrong by a factor for models that mix kinds.
 """
 
 import math
@@ -17,7 +17,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture, Attention, AttentionKind
 
 UNEVEN = 1.5
-"""Below that ratio of layers vLLM pads the smaller group instead of splitting the larger one."""
+"""Below this ratio of layers vLLM pads the smaller group instead of splitting the larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class CacheSettings:
     element_bytes: float = 2.0
     context_tokens: int
     step_tokens: int
-    """The most tokens of a step, ``max_num_batched_tokens``: a window keeps those that are in flight."""
+    """The most tokens of a step, ``max_num_batched_tokens``: a window also keeps the tokens in flight."""
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
 
@@ -40,7 +40,7 @@ class Layout:
     settings: CacheSettings
     block_bytes: int
     groups: tuple[tuple[Attention, int, int], ...]
-    """Kind, groups of it, tokens of its block."""
+    """Kind, number of groups, tokens of a block."""
 
     def blocks(self, tokens: int) -> int:
         """Return the blocks of a request that holds these tokens of context."""
@@ -53,7 +53,7 @@ class Layout:
         return pool_bytes // self.block_bytes
 
     def concurrency(self, pool_bytes: int, tokens: int) -> float:
-        """Return the requests of this context that the pool holds at a time."""
+        """Return the number of concurrent requests of this context that fit in the pool."""
         return self.pool_blocks(pool_bytes) / self.blocks(tokens)
 
     def told_tokens(self, pool_bytes: int) -> int:

@@ -12,10 +12,11 @@ from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Manifest, ModelVersion, Runtime
 
 DEFAULT_KV_BYTES = 64 << 20
-"""Where a manifest leaves it to the engine, on a CPU."""
+"""The KV cache if the manifest leaves it to the engine, on a CPU."""
 _SLOT_BYTES = 70.0
-"""Of an adapter's slot, for each rank and each root of a byte of weights: an adapter is as large as the rims of its
-matrices, and they are as large as the roots of the faces. An upper end: SmolLM2-135M has 37, Llama 3 8B 41, 70B 70."""
+"""Bytes of an adapter's slot, per rank and per square root of a byte of weights: an adapter grows with its matrices'
+edges, and weights with their areas. An upper bound: SmolLM2-135M has 37, Llama 3 8B 41, 70B 70.
+"""
 
 
 def worker_bytes(manifest: Manifest) -> int:

@@ -1,7 +1,7 @@
 """The memory of one engine on its GPUs, line by line, and the engine settings that follow from it. Pure.
 
-What is not known of an engine before it runs (activations, CUDA graphs, buffers between GPUs) is assumed, and the line
-says so; weights and KV cache are computed.
+Parts unknown before an engine runs (activations, CUDA graphs, buffers between GPUs) are assumed, and their lines say
+so; weights and KV cache are computed.
 """
 
 import math
@@ -15,7 +15,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 
 USED_RATIO = 0.90
-"""vLLM's default of ``gpu_memory_utilization``: the rest is the driver's and the fragments'."""
+"""vLLM's default of ``gpu_memory_utilization``: the rest is for driver and fragmentation."""
 GRAPHS_BYTES = 1 * GIB
 """Captured CUDA graphs: half to one and a half GiB in vLLM's logs."""
 EXCHANGE_BYTES = int(0.6 * GIB)
@@ -25,9 +25,9 @@ KV_BYTES = {"bfloat16": 2.0, "fp8": 1.0}
 NODE_GPUS = 8
 MOST_SEQUENCES = 1024
 SURE = 2.33
-"""Standard deviations of the blocks asked for that 99 of 100 moments stay below."""
+"""Standard deviations above the mean that cover the requested blocks in 99 of 100 moments."""
 LEAST_STEP, STEP_MULTIPLE = 256, 128
-"""Tokens of a step at least, and the multiple that it is rounded down to."""
+"""The least tokens of a step, and the multiple to which it is rounded down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """The lengths of requests: prompt and output tokens, each pair as likely as the others."""
+    """Distribution of requests' lengths: pairs of prompt and output tokens, all equally likely."""
 
     pairs: tuple[tuple[int, int], ...]
 
@@ -73,27 +73,27 @@ class Target:
 
     @property
     def gpus(self) -> int:
-        """GPUs of one engine, all of one node."""
+        """GPUs of one engine, all in one node."""
         return self.tensor_parallel * self.pipeline_parallel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
-    """The plan of one engine. ``missing_bytes`` above zero: it does not fit, and the settings are of no use."""
+    """The plan of one engine. ``missing_bytes`` above zero: the engine does not fit, and the settings are invalid."""
 
     gpu: Gpu
     target: Target
     lines: tuple[Line, ...]
-    """Of the fullest GPU; the KV cache takes what they leave."""
+    """The memory of the fullest GPU; the KV cache takes the rest."""
     kv_bytes: int
-    """Of one GPU."""
+    """KV cache of one GPU."""
     missing_bytes: int
     cache: Layout
     steps: StepModel
     at_longest: float
-    """Requests of the longest context at a time."""
+    """Concurrent requests of the longest context."""
     at_lengths: int
-    """Requests of these lengths at a time, sure in 99 of 100 moments."""
+    """Concurrent requests of these lengths, in 99 of 100 moments."""
     max_num_seqs: int
     seqs_because: str
     max_num_batched_tokens: int
@@ -105,17 +105,17 @@ class MemoryPlan:
 
 
 def stored_bytes(model: Architecture) -> int:
-    """Return the bytes of the weights by their shape, for a model without its files."""
+    """Return the bytes of the weights computed from the architecture, for a model without its files."""
     held = model.parameters
     wide = (held.embedding + held.head) * 16.0
     return math.ceil((wide + held.dense * model.bits + held.experts * model.expert_bits) / 8)
 
 
 def plan(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> MemoryPlan:
-    """Return the plan of one engine over ``tensor_parallel * pipeline_parallel`` such GPUs.
+    """Return the plan of one engine over ``tensor_parallel * pipeline_parallel`` GPUs of this kind.
 
-    ``weight_bytes`` are all weights of the model, as its files hold them. Raises ``ArtifactRefused`` for GPUs beyond
-    one node, a context beyond the model's, and layers that vLLM lays out in no known way.
+    ``weight_bytes`` is the size of all weights in the model's files. Raises ``ArtifactRefused`` for GPUs beyond one
+    node, a context beyond the model's, and layers without a known layout in vLLM.
     """
     _check(model, target)
     steps = from_datasheet(model, on, tensor_parallel=target.tensor_parallel, kv_bytes=KV_BYTES[target.kv_dtype])
@@ -195,7 +195,7 @@ def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step
 
 
 def _adapter_row_bytes(model: Architecture) -> int:
-    """Return the bytes of an adapter on every matrix of the layers, for each rank."""
+    """Return the bytes of an adapter on every matrix of the layers, per rank."""
     sides = 0
     for layer in model.layers:
         heads = model.heads * layer.head_dim
@@ -214,7 +214,7 @@ def _step_tokens(steps: StepModel, target: Target, typical: int) -> tuple[int, s
 
 
 def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
-    """Return the requests at a time that fit the pool in 99 of 100 moments, if their lengths are independent."""
+    """Return the concurrent requests that fit the pool in 99 of 100 moments, if their lengths are independent."""
     blocks = [cache.blocks(held) for held in lengths.held()]
     mean = sum(blocks) / len(blocks)
     spread = math.sqrt(sum((one - mean) ** 2 for one in blocks) / len(blocks))

@@ -1,4 +1,5 @@
-"""Other ways to run a model: precisions side by side, slices of the GPU, and the nearest that fits if a plan does not.
+"""Alternatives for running a model: precisions side by side, slices of the GPU, and the nearest that fits if a plan
+does not.
 
 Pure.
 """
@@ -24,7 +25,7 @@ class Way:
 
 
 def precisions(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
-    """Return weights as stored and in 8 bits, each with the KV cache in 16 and 8 bits."""
+    """Return plans for weights as stored and in 8 bits, each with the KV cache in 16 and 8 bits."""
     narrow = _narrow(model)
     shapes = [("as stored", model, weight_bytes)]
     if model.bits > FP8_BITS:
@@ -37,7 +38,7 @@ def precisions(model: Architecture, weight_bytes: int, on: Gpu, target: Target) 
 
 
 def slices(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
-    """Return the plan on each MIG slice of the GPU: memory and arithmetic that no neighbour touches."""
+    """Return the plan on each MIG slice of the GPU, which has its own memory and compute."""
     if target.gpus > 1:
         return ()
     parts = [gpu(f"{on.name}/{one.profile}") for one in on.slices]
@@ -45,7 +46,7 @@ def slices(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> t
 
 
 def fitting(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
-    """Return ways that fit, nearest first, one of each kind; empty if none does on one node."""
+    """Return alternatives that fit, nearest first, one of each kind; empty if none fits on one node."""
     found: list[Way] = []
     for kind in (_smaller_cache, _shorter, _more_gpus, _narrower, _larger_gpu):
         for way in kind(model, weight_bytes, on, target):

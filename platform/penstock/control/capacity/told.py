@@ -1,4 +1,4 @@
-"""Plans as records: the fields of ``penstock plan … --json``, and what its screens show."""
+"""Plans as records: the fields of ``penstock plan … --json``, and of its screens."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

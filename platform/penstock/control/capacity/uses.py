@@ -1,10 +1,10 @@
 """A worker's use according to its heartbeats, and the time since its last change of state. Pure.
 
-Each time that a worker is given work counts 1, and half as much after ``HALF_S`` (LRFU, ``fairness/fading.py``). A
-recently used worker is in a conversation and is worth more.
+Each begin of work counts 1, and half as much after ``HALF_S`` (LRFU, ``fairness/fading.py``). A recently used worker is
+probably in a conversation and counts more.
 
-Trade-off: LRU alone is emptied by one scan, LFU alone takes a model away in the middle of a conversation.
-``tests/simulation/test_pool.py`` holds their sum against Belady's bound. Work between two heartbeats is not seen; a
+Trade-off: With LRU alone one scan evicts everything, with LFU alone a model is evicted in the middle of a conversation.
+``tests/simulation/test_pool.py`` compares their sum with Belady's bound. Work between two heartbeats is not seen; a
 wake is.
 """
 

@@ -1,1 +1,1 @@
-"""What runs: heartbeats, and the plan of starts and drains that brings what runs to what is deployed."""
+"""What runs: heartbeats, and the plan of starts and drains that makes running workers match the deployments."""

@@ -24,12 +24,10 @@ _REFUSAL = "a worker's address is the one that it reports from, or one of PENSTO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAddresses:
-    """Networks and domains accepted beside the sender's own address."""
-
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     domains: tuple[str, ...] = ()
     secure: bool = False
-    """Gateways speak to ``https`` addresses alone."""
+    """Gateways connect only to ``https`` addresses."""
 
     @classmethod
     def of(cls, named: Iterable[str], *, secure: bool = False) -> "WorkerAddresses":
@@ -40,7 +38,7 @@ class WorkerAddresses:
         return cls(networks=networks, domains=domains, secure=secure)
 
     def reached_at(self, url: str, peer: str) -> str:
-        """Return the URL by which gateways reach a worker at ``peer``, or raise ``Forbidden``."""
+        """Return the URL by which gateways reach it, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
             raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")

@@ -1,7 +1,7 @@
 """Heartbeats: kept in memory, saved periodically, merged with those that other controllers saved.
 
-If the store is unavailable they stay in memory and nothing is lost: each worker reports again within a second.
-Their ages are awake seconds: a controller that stood still heard none, so that time makes no worker older.
+If the store is unavailable they stay in memory and nothing is lost: each worker reports again within a second. Ages
+exclude seconds in which this process did not run: a suspended controller received no heartbeats.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,17 +40,17 @@ class Memory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
     on_news: Callable[[], None] = lambda: None
-    """A worker appeared, changed its state or gave its memory back: the next tick should not wait."""
+    """A worker appeared, changed its state or freed its memory: the next tick should not wait."""
     on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
-    """A worker's state changed; the report before, and this one."""
+    """A worker's state changed; its previous and its present report."""
     on_end: Callable[[WorkerReport], None] = lambda _: None
-    """A worker said why it goes; once for each."""
+    """A worker reported the reason of its end; once for each."""
 
 
 class Heartbeats:
     """Every worker's last heartbeat; implements `control.loop.WorkerLeases`.
 
-    ``awake``: a clock of awake seconds; without it no second is taken for lost.
+    ``awake``: a clock of the seconds in which this process ran; without it no second is excluded.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Heartbeats:
         self._seen = {worker: one for worker, one in self._seen.items() if one.at >= oldest}
 
     async def seen(self) -> tuple[Seen, ...]:
-        """Return the last heartbeats, from memory alone if the store is unavailable."""
+        """Without the store, only the heartbeats in memory."""
         self._leave_out_sleep()
         oldest = self._clock.now() - self._memory.keep_s
         try:
@@ -112,7 +112,7 @@ class Heartbeats:
         return self.known
 
     def _leave_out_sleep(self) -> None:
-        """Move what was heard towards now by the seconds since the last look in which this process did not run."""
+        """Shift heartbeats' times by the seconds since the last call in which this process did not run."""
         slept_s, now = self._clock.monotonic() - self._awake.monotonic(), self._clock.now()
         lost_s, self._slept_s = slept_s - self._slept_s, slept_s
         if lost_s > 0.0:

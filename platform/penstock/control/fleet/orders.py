@@ -1,6 +1,6 @@
 """Orders to workers, sent in the answers to their heartbeats; drains are also sent by the host's signals.
 
-The answer to a heartbeat is the only way to order a worker that another host started, and a second way to order one
+The answer to a heartbeat is the only way to order a worker that another host started, and a second way to reach one
 that missed a signal. A drain is never withdrawn. Sleep and wake orders hold while the controller that decided them
 leads; any other controller lets each worker keep its state.
 """
@@ -21,8 +21,6 @@ class Host(Protocol):
 
 
 class Orders:
-    """A host that remembers its orders; implements `control.loop.Fleet`."""
-
     def __init__(self, host: Host) -> None:
         self._host = host
         self._since = 0.0
@@ -45,11 +43,11 @@ class Orders:
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
-        """Return the pinned adapters of a version; None if this controller does not know them."""
+        """None if this controller does not know them."""
         return None if self._pinned is None else self._pinned.get(version, ())
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Return the order to a worker in this state; without an order, to keep the state."""
+        """Without an order, to keep the state."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE
@@ -59,7 +57,7 @@ class Orders:
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Return the host's workers; drains that an earlier controller ordered count too."""
+        """Return the host's workers; drains ordered by an earlier controller are included."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:

@@ -1,7 +1,7 @@
 """The workers to start and to drain, so that running workers match the deployments. Pure.
 
 Trade-off: replacing a lost worker at once is right after one accident and wrong for a version that can't start. So the
-first death is answered at once and each further one within the window waits twice as long. A replacement needs room for
+first death is replaced at once and each further one within the window waits twice as long. A replacement needs room for
 one more worker (the surge): the new one is ready before the old one drains.
 """
 
@@ -19,9 +19,9 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 
 SURGE = 1
-"""How many workers above the wanted number a replacement may add."""
+"""Workers above the deployed number that a replacement may add."""
 BURST_S = 1.0
-"""Deaths of a version within this time are one accident."""
+"""Deaths of a version within this time count as one accident."""
 _GOING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 
@@ -30,13 +30,14 @@ _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 class FleetPolicy:
     """Thresholds in seconds.
 
-    A process silent for ``start_timeout_s`` at its start, or ``silence_s`` later, is replaced. The ``n``-th accident
+    The last word of a worker silent for ``lease_s`` is old. A process silent for ``start_timeout_s`` at its start, or
+    ``silence_s`` later, leaves the routing table and is replaced; one that dies does so at once. The ``n``-th accident
     within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
     silence_s: float = 15.0
-    start_timeout_s: float = 60.0
+    start_timeout_s: float = 180.0
     window_s: float = 300.0
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
@@ -51,7 +52,7 @@ class _Replica(NamedTuple):
     state: WorkerState | None
     work_tokens: int
     patience_s: float = 0.0
-    """For how long its silence is borne."""
+    """Seconds of silence after which the worker is replaced."""
     detail: str = ""
 
     @property
@@ -176,7 +177,6 @@ def _bursts(deaths: list[float]) -> int:
 
 
 def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:
-    """Return deaths by version, one for each worker."""
     last: dict[tuple[VersionId, WorkerId], float] = {}
     for one in seen:
         if one.report.state is WorkerState.FAILED:
@@ -194,7 +194,7 @@ def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[Vers
 def _by_version(
     seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> Mapping[VersionId, list[_Replica]]:
-    reports = {one.report.worker: one for one in seen}
+    reports = {one.report.worker: one for one in view.living(seen)}
     fleet: dict[VersionId, list[_Replica]] = defaultdict(list)
     for running in sorted(view.running, key=attrgetter("worker")):
         fleet[running.version].append(_local(running, reports.pop(running.worker, None), view.since, now, policy))
@@ -222,9 +222,7 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
 
 
 def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
-    """Return a worker without a process on this host. Its age is unknown, so only its name can ask for a
-    replacement.
-    """
+    """Return a worker without a process on this host. Its age is unknown, so it can be replaced only by name."""
     return _Replica(
         worker=worker,
         started_at=now,

@@ -1,4 +1,4 @@
-"""Metrics of the fleet: wanted and existing workers by version, and why workers ended.
+"""Metrics of the fleet: deployed and existing workers by version, and reasons of workers' ends.
 
 Only the leader knows them; after it stops leading the gauges are removed, which differs from 0.
 """

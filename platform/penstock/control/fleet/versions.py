@@ -1,10 +1,10 @@
-"""Plans for a host that sets worker counts itself (Kubernetes): versions come, are renewed and go. Pure.
+"""Plans for a host that sets worker counts itself (Kubernetes): versions are added, renewed and removed. Pure.
 
 A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
-drops the version. A worker to be replaced goes the same way, and the host starts its successor.
+drops the version. A worker to be replaced is drained in the same way, and the host starts its successor.
 
-Trade-off: a drained worker that can't be asked about its streams is given ``silence_s``, no longer; the host grants
-each worker the drain time once more.
+Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``; the host grants each worker
+the drain time once more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 def plan_versions(
     catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> FleetPlan:
-    """Return the plan at ``now`` (Unix seconds), an empty one if the host can't be asked."""
+    """An empty one if the host can't be asked."""
     if not view.is_known:
         return FleetPlan()
     wanted = {one.version: one for one in catalogue.staffed if one.replicas}

@@ -1,1 +1,1 @@
-"""Memory for fewer versions than are deployed: which workers are awake, and which sleep."""
+"""Memory for fewer versions than are deployed: decides the workers that are awake and those that sleep."""

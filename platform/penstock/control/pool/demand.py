@@ -1,7 +1,6 @@
-"""Versions with requests that gateways hold until a worker is awake; in memory, expiring soon after the last
-report.
+"""Versions with requests that gateways hold until a worker is awake; in memory, expiring soon after the last report.
 
-Trade-off: nothing is stored. A new leader learns it within a second from gateways that still hold requests, and never
+Trade-off: nothing is stored. A new leader learns them within a second from gateways that still hold requests, and never
 wakes a version for requests that are gone.
 """
 
@@ -14,7 +13,7 @@ from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 
 KEPT_S = 3.0
-"""Gateways repeat it each second: a version not named for this long, in awake seconds, is not waited for."""
+"""Gateways repeat their report each second: a version not named for this long is not waited for."""
 _MOST = 1000
 
 
@@ -27,7 +26,7 @@ class WantedSource(Protocol):
 class Demand:
     """Versions with held requests; implements `control.loop.Demand`.
 
-    ``awake``: a clock of awake seconds; without it no second is taken for lost.
+    ``awake``: a clock of the seconds in which this process ran; without it no second is excluded.
     """
 
     def __init__(self, clock: Clock, on_news: Callable[[], None] = lambda: None, awake: Clock | None = None) -> None:

@@ -1,18 +1,18 @@
-"""Which workers are awake if more versions are deployed than fit into the pool. Pure: claims and residents in,
-orders out.
+"""Chooses the awake workers if more versions are deployed than fit into the pool. Pure: claims and residents in, orders
+out.
 
-A claim is a worker that needs memory: it never sleeps, requests are held for it, it is new, or it is a further one of a
-busy version. Claims are served in that order, among held requests the longest wait first. A claim that lacks bytes
-takes them from idle residents past their residency, at the least loss of use (``_victims``). Only a claim puts a worker
-to sleep.
+A claim is a worker that needs memory: it never sleeps, requests are held for it, it is new, or it is a further worker
+of a busy version. Claims are served in that order, among held requests the longest wait first. A claim that lacks bytes
+takes them from idle residents (awake workers) past their residency, at the least loss of use (``_victims``). Only a
+claim puts a worker to sleep.
 
-After ``patience_s`` no other claim passes an unserved one: freed bytes are kept for it. After ``turn_s`` busy residents
-are told to sleep as well, if idle ones are not enough; their streams end first, and new requests for them are held.
-Pinned versions, those in a rollout, those with held requests and recent arrivals are never victims.
+After ``patience_s`` no other claim overtakes an unserved one: freed bytes are kept for it. After ``turn_s`` busy
+residents are ordered to sleep as well, if idle ones are not enough; their streams end first, and new requests for them
+are held. Pinned versions, those in a rollout, those with held requests and recent arrivals are never victims.
 
 Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake: seconds
-for short answers, minutes for long ones. Without turns one tenant's steady use would keep another's model asleep for
-ever. Residency bounds turns, so the last of many waiting versions may miss its requests' deadlines.
+for short answers, minutes for long ones. Without turns one tenant's steady use would keep another's model asleep
+forever. Residency bounds turns, so the last of many waiting versions may miss its requests' deadlines.
 """
 
 import math
@@ -26,17 +26,15 @@ from penstock.domain.ids import VersionId, WorkerId
 
 
 class Stay(StrEnum):
-    """The state of a worker that occupies memory of the pool."""
-
     AWAY = "away"
-    """It sleeps and holds nothing."""
+    """The worker sleeps and holds nothing."""
     COMING = "coming"
-    """It starts or wakes, and holds what it needs, or will."""
+    """The worker starts or wakes, and holds its memory or will."""
     HERE = "here"
     FALLING_ASLEEP = "falling_asleep"
-    """It was told to sleep and still holds its memory."""
+    """The worker was ordered to sleep and still holds its memory."""
     LEAVING = "leaving"
-    """It ends, and still holds its memory."""
+    """The worker ends, and still holds its memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ class Rank(IntEnum):
 
 
 _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
-"""Whose version is needed now, all of its workers."""
+"""Residents of versions needed now, with all their workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,28 +78,28 @@ class PlaceClaim:
     rank: Rank
     signal: str
     value: str
-    """Why, in words."""
+    """The reason, in words."""
     worker: WorkerId | None = None
     since: float = math.inf
     """Order among claims of its rank; of held requests, the begin of the wait."""
     held_since: float = math.inf
-    """Since when requests are held for it, whatever its rank."""
+    """The begin of its held requests' wait, whatever its rank."""
     holds_bytes: int = 0
-    """What a worker still holds that was told to sleep: to take that back costs nothing."""
+    """Bytes still held by a worker that was ordered to sleep: waking it costs nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPolicy:
-    """The pool's size (``limit_bytes`` 0: no pool) and its patience.
+    """The pool's size (``limit_bytes`` 0: no pool) and its time limits.
 
-    A resident stays for ``residency_s`` and for ``residency_wakes`` times its wake, at least, so that most of its time
-    is service. After ``patience_s`` a claim is passed no more; after ``turn_s`` it displaces a busy resident, well
-    before the 60 s for which gateways hold a request.
+    A resident stays at least for ``residency_s`` and for ``residency_wakes`` times its wake, so that most of its time
+    is service. After ``patience_s`` no other claim overtakes a claim; after ``turn_s`` it displaces a busy resident,
+    well before the 60 s for which gateways hold a request.
     """
 
     limit_bytes: int = 0
     lease_s: float = 5.0
-    """An older heartbeat says nothing about its worker."""
+    """Seconds after which a heartbeat no longer describes its worker."""
     residency_s: float = 5.0
     residency_wakes: float = 2.0
     patience_s: float = 5.0
@@ -122,18 +120,18 @@ class _Room:
     free: int
     """Bytes that no resident holds."""
     leaving: int
-    """Bytes of residents that fall asleep or leave."""
+    """Bytes of residents that are falling asleep or ending."""
     most: int
-    """The most that a claim can have: versions that never sleep hold the rest."""
+    """The most bytes that a claim can have: versions that never sleep hold the rest."""
     idle: dict[WorkerId, Resident]
     busy: dict[WorkerId, Resident]
-    """Who may be told to for a turn alone."""
+    """Residents that may be put to sleep only after ``turn_s``."""
     start: list[VersionId] = field(default_factory=list)
     wake: list[WorkerId] = field(default_factory=list)
     sleep: list[WorkerId] = field(default_factory=list)
     why: list[Decision] = field(default_factory=list)
     is_awaited: bool = False
-    """Whether a claim waits for a leaving resident."""
+    """Whether a claim waits for a leaving resident's memory."""
 
     def serve(self, claim: PlaceClaim, now: float) -> None:
         if claim.holds_bytes:

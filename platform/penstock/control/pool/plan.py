@@ -1,8 +1,8 @@
-"""The pool's part of a plan: starts as far as memory allows, wakes and sleeps. Pure.
+"""The pool's part of a plan: starts within the memory, wakes and sleeps. Pure.
 
 A new version is started, proven by its golden prompts and kept until another claim needs its memory: an unproven worker
-must not be kept in reserve. Sleeping workers count as existing: they are neither replaced nor started twice, and a
-surplus drains them first. A sleeping worker larger than the whole pool ends, as it can never wake.
+is no reserve. Sleeping workers count as existing: they are neither replaced nor started twice, and surplus ones are
+drained first. A sleeping worker larger than the whole pool ends, as it can never wake.
 
 Trade-off: only workers with a process here are in the pool; one that only reports is on another machine.
 """

@@ -1,6 +1,6 @@
 """Metrics of the pool: bytes held, sleeps by cause, wakes.
 
-Only the leader knows held bytes and waits; each controller counts the wakes that it hears of.
+Only the leader knows held bytes and waits; each controller counts the wakes reported to it.
 """
 
 from collections.abc import Iterable, Sequence

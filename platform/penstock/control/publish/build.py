@@ -1,7 +1,7 @@
 """The routing table from the catalogue and the last heartbeats. Pure and deterministic.
 
-Trade-off: a table per heartbeat would flood gateways; one per membership change would leave them without load figures
-of workers that they don't send to. So membership is published at once, load once a second.
+Trade-off: a table per heartbeat would flood gateways; one per membership change would leave them without loads of
+workers that they don't send to. So membership is published at once, loads once a second.
 """
 
 from collections import defaultdict
@@ -33,15 +33,16 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     now: float,
     since: float = 0.0,
     *,
-    lease_s: float,
+    silence_s: float,
     pool_bytes: int = 0,
 ) -> RoutingTable:
     """Return the next table, or ``latest`` itself if nothing urgent changed.
 
-    A worker silent for ``lease_s`` is left out, but silence before ``since`` does not count. 0 ``pool_bytes``: no pool.
+    A worker silent for ``silence_s`` is left out, but silence before ``since`` does not count: it is the agent that is
+    silent, and gateways see for themselves whether its engine answers. 0 ``pool_bytes``: no pool.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
-    reports = _by_version(_fresh(seen, before, now - lease_s, since))
+    reports = _by_version(_fresh(seen, before, now - silence_s, since))
     starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen)
     restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}
@@ -100,7 +101,7 @@ def kin_starts_s(
 ) -> dict[VersionId, float]:
     """Return, for versions without a measured start, the longest one of the same runtime and task.
 
-    Only versions for all or the same tenants count: start times of others' are not disclosed.
+    Only versions for all or the same tenants count, so that other tenants' start times are not disclosed.
     """
     known = [one for one in versions if one.manifest.adapter is None]
     longest: dict[tuple[Runtime, Task, Owners], float] = {}
@@ -129,7 +130,6 @@ def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
-    """Tell whether the tables differ; identical objects are compared by identity, which is quick."""
     return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 

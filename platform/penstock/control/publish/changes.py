@@ -1,6 +1,6 @@
 """A new table's changes for callers, as decisions: workers that serve or no longer do, aliases. Pure.
 
-Loads change with every table and decide nothing here.
+A changed load is no decision: loads differ in every table.
 """
 
 from collections.abc import Iterator

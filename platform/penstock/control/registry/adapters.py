@@ -9,7 +9,7 @@ from penstock.domain.models import adapter
 from penstock.domain.models.model import Manifest, ModelVersion, is_sha256
 
 HEARD_S = 5.0
-"""Whoever was heard of last before that may hold anything by now."""
+"""Seconds after which a worker's last heartbeat no longer tells its adapters."""
 
 
 def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:

@@ -1,6 +1,6 @@
-"""Rules for auto aliases: sound, and each rule can match some request with today's models. Pure.
+"""Rules for auto aliases: sound, and each rule can match some request with the present models. Pure.
 
-A target may change later; gateways check it with every request and pass over a rule that matches nothing.
+A target may change later; gateways check it with every request and skip a rule that can't match.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -50,7 +50,7 @@ def check_unled(alias: Alias, autos: Collection[Auto]) -> None:
 
 
 def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
-    """Return the changes that lead to the wanted routes: each set, or removed (None)."""
+    """Return the changes from the present routes to the wanted ones: each set, or removed (None)."""
     now, then = ({auto.alias: auto for auto in side} for side in (autos, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

@@ -1,4 +1,4 @@
-"""Rules for a version's tenants, and for what depends on them. Pure."""
+"""Rules for a version's tenants, and for aliases and overrides that depend on them. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -31,7 +31,6 @@ def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> Non
 
 
 def check_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> None:
-    """Raise ``InvalidField`` if an override's tenant does not have the version."""
     for one in route.overrides:
         theirs = owners.get(one.version)
         if theirs is not None and one.tenant not in theirs:

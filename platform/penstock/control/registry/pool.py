@@ -1,9 +1,9 @@
-"""The pool's rules for deployments: what can never fit is refused at once. Pure.
+"""The pool's rules for deployments: a deployment that can never fit is refused at once. Pure.
 
 A pinned adapter keeps its base's workers awake.
 
-Trade-off: pinned versions are checked against the whole pool, so that a pin holds. Other deployments may exceed it; and
-restarting a pinned version needs room for one more worker, which may be missing.
+Trade-off: pinned versions are checked against the whole pool, so that a pin holds. Other deployments may exceed the
+pool; and restarting a pinned version needs room for one more worker, which may be missing.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The registry as operators use it: rules, then the store."""
+"""The registry for operators: rules, then the store."""
 
 from dataclasses import replace
 

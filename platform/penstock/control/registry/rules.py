@@ -1,7 +1,7 @@
 """Rules for registration: immutable, signed, priced, licensed versions without code in their files (F1, F2, B5).
 Pure.
 
-Workers check the signature, before every load: they have the bytes.
+Workers check the signature before every load, since they have the bytes.
 """
 
 import re
@@ -104,7 +104,7 @@ def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Dep
 
 
 def changes_to(routes: tuple[Route, ...], wanted: tuple[Route, ...]) -> tuple[tuple[Alias, Route | None], ...]:
-    """Return the changes that lead to the wanted routes: each set, or removed (None)."""
+    """Return the changes from the present routes to the wanted ones: each set, or removed (None)."""
     now, then = ({route.alias: route for route in side} for side in (routes, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

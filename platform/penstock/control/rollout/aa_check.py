@@ -1,7 +1,8 @@
-"""A/A check: the candidate's comparison, run all the time between the incumbent's own workers.
+"""A/A check: the candidate's comparison, run permanently between the incumbent's own workers.
 
-These workers are equal. So the variance of their mean ranks tells how many of a second's requests are independent, and
-a rejection tells that the judge is unfit. With one worker nothing is measured, and the cap assumes moderate noise.
+These workers should be equal. So the variance of their mean ranks shows how many of a second's requests are
+independent, and a rejection shows that the judge is unfit. With one worker nothing is measured, and the cap assumes
+moderate noise.
 """
 
 from collections import deque
@@ -14,15 +15,15 @@ from penstock.domain.rollout.arms import Times
 
 BIN_S = 10
 BINS = 90
-"""A quarter of an hour of bins of ten seconds."""
+"""A quarter of an hour in bins of ten seconds."""
 LEAST_BINS = 12
 CAP = 1.0
-"""The most that a second counts as, also without a measurement."""
+"""The most requests that a second counts as, also without a measurement."""
 LEAST_CAP = 0.05
 PER_INDEPENDENT = 2.5
-"""Requests that a second may count for each independent one: the tolerance in the null pays for the rest."""
+"""Requests that a second may count per independent one: the tolerance in the null hypothesis covers the rest."""
 _VARIANCE = 1.0 / 12.0
-"""Of a rank among equals."""
+"""Variance of a rank among equal workers."""
 
 
 class AACheck:
@@ -66,7 +67,6 @@ class AACheck:
         return any(one.reaches(log_odds) for one in self._alarms.values())
 
     def _measured(self) -> float:
-        """Return the measured number of independent requests in a second."""
         if len(self._bins) < LEAST_BINS:
             return CAP
         many, spread = self._count / len(self._bins), self._spread / len(self._bins)

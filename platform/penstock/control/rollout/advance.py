@@ -1,7 +1,7 @@
 """The rollouts' part of a tick: judgement, workers and budget in, the next state and its route out.
 
-It runs before fleet and table, so that a verdict is in the table that the tick publishes. A person's change at the same
-moment wins; the next tick looks again. An unavailable store ends the tick, and gateways keep the last table.
+It runs before fleet and table, so that a verdict is in the table that the tick publishes. A person's concurrent change
+wins; the next tick evaluates again. An unavailable store ends the tick, and gateways keep the last table.
 
 A proven candidate gets the workers for its next share before the share moves. A rollout that is over keeps its workers.
 """
@@ -28,7 +28,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.telemetry.logs import logger
 
 _SIGNALS = {"freeze": "error_budget", "resume": "error_budget", "done": "watch", "grow": "workers"}
-"""What is looked at, by the word of what was done; else it is the judgement."""
+"""The signal by kind of decision; the judgement for all others."""
 _OBJECTIVE = "a candidate goes on by proof alone, and evidence against it holds or aborts it"
 
 
@@ -47,13 +47,13 @@ class _Now:
     at: float
     tiers: Mapping[VersionId, Tier]
     workers: Counter[VersionId]
-    """Who serves, by the version that they were started for."""
+    """Serving workers, by the version that they were started for."""
     deployed: Mapping[VersionId, int]
     bases: Mapping[VersionId, VersionId]
-    """Of adapters."""
+    """Bases of adapters."""
 
     def serving(self, version: VersionId) -> int:
-        """Count the workers that serve a version; an adapter is served by its base's workers."""
+        """An adapter is served by its base's workers."""
         return self.workers[self.bases.get(version, version)]
 
 
@@ -137,7 +137,6 @@ class Advance:
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
-    """Return the number of workers that the candidate needs, in proportion to the incumbent's."""
     following = rollout.stages[min(rollout.stage + 1, len(rollout.stages) - 1)]
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 

@@ -1,7 +1,8 @@
 """A judge for each version that shares an alias: A/B reports that may be read at any moment.
 
 The first version with the largest share is the incumbent; each other version with a share is judged against it. A
-rollout names its two versions, whatever the shares. Judges of pairs that stay are kept; other evidence is dropped.
+rollout's two versions are compared whatever their shares. Judges of unchanged pairs are kept; other evidence is
+dropped.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -76,7 +77,7 @@ class Comparisons:
         return any(took) or not took
 
     def catch_up(self) -> Iterator[None]:
-        """Update the judges one at a time: fifty at once would block the event loop."""
+        """Update the judges one at a time, since fifty at once would block the event loop."""
         now = self._now
         for judge in list(self._judges.values()):
             if now:

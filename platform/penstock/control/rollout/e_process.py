@@ -2,8 +2,8 @@
 
 If the mean is not above it, each bet's wealth is a supermartingale, and wealth 1/a is ever reached with probability at
 most a (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2021).
-Several bets run in parallel: bold ones win soon if much is wrong, timid ones if little is. A watch for harm forgets
-losses, so that ten good minutes need not be paid back before a regression shows (e-CUSUM; Shin, Ramdas and Rinaldo,
+Several bets run in parallel: large ones win soon if much is wrong, small ones if little is. A test for harm forgets
+losses, so that ten good minutes need not be offset before a regression shows (e-CUSUM; Shin, Ramdas and Rinaldo,
 "E-detectors", 2022).
 
 Requests close in time are correlated, so the weight of a slot is capped. A weight below 1 only makes the evidence more
@@ -18,7 +18,7 @@ from operator import add as plus
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.65, 0.9)
 RARE = (0.005, *FRACTIONS)
-"""For scores that are nearly always 0, errors for example."""
+"""Bets for scores that are nearly always 0, errors for example."""
 _NEAR = 0.001
 
 
@@ -79,7 +79,6 @@ class GainTable:
         self._rows: dict[float, Sequence[float]] = {}
 
     def gains(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
-        """Return each e-process's log gains from a slot with these counts, which are not empty."""
         row, width = total_gains(counts, self._row), len(FRACTIONS)
         return [row[at : at + width] for at in range(0, len(row), width)]
 

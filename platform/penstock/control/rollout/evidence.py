@@ -1,7 +1,8 @@
 """The reader of the gateways' evidence: each sound second once, for the judges.
 
-Every controller reads it, leading or not, at its own pace: a slow store must not hold up a tick. At its start it reads
-the last minutes. Unreadable and impossible seconds are left out and counted; an unavailable store is no evidence.
+Every controller reads it, leading or not, at its own interval: a slow store must not delay a tick. At its start it
+reads the last minutes. Unreadable and impossible seconds are skipped and counted; an unavailable store gives no
+evidence.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ class EvidenceStore(Protocol):
 class EvidenceReader:
     store: EvidenceStore
     take: Callable[[ArmSecond, float], bool]
-    """Takes a second and the Unix second of its report; False if it did not count."""
+    """Takes a second and the Unix second of its report; False if it was not counted."""
     left_out: int = 0
     _after: int = 0
     _forgot_at: float = 0.0

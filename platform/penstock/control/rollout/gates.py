@@ -11,7 +11,7 @@ from penstock.domain.serving.spec import SpecReader
 
 RANKED = (Metric.TTFT, Metric.ITL, Metric.PRICE)
 LEAST_RANK = 0.55
-"""A narrower tolerance is below the noise between equals: at 0.52 five of six equal candidates were aborted."""
+"""The narrowest tolerance above the noise between equal versions: at 0.52 five of six equal candidates were aborted."""
 SCORED = (Metric.ANSWERS,)
 SHARES = (Metric.BAD, Metric.REFUSED, Metric.EMPTY, Metric.CUT, Metric.JSON)
 
@@ -44,7 +44,7 @@ class ShareGate:
     hold: float
     abort: float
     stands_alone: bool = False
-    """The floor is a promise, and judges if the incumbent's own share is unknown."""
+    """The floor is a promise, and applies even if the incumbent's own share is unknown."""
 
     def mean(self, known: float | None, over: float) -> float | None:
         """Return the tolerated share, ``over`` above the incumbent's; None without an incumbent to compare with."""

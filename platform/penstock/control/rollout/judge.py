@@ -2,9 +2,9 @@
 
 It compares the candidate's requests with similar ones of the incumbent, by tolerances that are data. Missing evidence
 is no evidence: a silent gateway, an idle candidate or a lost controller neither promotes nor aborts. If the A/A check
-rejects, the judge is unfit for times: these findings wait, and promotion with them; bad ends still count.
+rejects, the judge is unfit for times: these findings wait, and promotion with them; bad outcomes still count.
 
-Trade-off: a second is judged three seconds late, so that several gateways' reports of it come together.
+Trade-off: a second is judged three seconds late, so that several gateways' reports of it are combined.
 """
 
 import math
@@ -22,15 +22,15 @@ from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
 
 LATE_S = 3
-"""How long a second waits for the gateways that have not told it yet; what comes later is not counted."""
+"""Seconds to wait for gateways' reports of a second; later reports are not counted."""
 MOST_GATEWAYS = 4096
-"""Lives of gateways whose last number is kept."""
+"""Gateway processes whose last number is kept."""
 LEAST_TOKENS = 5000
-"""With fewer tokens the candidate's part of them is chance."""
+"""Tokens below which the candidate's part is chance."""
 AHEAD_S = 10
-"""A clock that is so far ahead tells a second that has not been."""
+"""Seconds by which a report may lie in the future."""
 TIMED = (Metric.TTFT, Metric.ITL)
-"""What workers differ in by chance; a price does not depend on them."""
+"""Metrics that differ between workers by chance; prices do not."""
 _HARM = (Verdict.ABORT, Verdict.HOLD)
 TimesOf = Callable[[ArmCounts], tuple[Times, ...]]
 
@@ -69,7 +69,7 @@ class Judge:
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
         """Add a gateway's second; False if it was counted before, is too late, or lies in the future.
 
-        ``arms`` are those of this alias, if known.
+        ``arms`` are the alias's arms, if known.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:

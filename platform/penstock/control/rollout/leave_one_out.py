@@ -1,11 +1,11 @@
-"""Leave-one-tenant-out evidence: no tenant alone has a version aborted.
+"""Leave-one-tenant-out evidence: no single tenant can have a version aborted.
 
-A caller sees which version answers it. It may send the candidate alone requests that end at once or never, or ask for
-long answers at one version and short ones at the other in bodies of the same size. So for each tenant an e-process runs
-without that tenant's requests, and an abort needs the evidence of every one. Prices are ranked among the incumbent's
-answers, so the tenant's are left out there too. A tenant's e-process starts as a copy of that of all.
-Trade-off: of a tenant's events only bad ones are left out, which flatters the rest; of many tenants those with the
-smallest parts are not checked; and two tenants that agree still decide.
+A caller sees the version that answers. It may send requests that end at once or never to the candidate alone, or ask
+for long answers at one version and short ones at the other in bodies of the same size. So for each tenant an e-process
+runs without that tenant's requests, and an abort needs the evidence of every one. Prices are ranked among the
+incumbent's answers, so the tenant's are left out there too. A tenant's e-process starts as a copy of that of all.
+Trade-off: only a tenant's bad events are left out, which favours the candidate; of many tenants those with the smallest
+parts are not checked; and two cooperating tenants can still decide.
 """
 
 from collections import Counter
@@ -20,19 +20,16 @@ from penstock.domain.ids import TenantId
 from penstock.domain.rollout.arms import Times
 
 MOST_BLAMED = 16
-"""Tenants with bad events that are left out one at a time; of more, those go that matter least."""
+"""Tenants with bad events that are left out one at a time; beyond that, those with the least influence are dropped."""
 MOST_PRICED = 8
-"""Tenants whose prices are left out one at a time: of more, those with the largest parts of either version's."""
+"""Tenants whose prices are left out one at a time: those with the largest parts of either version's."""
 _FADES_S = 60
 _CLEARLY = 2.0
-"""A tenant replaces another if its part is larger by this factor: two that are alike would take turns."""
+"""A tenant replaces another if its part is larger by this factor, so that two similar ones do not alternate."""
 
 
 class EventLeaveOneOut:
-    """One e-process for each tenant with bad events, without that tenant's events.
-
-    Each starts as a copy of the e-process of all tenants.
-    """
+    """One e-process for each tenant with bad events, without them; it starts as a copy of that of all."""
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}
@@ -72,7 +69,7 @@ class _Parts:
         self._faded_at = 0
 
     def add(self, at: int, answers: tuple[Counter[TenantId], ...]) -> None:
-        """Add a second's answers by tenant; earlier ones fade."""
+        """Add a second's answers by tenant; earlier ones are discounted."""
         if at - self._faded_at >= _FADES_S:
             self._faded_at = at
             self._answers = tuple(Counter({who: n // 2 for who, n in one.items() if n > 1}) for one in self._answers)
@@ -86,8 +83,6 @@ class _Parts:
 
 
 class PriceLeaveOneOut:
-    """One e-process of prices for each tenant with many answers, without that tenant's answers."""
-
     def __init__(self, abort: float, brake: float) -> None:
         self._gains = GainTable(((abort, False), (brake, False)))
         self._without: dict[TenantId, _Without] = {}

@@ -1,4 +1,4 @@
-"""A rollout's plan before it starts: real traffic in, each stage's needs and detection times out. Pure.
+"""A rollout's plan before it starts: real traffic in, each stage's duration and detection times out. Pure.
 
 It asks the judge's own e-processes what equal and worse candidates would gain a second. It assumes that strata have
 comparable requests, as if the candidate's workers were loaded like the incumbent's, and times spread as in public
@@ -21,15 +21,17 @@ from penstock.domain.rollout.judgement import Metric
 from penstock.domain.rollout.rollout import Kind, Rollout, Stage
 
 SPREAD = 0.5
-"""Of the logarithm of times to the first token within a stratum."""
+"""Standard deviation of the logarithm of TTFT within a stratum."""
 SLOWER = (1.5, 2.0, 3.0)
 NEIGHBOURS = 2.0
-"""Slow candidates take this factor longer to find than with independent requests: `make judges` beside this plan."""
+"""Finding slow candidates takes longer by this factor than with independent requests: compare `make judges` with this
+plan.
+"""
 FEW_BAD = 0.05
 ROUNDING = 0.03
-"""Of the tokens of equal versions another one is the likeliest, in another precision."""
+"""The part of equal versions' tokens with a different likeliest one, in another precision."""
 STRATA = 12
-"""Strata that traffic fills, about: each needs comparable requests of the incumbent."""
+"""Approximate number of strata with traffic: each needs comparable requests of the incumbent."""
 _BINS = 50
 _NORMAL = NormalDist()
 
@@ -49,7 +51,7 @@ class PlannedStage:
     finds_s: Mapping[str, float | None]
     workers: int
     worker_hours: float | None
-    """The candidate's, until the proof."""
+    """The candidate's worker hours until the proof."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,11 @@ class Planned:
     takes_s: float | None
     per_s: float
     over_s: float
-    """The seconds that ``per_s`` is the mean of."""
+    """The seconds over which ``per_s`` is averaged."""
 
 
 def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
-    """Return each stage's needs; ``requests`` are the alias's requests in the last ``over_s``, ``incumbents`` its
+    """Return each stage's durations; ``requests`` are the alias's requests in the last ``over_s``, ``incumbents`` its
     workers.
     """
     per_s = requests / over_s
@@ -99,7 +101,7 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
 
 
 def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
-    """Return the reason why the stage will not be proven within its patience; empty if it will be."""
+    """Return the reason for which the stage will not be proven within its patience; empty if it will be."""
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:

@@ -9,7 +9,7 @@ from penstock.domain.rollout.rollout import Change, Step, Stored
 from penstock.domain.tenancy.audit import Act
 
 BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
-"""Whether a tier's error budget is spent, by the ends of its versions."""
+"""Whether a tier's error budget is spent, by the outcomes of its versions."""
 
 
 class Replicas(Protocol):

@@ -1,4 +1,4 @@
-"""A second's prices by tenant: of both versions' answers, and of copies against their originals. Pure."""
+"""A second's prices by tenant: of both versions' answers, and of copies relative to their originals. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,9 @@ from penstock.domain.rollout.arms import ArmCounts, Times
 
 NAMELESS = TenantId("")
 PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
-"""The score of each step of ``dearness``. A little dearer is above what is held, and below what is aborted."""
+"""The score of each step of ``dearness``. Slightly dearer is above the hold tolerance, and below the abort
+tolerance.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,6 @@ NO_PRICES = Prices()
 
 
 def prices(candidate: Iterable[ArmCounts], incumbent: Iterable[ArmCounts]) -> Prices:
-    """Return a second's prices; unnamed tenants count as one."""
     mine = tuple(candidate)
     copies: dict[TenantId, dict[float, int]] = defaultdict(lambda: defaultdict(int))
     for arm in mine:

@@ -1,6 +1,6 @@
-"""Rollouts as operators use them: rules, then the state machine, then the store.
+"""Rollouts for operators: rules, then the state machine, then the store.
 
-A spent error budget refuses starts and promotions, unless the caller overrides it with a reason, which is kept. An
+A spent error budget refuses starts and promotions, unless the caller overrides it with a reason, which is stored. An
 abort is refused only if the rollout is over.
 """
 
@@ -53,7 +53,7 @@ class Consent:
     spent: bool = False
     """The error budget is spent."""
     stage: int | None = None
-    """The stage that a promotion is of; None for the present one."""
+    """The stage to promote; None for the present one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Rollouts:
     budget_spent: BudgetSpent
     gates: Callable[[Tier], Gates]
     asked: Callable[[Alias, float, float], Awaitable[RecentRequests]]
-    """How many requests an alias had before a moment (Unix seconds), in so many seconds."""
+    """An alias's number of requests in some seconds before a moment (Unix seconds)."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
         """Begin a rollout beside the version that has all of the alias, or raise ``InvalidField``, ``UnknownModel`` or
@@ -93,7 +93,7 @@ class Rollouts:
         return Stored(rollout=rollout, number=1)
 
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
-        """Return the stages' needs with the last hours' traffic, for a live rollout too.
+        """Return the stages' durations with the last hours' traffic, for a live rollout too.
 
         Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` if such a rollout can't begin.
         """
@@ -181,13 +181,12 @@ def _serving(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 
 
 def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
-    """Return a version's workers, or an adapter's base's."""
     staffed = bases_of(known.versions).get(version, version)
     return [one for one in seen if one.report.version == staffed]
 
 
 def _reason(text: str) -> str:
-    """Return the reason as one line, or raise ``InvalidField`` if it is too long."""
+    """Raises ``InvalidField`` if it is too long."""
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
         raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")

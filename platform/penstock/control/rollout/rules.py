@@ -44,7 +44,7 @@ def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
 
 
 def check_pair(rollout: Rollout, known: Catalogue) -> None:
-    """Raise like ``check`` for senseless stages or a candidate that can't replace its incumbent."""
+    """Raise like ``check`` for invalid stages or a candidate that can't replace its incumbent."""
     steps.check(rollout)
     first, most = next(one.weight for one in rollout.stages if one.weight) / WEIGHT_TOTAL, rollout.blast.tokens_ratio
     if 0.0 < most < first < 1.0:

@@ -17,9 +17,9 @@ from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
 
 NO_TENANTS: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
-"""Seconds over which the incumbent's own share is taken."""
+"""Seconds over which the incumbent's own share is averaged."""
 UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON)
-"""Metrics of requests that may be few: no promotion waits for a sample of them."""
+"""Metrics of requests that may be rare: no promotion waits for a sample of them."""
 ALONE = "not enough for an abort if one tenant is left out"
 LEAST_KNOWN = 50
 """Events of the incumbent below which its own share is unknown."""
@@ -39,7 +39,6 @@ class RankTest:
         self._unmatched = self._all = 0
 
     def next_stage(self) -> None:
-        """Require a new proof, since another share is another load."""
         self._proof, self._sample, self._sum = EProcess(forgets=False), 0, 0.0
         self._is_told = False
 
@@ -127,8 +126,6 @@ class RankTest:
 
 
 class ScoreTest:
-    """Sequential tests on scores in percent; equal versions score 0."""
-
     def __init__(self, metric: Metric, gate: ScoreGate, gates: Gates) -> None:
         self._metric, self._gate, self._odds, self._least = metric, gate, gates.odds, gates.min_sample
         self._hold, self._abort, self._proof = EProcess(forgets=True), EProcess(forgets=True), EProcess(forgets=False)
@@ -259,7 +256,7 @@ class ShareTest:
 def _finding(
     metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str
 ) -> MetricFinding:
-    """Return a metric's finding; ``sample`` is the sample's size and its required minimum."""
+    """``sample`` is the sample's size and its required minimum."""
     many, least = sample
     lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
     return MetricFinding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)

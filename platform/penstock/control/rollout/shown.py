@@ -24,7 +24,7 @@ class RolloutMetrics:
         self._live: dict[str, Alias] = {}
 
     def show(self, live: Iterable[Rollout], judgements: Mapping[str, Judgement | None]) -> frozenset[str]:
-        """Return the ids of rollouts that ended since the last call."""
+        """Return the ids of rollouts that ended since."""
         now = {one.id: one for one in live}
         for one in now.values():
             if one.id not in self._live:

@@ -1,11 +1,11 @@
 """A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
-Automation holds, aborts, freezes on a spent error budget, and grows a share by proof alone; the last watch ends by
-time. It does not undo a person's promotion unless the rollout said so beforehand (``guard``): it proposes that, once.
-An abort is possible from every live state, also while the error budget is spent. Stages never fall: the way back is an
-abort.
+Automation holds, aborts, freezes on a spent error budget, and raises a share only by proof; the last stage ends by
+time. It does not undo a person's promotion unless the rollout allowed that beforehand (``guard``): it proposes the
+undo, once. An abort is possible from every live state, also with a spent error budget. Stages never go back: the only
+way back is an abort.
 
-Trade-off: a share moves only when the candidate has the workers for it, so a slow fleet delays a good candidate; too
+Trade-off: a share grows only when the candidate has the workers for it, so a slow fleet delays a good candidate; too
 few workers would make it look slow and have it aborted.
 """
 
@@ -19,11 +19,11 @@ from penstock.domain.rollout.judgement import Judgement, Verdict
 from penstock.domain.rollout.rollout import Change, Rollout, Stage, State, Step
 
 STALE_S = 30.0
-"""An older proof is none: silent gateways promote no candidate."""
+"""Seconds after which a proof expires: silent gateways promote no candidate."""
 MOST_S, MOST_STAGES = 30 * 86_400.0, 100
-"""A month, after which nothing would be a rollout any more."""
+"""The longest stage, a month, and the most stages."""
 CONTROLLER = "controller"
-"""The actor of automation."""
+"""The actor of automatic changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def check(rollout: Rollout) -> None:
 
 
 def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
-    """Return the next step at ``now`` (Unix seconds), if any; ``number`` is its change's."""
+    """Return the next step at ``now`` (Unix seconds), if any; ``number`` is its change's number."""
     if rollout.state.is_over:
         return None
     act = _Act(rollout, now, number, CONTROLLER)
@@ -133,7 +133,7 @@ class _Act:
             raise Conflict(f"{says}: nothing was changed")
 
     def to(self, state: State, says: str, judgement: Judgement | None = None) -> Step:
-        """Enter a state and start the stage's time anew."""
+        """Enter a state and restart the stage's time."""
         after = replace(self.rollout, state=state, since=self.now)
         return Step(rollout=after, change=self._change(after, says, judgement))
 

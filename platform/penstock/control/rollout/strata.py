@@ -1,11 +1,11 @@
 """A request's rank among similar recent requests of the incumbent.
 
-Equal shares are neither equal load nor equal prompts: an idle candidate looks fast, a tenant with long prompts makes
+Equal shares mean neither equal load nor equal prompts: an idle candidate looks fast, a tenant with long prompts makes
 its version look slow. So requests are compared within strata of prompt length and of requests running beside them
 (``domain/rollout/arms.py``): with the incumbent's last minute, or in a thin stratum with its last few of ten minutes.
-If these are too few, two adjacent strata on opposite sides help out with equal weights, so that their bias cancels.
-Trade-off: a request without comparable ones is no evidence; and in thin traffic the incumbent's pace of minutes ago
-still counts.
+If these are too few, two adjacent strata on opposite sides are added with equal weights, so that their bias cancels.
+Trade-off: a request without comparable ones is no evidence; and with little traffic the incumbent's times of minutes
+ago still count.
 """
 
 from collections import deque
@@ -17,16 +17,16 @@ from penstock.domain.rollout.arms import BUCKETS, Stratum, Times
 
 SPAN_S, MOST_S = 60, 600
 DIGITS = 2
-"""Of a rank: a hundredth is far below any tolerance, and few different scores are quick to judge."""
+"""Digits of a rank: a hundredth is far below any tolerance, and few different scores are quick to judge."""
 LEAST = 20
-"""Requests of the incumbent in a stratum, below which a rank says little."""
+"""The least requests of the incumbent in a stratum for a meaningful rank."""
 FORGIVEN = 1
-"""Buckets of time that are forgiven to a candidate: a tenth."""
+"""Buckets of time that a candidate may be slower: a tenth."""
 LEAST_BESIDE = 5
-"""And in a stratum that only helps out."""
+"""The same for an adjacent stratum."""
 _SWEEP_S = 60
 _NO_STRATUM = 2
-"""One that runs beside it is the stratum 1, two are the stratum 3."""
+"""A stratum that never occurs: one running request is stratum 1, two are stratum 3."""
 
 Counts = tuple[tuple[int, int], ...]
 
@@ -62,8 +62,8 @@ class _StratumSample:
             self.many -= many
 
     def rank(self, bucket: int) -> float:
-        """Return the part of the sample below this bucket plus half of the part in it; two pseudo-counts temper
-        small samples.
+        """Return the part of the sample below this bucket plus half of the part in it; two pseudo-counts moderate small
+        samples.
         """
         return (sum(self.buckets[:bucket]) + 0.5 * self.buckets[bucket] + 1.0) / (self.many + 2.0)
 
@@ -87,7 +87,6 @@ class Ranks:
         return found
 
     def add(self, at: int, times: Iterable[Times]) -> None:
-        """Add the incumbent's times of a second; seconds come in order."""
         self._now = at
         for stratum, counts in times:
             known = self._strata.get(stratum)
@@ -101,7 +100,8 @@ class Ranks:
     def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
         """Return counts by rank in [0, 1], and the requests without comparable ones.
 
-        ``forgiven`` buckets are subtracted: with little spread, an unnoticeable difference has a rank too.
+        ``forgiven`` buckets are subtracted, so that with little spread an unnoticeable difference does not change the
+        rank.
         """
         (found,), unmatched = self.scores_by(times, (forgiven,))
         return found, unmatched

@@ -4,7 +4,7 @@ Only the GPUs' own account tells it from saturated engines; without it the case 
 """
 
 from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
-from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Sense
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Sense, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.serving.slo import Indicator
 
@@ -15,11 +15,10 @@ KV_ROOM_RATIO = 0.7
 """More sequences need KV blocks, too."""
 
 REMEDIES = (
-    Remedy(
-        says="Give the batch more slots, and the old version's traffic to the new one.",
-        cost=Cost.NEW_VERSION,
-        command="penstock models push SOURCE --name NAME --price PRICE --licence LICENCE"
-        " --engine max_num_seqs=64 --workers 1",
+    remedy(
+        "Give the batch more slots, and the old version's traffic to the new one.",
+        Cost.NEW_VERSION,
+        "penstock models push SOURCE --name NAME --price PRICE --licence LICENCE --engine max_num_seqs=64 --workers 1",
         setting="max_num_seqs",
     ),
 )

@@ -5,26 +5,22 @@ An unfinished start counts as well: callers wait for it. A worker that starts be
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
 from penstock.diagnosis.cases.no_worker import REFUSED_RATIO, effect, no_worker_found
-from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense
+from penstock.diagnosis.evidence import Case, Cost, Judgement, any_of, at_least, below, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 REMEDIES = (
-    Remedy(
-        says="See which phase of a start takes long.",
-        cost=Cost.NOTHING,
-        command="penstock status",
-    ),
-    Remedy(
-        says="Share what engines compile and copies of weights between workers of a machine.",
-        cost=Cost.RESTART,
+    remedy("See which phase of a start takes long.", Cost.NOTHING, "penstock status"),
+    remedy(
+        "Share what engines compile and copies of weights between workers of a machine.",
+        Cost.RESTART,
         setting="PENSTOCK_COMPILE_CACHE",
     ),
-    Remedy(
-        says="Keep one worker of the version at all times, so that none has to be waited for.",
-        cost=Cost.CAPACITY,
-        command="penstock models scale VERSION N",
+    remedy(
+        "Keep one worker of the version at all times, so that none has to be waited for.",
+        Cost.CAPACITY,
+        "penstock models scale VERSION N",
     ),
 )
 
@@ -38,24 +34,18 @@ def judge(snapshot: Snapshot) -> Judgement:
         harms=(Indicator.AVAILABILITY, Indicator.TTFT, Indicator.LATENCY),
         brings=frozenset({Case.ENGINE_SATURATED}) | effect(snapshot, starting),
         evidence=(
-            Check(
-                says=_started(snapshot),
-                metric=f'{names.PHASE_SECONDS.name}{{phase="loading"}}, {names.WORKER_STATE.name}',
-                value=snapshot.sum_of(lambda one: one.begun),
-                limit=1.0,
+            at_least(
+                _started(snapshot),
+                f'{names.PHASE_SECONDS.name}{{phase="loading"}}, {names.WORKER_STATE.name}',
+                snapshot.sum_of(lambda one: one.begun),
+                1.0,
             ),
-            AnyOf(
-                checks=(
-                    no_worker_found(snapshot, REFUSED_RATIO),
-                    queueing(engine_of(snapshot)),
-                )
-            ),
-            Check(
-                says="no engine or worker was lost, which starts again by itself",
-                metric=f"{names.ENGINE_RESTARTS.name}, {names.WORKER_ENDS.name}",
-                value=_lost(snapshot),
-                limit=1.0,
-                sense=Sense.BELOW,
+            any_of(no_worker_found(snapshot, REFUSED_RATIO), queueing(engine_of(snapshot))),
+            below(
+                "no engine or worker was lost, which starts again by itself",
+                f"{names.ENGINE_RESTARTS.name}, {names.WORKER_ENDS.name}",
+                _lost(snapshot),
+                1.0,
             ),
         ),
         remedies=REMEDIES,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import floor
 
 from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
-from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Sense, Unit, any_of, at_least, below, remedy
 from penstock.diagnosis.snapshot import EngineFigures, Snapshot
 from penstock.domain.errors import Overloaded
 from penstock.domain.serving.slo import Indicator
@@ -29,15 +29,15 @@ TIMED = (Indicator.TTFT, Indicator.LATENCY)
 """Promises that a wait before the first token takes from."""
 
 SOONER = (
-    Remedy(
-        says="Let tenants who prefer it have shorter answers under pressure.",
-        cost=Cost.NOTHING,
-        command="penstock tenants plan TENANT degrade_output_tokens=256",
+    remedy(
+        "Let tenants who prefer it have shorter answers under pressure.",
+        Cost.NOTHING,
+        "penstock tenants plan TENANT degrade_output_tokens=256",
     ),
-    Remedy(
-        says="Have what may wait yield to people: batch work goes behind.",
-        cost=Cost.NOTHING,
-        command="penstock tenants plan TENANT priority=batch",
+    remedy(
+        "Have what may wait yield to people: batch work goes behind.",
+        Cost.NOTHING,
+        "penstock tenants plan TENANT priority=batch",
     ),
 )
 
@@ -51,33 +51,30 @@ def judge(snapshot: Snapshot) -> Judgement:
         harms=(Indicator.TTFT, Indicator.ITL, Indicator.LATENCY, Indicator.AVAILABILITY),
         evidence=(
             queueing(engine),
-            AnyOf(
-                checks=(
-                    slots_used(engine, "the engines' batches are full", FULL_RATIO),
-                    device_busy(engine, "the GPUs compute", BUSY_RATIO),
-                    Check(
-                        says="requests are refused as overloaded",
-                        metric=f'{names.REFUSALS.name}{{code="{Overloaded.code}"}}',
-                        value=snapshot.faults.overloaded_ratio,
-                        limit=REFUSED_RATIO,
-                        unit=Unit.RATIO,
-                    ),
-                    Check(
-                        says="the wait at the door alone takes what is promised to all of it",
-                        metric=f'{names.GATE_SECONDS.name}{{stage="queue"}}',
-                        value=_of_promise(snapshot, engine),
-                        limit=BEYOND_PROMISE,
-                        unit=Unit.RATIO,
-                    ),
-                )
+            any_of(
+                slots_used(engine, "the engines' batches are full", FULL_RATIO),
+                device_busy(engine, "the GPUs compute", BUSY_RATIO),
+                at_least(
+                    "requests are refused as overloaded",
+                    f'{names.REFUSALS.name}{{code="{Overloaded.code}"}}',
+                    snapshot.faults.overloaded_ratio,
+                    REFUSED_RATIO,
+                    Unit.RATIO,
+                ),
+                at_least(
+                    "the wait at the door alone takes what is promised to all of it",
+                    f'{names.GATE_SECONDS.name}{{stage="queue"}}',
+                    _of_promise(snapshot, engine),
+                    BEYOND_PROMISE,
+                    Unit.RATIO,
+                ),
             ),
-            Check(
-                says="the gateways' CPU has room",
-                metric=names.LOOP_SECONDS.name,
-                value=snapshot.gateway.loop_busy_ratio,
-                limit=IDLE_LOOP_RATIO,
-                sense=Sense.BELOW,
-                unit=Unit.RATIO,
+            below(
+                "the gateways' CPU has room",
+                names.LOOP_SECONDS.name,
+                snapshot.gateway.loop_busy_ratio,
+                IDLE_LOOP_RATIO,
+                Unit.RATIO,
             ),
             kv_used(engine, "the KV cache has room", KV_FULL_RATIO, Sense.BELOW),
             device_busy(engine, "the GPUs are not idle", BUSY_RATIO, needed=False),
@@ -111,10 +108,10 @@ def _sooner(snapshot: Snapshot) -> tuple[Remedy, ...]:
     loudest = snapshot.loudest
     if loudest is None:
         return SOONER
-    bound = Remedy(
-        says="Bound how many of its requests run at a time.",
-        cost=Cost.NOTHING,
-        command=f"penstock tenants plan {loudest.name} max_concurrent=16",
+    bound = remedy(
+        "Bound how many of its requests run at a time.",
+        Cost.NOTHING,
+        f"penstock tenants plan {loudest.name} max_concurrent=16",
     )
     named = (replace(one, command=one.command.replace("TENANT", loudest.name)) for one in SOONER)
     return bound, *named
@@ -123,10 +120,8 @@ def _sooner(snapshot: Snapshot) -> tuple[Remedy, ...]:
 def _another(snapshot: Snapshot, version: str) -> Remedy:
     wanted = next((one.wanted for one in snapshot.versions if one.version == version), None)
     number = "N" if wanted is None else f"{floor(wanted) + 1}"
-    return Remedy(
-        says="Run another worker of the version.",
-        cost=Cost.CAPACITY,
-        command=f"penstock models scale {version or 'VERSION'} {number}",
+    return remedy(
+        "Run another worker of the version.", Cost.CAPACITY, f"penstock models scale {version or 'VERSION'} {number}"
     )
 
 

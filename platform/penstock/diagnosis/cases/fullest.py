@@ -1,6 +1,6 @@
 """The version with the longest queue, by which engine cases are judged, and the checks that several cases share."""
 
-from penstock.diagnosis.evidence import Check, Sense, Unit
+from penstock.diagnosis.evidence import Check, Sense, Unit, at_least
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT
 from penstock.diagnosis.snapshot import EngineFigures, Snapshot
 from penstock.telemetry import names
@@ -11,19 +11,12 @@ SOME_WAIT = 1.0
 
 def engine_of(snapshot: Snapshot) -> EngineFigures:
     return max(
-        snapshot.engines,
-        key=lambda one: (one.waiting or 0.0, one.saturation or 0.0),
-        default=EngineFigures(version=""),
+        snapshot.engines, key=lambda one: (one.waiting or 0.0, one.saturation or 0.0), default=EngineFigures(version="")
     )
 
 
 def queueing(engine: EngineFigures) -> Check:
-    return Check(
-        says="requests wait at the engines' doors",
-        metric=names.DOOR_WAITING.name,
-        value=engine.waiting,
-        limit=SOME_WAIT,
-    )
+    return at_least("requests wait at the engines' doors", names.DOOR_WAITING.name, engine.waiting, SOME_WAIT)
 
 
 def slots_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:

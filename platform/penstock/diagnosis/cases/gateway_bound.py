@@ -4,7 +4,7 @@ Late timers alone are no evidence: a loop that waits for something else is late 
 to compute without a core counts: that gateway is bound by a CPU that it does not get.
 """
 
-from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
@@ -15,21 +15,13 @@ LATE_S = 0.01
 """A tenth of what is promised between two tokens."""
 
 REMEDIES = (
-    Remedy(
-        says="Bound who sends most requests: those over their rate are refused before they cost much.",
-        cost=Cost.NOTHING,
-        command="penstock tenants plan TENANT requests_per_min=600",
+    remedy(
+        "Bound who sends most requests: those over their rate are refused before they cost much.",
+        Cost.NOTHING,
+        "penstock tenants plan TENANT requests_per_min=600",
     ),
-    Remedy(
-        says="Read large requests in more child processes.",
-        cost=Cost.RESTART,
-        setting="PENSTOCK_READ_PROCESSES",
-    ),
-    Remedy(
-        says="Run more gateways; they share limits by a store.",
-        cost=Cost.CAPACITY,
-        setting="PENSTOCK_GATEWAYS",
-    ),
+    remedy("Read large requests in more child processes.", Cost.RESTART, setting="PENSTOCK_READ_PROCESSES"),
+    remedy("Run more gateways; they share limits by a store.", Cost.CAPACITY, setting="PENSTOCK_GATEWAYS"),
 )
 
 
@@ -42,19 +34,19 @@ def judge(snapshot: Snapshot) -> Judgement:
         harms=tuple(Indicator),
         brings=frozenset({Case.LIMITS_SLOW, Case.PREFILL_INTERFERENCE}),
         evidence=(
-            Check(
-                says="the event loop computes, or waits for a core",
-                metric=names.LOOP_SECONDS.name,
-                value=gateway.loop_wants_ratio,
-                limit=BUSY_RATIO,
-                unit=Unit.RATIO,
+            at_least(
+                "the event loop computes, or waits for a core",
+                names.LOOP_SECONDS.name,
+                gateway.loop_wants_ratio,
+                BUSY_RATIO,
+                Unit.RATIO,
             ),
-            Check(
-                says="its timers run late (95th percentile)",
-                metric=names.LOOP_LAG_SECONDS.name,
-                value=gateway.loop_lag_p95_s,
-                limit=LATE_S,
-                unit=Unit.SECONDS,
+            at_least(
+                "its timers run late (95th percentile)",
+                names.LOOP_LAG_SECONDS.name,
+                gateway.loop_lag_p95_s,
+                LATE_S,
+                Unit.SECONDS,
             ),
         ),
         remedies=REMEDIES,

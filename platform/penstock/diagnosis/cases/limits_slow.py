@@ -3,7 +3,7 @@
 A busy event loop makes every answer late, also this store's; so late timers rule the case out.
 """
 
-from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, below, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.slo import Indicator
@@ -16,16 +16,12 @@ FIRST = (Stage.EDGE, Stage.AUTH, Stage.PREPROCESS, Stage.ADMISSION, Stage.ROUTE)
 MOST_OF_THE_WAY = 0.5
 
 REMEDIES = (
-    Remedy(
-        says="While the store is away for long, let each gateway give its part.",
-        cost=Cost.RESTART,
+    remedy(
+        "While the store is away for long, let each gateway give its part.",
+        Cost.RESTART,
         setting="PENSTOCK_LIMITS_WHEN_AWAY",
     ),
-    Remedy(
-        says="Put the store near the gateways, alone on its machine.",
-        cost=Cost.WORK,
-        setting="PENSTOCK_LIMITS_URL",
-    ),
+    remedy("Put the store near the gateways, alone on its machine.", Cost.WORK, setting="PENSTOCK_LIMITS_URL"),
 )
 
 
@@ -37,33 +33,27 @@ def judge(snapshot: Snapshot) -> Judgement:
         says="Admission waits for the store that limits are counted in.",
         harms=(Indicator.TTFT, Indicator.LATENCY, Indicator.AVAILABILITY),
         evidence=(
-            Check(
-                says="limits are counted in a store that gateways share",
-                metric=names.LIMITS_REACH.name,
-                value=shared,
-                limit=1.0,
+            at_least("limits are counted in a store that gateways share", names.LIMITS_REACH.name, shared, 1.0),
+            at_least(
+                "admission takes long (95th percentile)",
+                f'{names.STAGE_SECONDS.name}{{stage="{Stage.ADMISSION}"}}',
+                admission.p95_s if admission else None,
+                SLOW_S,
+                Unit.SECONDS,
             ),
-            Check(
-                says="admission takes long (95th percentile)",
-                metric=f'{names.STAGE_SECONDS.name}{{stage="{Stage.ADMISSION}"}}',
-                value=admission.p95_s if admission else None,
-                limit=SLOW_S,
-                unit=Unit.SECONDS,
+            at_least(
+                "most of the way to an engine is admission",
+                names.STAGE_SECONDS.name,
+                snapshot.part(Stage.ADMISSION, FIRST),
+                MOST_OF_THE_WAY,
+                Unit.RATIO,
             ),
-            Check(
-                says="most of the way to an engine is admission",
-                metric=names.STAGE_SECONDS.name,
-                value=snapshot.part(Stage.ADMISSION, FIRST),
-                limit=MOST_OF_THE_WAY,
-                unit=Unit.RATIO,
-            ),
-            Check(
-                says="the gateway's own timers are in time (95th percentile)",
-                metric=names.LOOP_LAG_SECONDS.name,
-                value=snapshot.gateway.loop_lag_p95_s,
-                limit=LATE_S,
-                sense=Sense.BELOW,
-                unit=Unit.SECONDS,
+            below(
+                "the gateway's own timers are in time (95th percentile)",
+                names.LOOP_LAG_SECONDS.name,
+                snapshot.gateway.loop_lag_p95_s,
+                LATE_S,
+                Unit.SECONDS,
             ),
         ),
         remedies=REMEDIES,

@@ -6,7 +6,7 @@ several are an unhealthy version.
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
 from penstock.diagnosis.cases.no_worker import REFUSED_RATIO, effect, no_worker_found
-from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Unit, any_of, at_least, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.fleet.worker import WorkerEnd
 from penstock.domain.serving.slo import Indicator
@@ -31,24 +31,22 @@ def judge(snapshot: Snapshot) -> Judgement:
         brings=frozenset({Case.ENGINE_SATURATED, *((Case.UNHEALTHY_VERSION,) if is_once else ())})
         | effect(snapshot, {one.version for one in snapshot.faults.lost} | {_engine(snapshot)[1]}),
         evidence=(
-            Check(
-                says="workers or engines were lost",
-                metric=f"{names.WORKER_ENDS.name}, {names.ENGINE_RESTARTS.name}",
-                value=lost_count(snapshot),
-                limit=1.0,
+            at_least(
+                "workers or engines were lost",
+                f"{names.WORKER_ENDS.name}, {names.ENGINE_RESTARTS.name}",
+                lost_count(snapshot),
+                1.0,
             ),
-            AnyOf(
-                checks=(
-                    no_worker_found(snapshot, REFUSED_RATIO),
-                    Check(
-                        says="requests failed in engines or broke off",
-                        metric=names.REQUESTS.name,
-                        value=snapshot.faults.engine_fault_ratio,
-                        limit=REFUSED_RATIO,
-                        unit=Unit.RATIO,
-                    ),
-                    queueing(engine_of(snapshot)),
-                )
+            any_of(
+                no_worker_found(snapshot, REFUSED_RATIO),
+                at_least(
+                    "requests failed in engines or broke off",
+                    names.REQUESTS.name,
+                    snapshot.faults.engine_fault_ratio,
+                    REFUSED_RATIO,
+                    Unit.RATIO,
+                ),
+                queueing(engine_of(snapshot)),
             ),
         ),
         remedies=_remedies(snapshot),
@@ -89,11 +87,11 @@ def _remedies(snapshot: Snapshot) -> tuple[Remedy, ...]:
     log = names_[0] if names_ else f"engine-{engine}" if engine else "worker"
     of = snapshot.faults.lost[0].version if snapshot.faults.lost else version
     return (
-        Remedy(says="Read its last words.", cost=Cost.NOTHING, command=f"penstock logs {log} -n 20"),
-        Remedy(says="See whether its successor gets ready.", cost=Cost.NOTHING, command="penstock status"),
-        Remedy(
-            says="Keep one more than the load needs, so that one may be lost.",
-            cost=Cost.CAPACITY,
-            command=f"penstock models scale {of or 'VERSION'} N",
+        remedy("Read its last words.", Cost.NOTHING, f"penstock logs {log} -n 20"),
+        remedy("See whether its successor gets ready.", Cost.NOTHING, "penstock status"),
+        remedy(
+            "Keep one more than the load needs, so that one may be lost.",
+            Cost.CAPACITY,
+            f"penstock models scale {of or 'VERSION'} N",
         ),
     )

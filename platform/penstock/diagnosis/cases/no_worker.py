@@ -7,7 +7,7 @@ If a version is unwanted while another one of its model serves, it is unknown wh
 from collections.abc import Collection
 from dataclasses import replace
 
-from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Unit, at_least, below, remedy
 from penstock.diagnosis.snapshot import Snapshot, VersionFigures
 from penstock.domain.errors import NoCapacity
 from penstock.domain.serving.slo import Indicator
@@ -19,15 +19,15 @@ LEAST_READY = 1.0
 """On average: whoever has fewer had none for a part of the time."""
 
 SEE = (
-    Remedy(
-        says="See in which state its workers are, what each says of it, and whether one is held for want of room.",
-        cost=Cost.NOTHING,
-        command="penstock status",
+    remedy(
+        "See in which state its workers are, what each says of it, and whether one is held for want of room.",
+        Cost.NOTHING,
+        "penstock status",
     ),
-    Remedy(
-        says="See why they do not start, or do not stay.",
-        cost=Cost.NOTHING,
-        command="penstock logs worker -e worker_failed -e worker_tries_again",
+    remedy(
+        "See why they do not start, or do not stay.",
+        Cost.NOTHING,
+        "penstock logs worker -e worker_failed -e worker_tries_again",
     ),
 )
 
@@ -41,12 +41,11 @@ def judge(snapshot: Snapshot) -> Judgement:
         harms=(Indicator.AVAILABILITY, Indicator.TTFT, Indicator.LATENCY),
         evidence=(
             no_worker_found(snapshot, REFUSED_RATIO),
-            Check(
-                says=f"fewer than one worker is ready, of {_wanted(version)} wanted",
-                metric=f'{names.WORKERS.name}{{state="ready"}}, {names.WORKERS_WANTED.name}',
-                value=version.ready,
-                limit=LEAST_READY,
-                sense=Sense.BELOW,
+            below(
+                f"fewer than one worker is ready, of {_wanted(version)} wanted",
+                f'{names.WORKERS.name}{{state="ready"}}, {names.WORKERS_WANTED.name}',
+                version.ready,
+                LEAST_READY,
             ),
         ),
         remedies=_remedies(version),
@@ -55,12 +54,12 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
     """Check for refusals for lack of a worker; a full worker does not count."""
-    return Check(
-        says="requests found no worker",
-        metric=f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}',
-        value=snapshot.faults.no_worker_ratio,
-        limit=limit,
-        unit=Unit.RATIO,
+    return at_least(
+        "requests found no worker",
+        f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}',
+        snapshot.faults.no_worker_ratio,
+        limit,
+        Unit.RATIO,
     )
 
 
@@ -99,10 +98,10 @@ def _is_unwanted(version: VersionFigures) -> bool:
 
 
 def _remedies(version: VersionFigures) -> tuple[Remedy, ...]:
-    scale = Remedy(
-        says="Have a worker of the version again.",
-        cost=Cost.CAPACITY,
-        command=f"penstock models scale {version.version or 'VERSION'} {'N' if version.wanted is None else 1}",
+    scale = remedy(
+        "Have a worker of the version again.",
+        Cost.CAPACITY,
+        f"penstock models scale {version.version or 'VERSION'} {'N' if version.wanted is None else 1}",
     )
     if version.wanted is None:
         return *SEE, scale

@@ -4,7 +4,7 @@ With doors in fair order its own requests wait longest: then engines are merely 
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
-from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Unit, at_least, below, remedy
 from penstock.diagnosis.snapshot import Snapshot, TenantFigures
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
@@ -27,33 +27,32 @@ def judge(snapshot: Snapshot) -> Judgement:
         harms=(Indicator.TTFT, Indicator.LATENCY, Indicator.AVAILABILITY),
         brings=frozenset({Case.ENGINE_SATURATED}),
         evidence=(
-            Check(
-                says="one tenant has most of the service",
-                metric=f"{names.PROMPT_TOKENS.name}, {names.OUTPUT_TOKENS.name} by tenant",
-                value=most.share if most and others else None,
-                limit=MOST_OF_SERVICE,
-                unit=Unit.RATIO,
+            at_least(
+                "one tenant has most of the service",
+                f"{names.PROMPT_TOKENS.name}, {names.OUTPUT_TOKENS.name} by tenant",
+                most.share if most and others else None,
+                MOST_OF_SERVICE,
+                Unit.RATIO,
             ),
-            Check(
-                says="others wait long (mean of who waits most)",
-                metric=names.TENANT_QUEUE_SECONDS.name,
-                value=their_wait,
-                limit=LONG_WAIT_S,
-                unit=Unit.SECONDS,
+            at_least(
+                "others wait long (mean of who waits most)",
+                names.TENANT_QUEUE_SECONDS.name,
+                their_wait,
+                LONG_WAIT_S,
+                Unit.SECONDS,
             ),
-            Check(
-                says="they wait as long as that tenant itself, or nearly",
-                metric=names.TENANT_QUEUE_SECONDS.name,
-                value=_as_long(their_wait, most.queue_mean_s if most else None),
-                limit=AS_LONG,
-                unit=Unit.RATIO,
+            at_least(
+                "they wait as long as that tenant itself, or nearly",
+                names.TENANT_QUEUE_SECONDS.name,
+                _as_long(their_wait, most.queue_mean_s if most else None),
+                AS_LONG,
+                Unit.RATIO,
             ),
-            Check(
-                says="neither its limits nor its own queue refuse it",
-                metric=f'{names.REQUESTS.name}{{outcome="over_limit"}}',
-                value=most.over_limit if most else None,
-                limit=1.0,
-                sense=Sense.BELOW,
+            below(
+                "neither its limits nor its own queue refuse it",
+                f'{names.REQUESTS.name}{{outcome="over_limit"}}',
+                most.over_limit if most else None,
+                1.0,
             ),
             queueing(engine_of(snapshot)),
         ),
@@ -77,19 +76,19 @@ def _as_long(their_wait: float | None, own_wait: float | None) -> float | None:
 
 def _remedies(tenant: str) -> tuple[Remedy, ...]:
     return (
-        Remedy(
-            says="Give it the weight of the others: doors serve by weight.",
-            cost=Cost.NOTHING,
-            command=f"penstock tenants plan {tenant} weight=1",
+        remedy(
+            "Give it the weight of the others: doors serve by weight.",
+            Cost.NOTHING,
+            f"penstock tenants plan {tenant} weight=1",
         ),
-        Remedy(
-            says="Bound how many of its requests run at a time.",
-            cost=Cost.NOTHING,
-            command=f"penstock tenants plan {tenant} max_concurrent=16",
+        remedy(
+            "Bound how many of its requests run at a time.",
+            Cost.NOTHING,
+            f"penstock tenants plan {tenant} max_concurrent=16",
         ),
-        Remedy(
-            says="Keep a part of each engine for who must not wait.",
-            cost=Cost.NOTHING,
-            command="penstock tenants plan OTHER reserved=0.25",
+        remedy(
+            "Keep a part of each engine for who must not wait.",
+            Cost.NOTHING,
+            "penstock tenants plan OTHER reserved=0.25",
         ),
     )

@@ -5,7 +5,7 @@ prompts stretch one another; if they are late for lack of a slot, it is a queue.
 """
 
 from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of
-from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, below, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.slo import Indicator
@@ -19,22 +19,19 @@ QUEUE_PART = 0.5
 """Of the way to a first token: above it, most of it is waiting for others to end."""
 
 REMEDIES = (
-    Remedy(
-        says="Let one prompt take less of a step.",
-        cost=Cost.NEW_VERSION,
-        command="penstock models push SOURCE --name NAME --price PRICE --licence LICENCE"
+    remedy(
+        "Let one prompt take less of a step.",
+        Cost.NEW_VERSION,
+        "penstock models push SOURCE --name NAME --price PRICE --licence LICENCE"
         " --engine long_prefill_tokens=128 --engine max_num_batched_tokens=256 --workers 1",
         setting="long_prefill_tokens",
     ),
-    Remedy(
-        says="Serve long prompts by workers of their own: an alias for them, and its own version.",
-        cost=Cost.CAPACITY,
-        command="penstock aliases set long-prompts VERSION",
+    remedy(
+        "Serve long prompts by workers of their own: an alias for them, and its own version.",
+        Cost.CAPACITY,
+        "penstock aliases set long-prompts VERSION",
     ),
-    Remedy(
-        says="Let a prompt that others sent before be found in the cache: same beginning, same tenant.",
-        cost=Cost.WORK,
-    ),
+    remedy("Let a prompt that others sent before be found in the cache: same beginning, same tenant.", Cost.WORK),
 )
 
 
@@ -47,34 +44,27 @@ def judge(snapshot: Snapshot) -> Judgement:
         subject=engine.version,
         harms=(Indicator.ITL, Indicator.TTFT),
         evidence=(
-            Check(
-                says="gaps between tokens are too long: bad ones, of those allowed",
-                metric=names.ITL_SECONDS.name,
-                value=_lack_of_itl(snapshot),
-                limit=1.0,
+            at_least(
+                "gaps between tokens are too long: bad ones, of those allowed",
+                names.ITL_SECONDS.name,
+                _lack_of_itl(snapshot),
+                1.0,
             ),
-            Check(
-                says="first tokens are not waiting for a place: queue, of queue and prefill",
-                metric=f'{names.STAGE_SECONDS.name}{{stage=~"{Stage.QUEUE}|{Stage.PREFILL}"}}',
-                value=_queue_part(snapshot),
-                limit=QUEUE_PART,
-                sense=Sense.BELOW,
-                unit=Unit.RATIO,
+            below(
+                "first tokens are not waiting for a place: queue, of queue and prefill",
+                f'{names.STAGE_SECONDS.name}{{stage=~"{Stage.QUEUE}|{Stage.PREFILL}"}}',
+                _queue_part(snapshot),
+                QUEUE_PART,
+                Unit.RATIO,
             ),
-            Check(
-                says="most of what engines compute is prompts",
-                metric=f"{names.PROMPT_TOKENS.name}, {names.CACHED_TOKENS.name}, {names.OUTPUT_TOKENS.name}",
-                value=snapshot.tokens.prompt_part,
-                limit=PROMPT_PART,
-                unit=Unit.RATIO,
+            at_least(
+                "most of what engines compute is prompts",
+                f"{names.PROMPT_TOKENS.name}, {names.CACHED_TOKENS.name}, {names.OUTPUT_TOKENS.name}",
+                snapshot.tokens.prompt_part,
+                PROMPT_PART,
+                Unit.RATIO,
             ),
-            Check(
-                says="nobody waits for a place in the batch",
-                metric=names.DOOR_WAITING.name,
-                value=engine.waiting,
-                limit=SOME_WAIT,
-                sense=Sense.BELOW,
-            ),
+            below("nobody waits for a place in the batch", names.DOOR_WAITING.name, engine.waiting, SOME_WAIT),
         ),
         remedies=REMEDIES,
     )

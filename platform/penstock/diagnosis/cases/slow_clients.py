@@ -3,7 +3,7 @@
 The gaps between their tokens look like a slow engine; the time spent waiting for readers tells them apart.
 """
 
-from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, any_of, at_least, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
@@ -12,19 +12,19 @@ PAUSED_PART = 0.2
 """Of all time in which answers are written: a reader now and then is everyday life."""
 
 REMEDIES = (
-    Remedy(
-        says="Find out who reads slowly: their requests end as slow_reader or take long to relay.",
-        cost=Cost.NOTHING,
-        command="penstock usage show TENANT",
+    remedy(
+        "Find out who reads slowly: their requests end as slow_reader or take long to relay.",
+        Cost.NOTHING,
+        "penstock usage show TENANT",
     ),
-    Remedy(
-        says="Bound how many streams such a tenant may have at a time.",
-        cost=Cost.NOTHING,
-        command="penstock tenants plan TENANT max_streams=20",
+    remedy(
+        "Bound how many streams such a tenant may have at a time.",
+        Cost.NOTHING,
+        "penstock tenants plan TENANT max_streams=20",
     ),
-    Remedy(
-        says="Keep more of an answer for its reader, or cut off sooner who takes nothing.",
-        cost=Cost.RESTART,
+    remedy(
+        "Keep more of an answer for its reader, or cut off sooner who takes nothing.",
+        Cost.RESTART,
         setting="PENSTOCK_STREAM_BUFFER_BYTES",
     ),
 )
@@ -37,22 +37,20 @@ def judge(snapshot: Snapshot) -> Judgement:
         harms=(Indicator.ITL, Indicator.STREAM_COMPLETION),
         brings=frozenset({Case.PREFILL_INTERFERENCE}),
         evidence=(
-            AnyOf(
-                checks=(
-                    Check(
-                        says="streams wait for their readers, of the time that answers take",
-                        metric=names.READER_PAUSED_SECONDS.name,
-                        value=_paused(snapshot),
-                        limit=PAUSED_PART,
-                        unit=Unit.RATIO,
-                    ),
-                    Check(
-                        says="readers are cut off because they take nothing",
-                        metric=f'{names.REQUESTS.name}{{outcome="slow_reader"}}',
-                        value=snapshot.faults.slow_readers,
-                        limit=1.0,
-                    ),
-                )
+            any_of(
+                at_least(
+                    "streams wait for their readers, of the time that answers take",
+                    names.READER_PAUSED_SECONDS.name,
+                    _paused(snapshot),
+                    PAUSED_PART,
+                    Unit.RATIO,
+                ),
+                at_least(
+                    "readers are cut off because they take nothing",
+                    f'{names.REQUESTS.name}{{outcome="slow_reader"}}',
+                    snapshot.faults.slow_readers,
+                    1.0,
+                ),
             ),
         ),
         remedies=REMEDIES,

@@ -5,7 +5,7 @@ One slow worker drags the mean of its zone; so the zone's quickest worker must b
 
 from statistics import fmean
 
-from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy
+from penstock.diagnosis.evidence import Case, Cost, Judgement, any_of, at_least, remedy
 from penstock.diagnosis.snapshot import FEW, Snapshot, ZoneFigures
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
@@ -18,19 +18,15 @@ OPEN_RATIO = 0.1
 SEVERAL = 2
 
 REMEDIES = (
-    Remedy(
-        says="See how the zone's workers are, and what its breakers say.",
-        cost=Cost.NOTHING,
-        command="penstock status",
+    remedy("See how the zone's workers are, and what its breakers say.", Cost.NOTHING, "penstock status"),
+    remedy(
+        "Replace the zone's workers: the scheduler puts the new ones where there is room.",
+        Cost.ROLLING,
+        "penstock restart workers",
     ),
-    Remedy(
-        says="Replace the zone's workers: the scheduler puts the new ones where there is room.",
-        cost=Cost.ROLLING,
-        command="penstock restart workers",
-    ),
-    Remedy(
-        says="Run workers in the other zones instead, while its provider mends it.",
-        cost=Cost.CAPACITY,
+    remedy(
+        "Run workers in the other zones instead, while its provider mends it.",
+        Cost.CAPACITY,
         setting="PENSTOCK_POOLS_FILE",
     ),
 )
@@ -45,33 +41,31 @@ def judge(snapshot: Snapshot) -> Judgement:
         subject=slowest.name if slowest else "",
         harms=(Indicator.TTFT, Indicator.AVAILABILITY),
         evidence=(
-            Check(
-                says="the workers are in several zones",
-                metric=names.WORKER_INFO.name,
-                value=float(len({one.zone for one in snapshot.workers})) if snapshot.workers else None,
-                limit=SEVERAL,
+            at_least(
+                "the workers are in several zones",
+                names.WORKER_INFO.name,
+                float(len({one.zone for one in snapshot.workers})) if snapshot.workers else None,
+                SEVERAL,
             ),
-            AnyOf(
-                checks=(
-                    Check(
-                        says="its first tokens come later than the other zones', times",
-                        metric=names.ZONE_TTFT_SECONDS.name,
-                        value=_times(zones, slowest),
-                        limit=TIMES,
-                    ),
-                    Check(
-                        says="gateways leave a zone alone",
-                        metric=f'{names.BREAKERS_OPEN.name}{{level="zone"}}',
-                        value=snapshot.faults.zones_open,
-                        limit=OPEN_RATIO,
-                    ),
-                )
+            any_of(
+                at_least(
+                    "its first tokens come later than the other zones', times",
+                    names.ZONE_TTFT_SECONDS.name,
+                    _times(zones, slowest),
+                    TIMES,
+                ),
+                at_least(
+                    "gateways leave a zone alone",
+                    f'{names.BREAKERS_OPEN.name}{{level="zone"}}',
+                    snapshot.faults.zones_open,
+                    OPEN_RATIO,
+                ),
             ),
-            Check(
-                says="its quickest worker is slow, too, times",
-                metric=names.GATE_SECONDS.name,
-                value=_quickest_times(snapshot, slowest.name if slowest else ""),
-                limit=QUICKEST_TIMES,
+            at_least(
+                "its quickest worker is slow, too, times",
+                names.GATE_SECONDS.name,
+                _quickest_times(snapshot, slowest.name if slowest else ""),
+                QUICKEST_TIMES,
                 needed=False,
             ),
         ),

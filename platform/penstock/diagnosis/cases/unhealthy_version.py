@@ -5,7 +5,7 @@ A single such worker points to its machine; a version is common to most affected
 
 from penstock.diagnosis.cases.lost_worker import lost_count
 from penstock.diagnosis.cases.no_worker import effect
-from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Unit, any_of, at_least, remedy
 from penstock.diagnosis.snapshot import Snapshot, WorkerFigures
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
@@ -17,20 +17,12 @@ OPEN_RATIO = 0.1
 """Of the time; the circuit of a version opens when all its workers are down."""
 MOST_WORKERS = 0.5
 
-SEE = Remedy(
-    says="See why its workers end: each says it, and its engine's log has more.",
-    cost=Cost.NOTHING,
-    command="penstock status",
-)
-ANEW = Remedy(
-    says="Start its workers anew, one at a time.",
-    cost=Cost.ROLLING,
-    command="penstock restart workers",
-)
-ANOTHER = Remedy(
-    says="No other version of it runs that callers could go to: push one that is known to be good.",
-    cost=Cost.NEW_VERSION,
-    command="penstock models push SOURCE --name NAME --price PRICE --licence LICENCE --workers 1",
+SEE = remedy("See why its workers end: each says it, and its engine's log has more.", Cost.NOTHING, "penstock status")
+ANEW = remedy("Start its workers anew, one at a time.", Cost.ROLLING, "penstock restart workers")
+ANOTHER = remedy(
+    "No other version of it runs that callers could go to: push one that is known to be good.",
+    Cost.NEW_VERSION,
+    "penstock models push SOURCE --name NAME --price PRICE --licence LICENCE --workers 1",
 )
 
 
@@ -45,41 +37,39 @@ def judge(snapshot: Snapshot) -> Judgement:
         harms=(Indicator.AVAILABILITY, Indicator.STREAM_COMPLETION, Indicator.TTFT, Indicator.LATENCY),
         brings=frozenset({Case.COLD_START, Case.ENGINE_SATURATED, *_losses(snapshot)}) | effect(snapshot, {version}),
         evidence=(
-            AnyOf(
-                checks=(
-                    Check(
-                        says="engines were lost and started again",
-                        metric=names.ENGINE_RESTARTS.name,
-                        value=snapshot.sum_of(lambda one: one.restarts, version),
-                        limit=OFTEN,
-                    ),
-                    Check(
-                        says="gateways stopped sending to its workers",
-                        metric=names.EJECTIONS.name,
-                        value=None if ejections is None else dict(ejections).get(version, 0.0),
-                        limit=OFTEN,
-                    ),
-                    Check(
-                        says="gateways leave a version alone",
-                        metric=f'{names.BREAKERS_OPEN.name}{{level="version"}}',
-                        value=snapshot.faults.versions_open,
-                        limit=OPEN_RATIO,
-                    ),
-                    Check(
-                        says="requests failed in engines or broke off",
-                        metric=names.REQUESTS.name,
-                        value=snapshot.faults.engine_fault_ratio,
-                        limit=FAILING_RATIO,
-                        unit=Unit.RATIO,
-                    ),
-                )
+            any_of(
+                at_least(
+                    "engines were lost and started again",
+                    names.ENGINE_RESTARTS.name,
+                    snapshot.sum_of(lambda one: one.restarts, version),
+                    OFTEN,
+                ),
+                at_least(
+                    "gateways stopped sending to its workers",
+                    names.EJECTIONS.name,
+                    None if ejections is None else dict(ejections).get(version, 0.0),
+                    OFTEN,
+                ),
+                at_least(
+                    "gateways leave a version alone",
+                    f'{names.BREAKERS_OPEN.name}{{level="version"}}',
+                    snapshot.faults.versions_open,
+                    OPEN_RATIO,
+                ),
+                at_least(
+                    "requests failed in engines or broke off",
+                    names.REQUESTS.name,
+                    snapshot.faults.engine_fault_ratio,
+                    FAILING_RATIO,
+                    Unit.RATIO,
+                ),
             ),
-            Check(
-                says="most of its workers are affected",
-                metric=f"{names.ENGINE_RESTARTS.name}, {names.WORKER_STATE.name}",
-                value=sum(map(_is_affected, workers)) / len(workers) if any(map(_is_affected, workers)) else None,
-                limit=MOST_WORKERS,
-                unit=Unit.RATIO,
+            at_least(
+                "most of its workers are affected",
+                f"{names.ENGINE_RESTARTS.name}, {names.WORKER_STATE.name}",
+                sum(map(_is_affected, workers)) / len(workers) if any(map(_is_affected, workers)) else None,
+                MOST_WORKERS,
+                Unit.RATIO,
                 needed=False,
             ),
         ),
@@ -99,7 +89,7 @@ def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:
     if not well:
         return SEE, ANEW, ANOTHER
     command = f"penstock aliases set ALIAS {well[0]}"
-    away = Remedy(says="Send callers to the other version that runs.", cost=Cost.NOTHING, command=command)
+    away = remedy("Send callers to the other version that runs.", Cost.NOTHING, command)
     return away, SEE, ANEW
 
 

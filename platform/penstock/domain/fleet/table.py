@@ -17,9 +17,9 @@ from penstock.domain.serving.shadow import Shadow
 from penstock.domain.tenancy.owners import EVERYBODY, Owners
 
 WEIGHT_TOTAL = 10_000
-"""Weights of an alias's versions are shares of this."""
+"""The sum of the weights of an alias's versions."""
 MOST_OVERRIDES = 1_000
-"""Of one alias: every gateway has them all in each of its tables."""
+"""Overrides of one alias: every gateway has them all in each of its tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class WorkerEntry:
     load: Load = field(default_factory=Load)
     ready_in_s: float = 0.0
     key_mark: str = ""
-    """Which secret it holds, while the platform's key is exchanged."""
+    """The mark of the secret that the worker holds, while the platform's key is exchanged."""
     adapters: tuple[VersionId, ...] = ()
-    """Those whose weights its engine holds, checked and ready to answer."""
+    """Adapters whose weights the engine holds, checked and ready to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,33 +56,35 @@ class VersionEntry:
     special_tokens: tuple[tuple[str, str], ...] = ()
     """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
     chat_template: str = ""
-    """Of an adapter empty in a table that is sent: it is its base's, and a gateway reads it there."""
+    """Empty for an adapter in a published table: a gateway reads the base's template."""
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     max_num_seqs: int = 0
-    """How many sequences an engine decodes at once; 0 in a table that doesn't say."""
+    """Sequences that an engine decodes at once; 0 if the table doesn't say."""
     workers: tuple[WorkerEntry, ...] = ()
     start_s: float = 0.0
-    """Measured seconds of a start of its workers; 0 before the first."""
+    """Measured seconds of a start of the version's workers; 0 before the first."""
     kin_start_s: float = 0.0
-    """Without a start of its own: the longest measured one of its kind; 0 without any."""
+    """The longest measured start of a version of the same kind, for a version without a start of its own; 0 without
+    any.
+    """
     is_crowded_out: bool = False
     """Whether pinned versions hold all of the pool that its workers would need, so that none can wake or start."""
     restart_s: float = 0.0
     """Seconds of a restart in place, without fetching and imports; 0 before the first start."""
     handler: HandlerSettings | None = None
-    """What goes in and out of a model that vLLM does not run."""
+    """Inputs and outputs of a model that vLLM does not run."""
     base: VersionId = NO_VERSION
-    """Of an adapter: the base, whose workers serve it."""
+    """The base of an adapter; the base's workers serve the adapter."""
     tool_parser: str = ""
     """The engine's parser of this model's tool calls; empty if it makes none."""
     renders: tuple[str, ...] | None = None
-    """What its chat template shows; None in a table that doesn't say."""
+    """Parts of a request that the chat template shows; None if the table doesn't say."""
     tenants: Owners = EVERYBODY
-    """Its tenants; of an adapter also its base's."""
+    """The version's tenants; of an adapter also the base's."""
 
     @property
     def counts_by_item(self) -> bool:
-        """Tell whether an item has a fixed number of tokens, and those of decoding it: an image does."""
+        """Tell whether an item costs a fixed number of tokens plus tokens for its decoding, as an image does."""
         return self.handler is not None and self.handler.item_tokens > 0
 
 
@@ -112,7 +114,7 @@ class Route:
     """The version that takes over new requests of the others when they can take none; empty for none."""
     overrides: tuple[Override, ...] = ()
     shadow: Shadow | None = None
-    """One of them that is sent copies of what the others have answered."""
+    """The version that is sent copies of requests that the others have answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

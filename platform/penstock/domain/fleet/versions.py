@@ -1,6 +1,6 @@
 """Nouns of the controller's tick: deployments, heartbeats, plans."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.domain.fleet.decision import Decision
@@ -25,7 +25,7 @@ class Deployment:
     renew_before: float = 0.0
     renew: tuple[WorkerId, ...] = ()
     pinned: bool = False
-    """Its workers never sleep; an adapter's are its base's, and never unload it."""
+    """The version's workers never sleep; for a pinned adapter, the base's workers never sleep and never unload it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Catalogue:
     deployments: tuple[Deployment, ...] = ()
     autos: tuple[Auto, ...] = ()
     owned: tuple[Owned, ...] = ()
-    """Versions with tenants of their own."""
+    """Versions restricted to some tenants."""
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:
@@ -78,11 +78,11 @@ class Seen:
     report: WorkerReport
     at: float
     since: float = 0.0
-    """When it was first heard of in this state; 0 if the change was not seen here."""
+    """Time of the first heartbeat in this state; 0 if the change was not observed."""
     used_at: float = 0.0
-    """When it last had work; 0 if none was seen."""
+    """Time of the worker's last work; 0 if none was observed."""
     uses: float = 0.0
-    """How often it was given work after it had none, each time counted for less as it gets older, as of ``used_at``."""
+    """The number of times that an idle worker was given work, each discounted by age, as of ``used_at``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,17 +128,22 @@ class FleetView:
     deaths: tuple[Death, ...] = ()
     since: float = 0.0
     is_known: bool = True
-    """False if the host can't be asked now: what is missing here may exist all the same."""
+    """False if the host can't be asked now: workers missing here may still exist."""
     placed: tuple[VersionId, ...] = ()
-    """Versions that the host keeps something of, with workers or without: it numbers these itself."""
+    """Versions of which the host keeps objects, with or without workers: it sets their worker counts itself."""
     held: tuple[str, ...] = ()
-    """What the host could not bring about, and the remedy, in words."""
+    """Changes that the host could not make, and the remedies, in words."""
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
-    """Who was told last to sleep, or to wake (``serve``), by this controller."""
+    """The workers that this controller last told to sleep or to wake (``serve``)."""
     wanted: tuple[Wanted, ...] = ()
     """Versions with held requests."""
     moving: frozenset[VersionId] = frozenset()
-    """Versions of rollouts that are not over: they never sleep."""
+    """Versions of rollouts in progress: they never sleep."""
+
+    def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
+        """Leave out workers that died after their last heartbeat: nothing waits for their silence."""
+        died_at = {death.worker: death.at for death in self.deaths}
+        return [one for one in seen if one.at > died_at.get(one.report.worker, 0.0)] if died_at else seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,19 +175,18 @@ class FleetPlan:
     withdrawn: tuple[VersionId, ...] = ()
     ended: tuple[WorkerId, ...] = ()
     why: tuple[Decision, ...] = field(default=(), compare=False)
-    """The reasons of all that, for people."""
+    """The reasons for the plan's changes, for people."""
     sleep: tuple[WorkerId, ...] = ()
-    """Ready workers that are to give their engine's memory back, and stay."""
+    """Ready workers that are to free their engine's memory and stay."""
     wake: tuple[WorkerId, ...] = ()
     """Sleeping workers that are to serve again."""
     held_bytes: int = field(default=0, compare=False)
-    """What those hold now of the pool that are awake."""
+    """Bytes of the pool held by workers that are awake."""
     unfit: tuple[str, ...] = field(default=(), compare=False)
-    """Deployed versions that the whole pool is too small for, each in words."""
+    """Deployed versions larger than the whole pool, each in words."""
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether the plan changes nothing."""
         return not (self.start or self.drain or self.sleep or self.wake) and self.served is None
 
 

@@ -22,21 +22,19 @@ class WorkerState(StrEnum):
     WARMING = "warming"
     READY = "ready"
     SLEEPING = "sleeping"
-    """It takes nothing new and gives its engine's memory back, once its streams have ended; it can have it again."""
+    """Accepts no requests and frees its engine's memory once its streams have ended; it can wake again."""
     WAKING = "waking"
-    """On the way back; golden prompts come before ready, as at every start."""
+    """Waking up; golden prompts come before ready, as at every start."""
     DRAINING = "draining"
     STOPPED = "stopped"
     FAILED = "failed"
 
     @property
     def serves(self) -> bool:
-        """Tell whether the worker accepts new requests."""
         return self is WorkerState.READY
 
     @property
     def is_starting(self) -> bool:
-        """Tell whether the worker is on its way to ready."""
         return self in _STARTING
 
 
@@ -54,22 +52,22 @@ class WorkerEnd(StrEnum):
     """The reason for a worker's end."""
 
     DRAINED = "drained"
-    """The controller ordered it, or a person stopped it."""
+    """The controller ordered the drain, or a person stopped the worker."""
     NOTICE = "notice"
-    """The machine, which may be taken away, told it so; no controller did."""
+    """The machine announced its own end, for example a spot instance; no controller ordered it."""
     WRONG_ANSWERS = "wrong_answers"
     REFUSED = "refused"
-    """What it was to serve is not what was signed, or can't be served here."""
+    """The version's files are not the signed ones, or can't be served here."""
     GAVE_UP = "gave_up"
-    """Its engine could not be started, or was lost too often."""
+    """The engine could not be started, or was lost too often."""
     FAULT = "fault"
     """A bug of ours."""
     LOST = "lost"
-    """It was there and is heard of no more, without a word: killed, or its machine or network is gone."""
+    """The worker's heartbeats stopped without a last word: killed, or machine or network gone."""
 
     @property
     def is_loss(self) -> bool:
-        """True if it was neither ordered nor announced, so that another worker is started in its place."""
+        """True if the end was neither ordered nor announced, so that another worker is started as a replacement."""
         return self in {WorkerEnd.GAVE_UP, WorkerEnd.FAULT, WorkerEnd.LOST}
 
 
@@ -95,7 +93,7 @@ class PhaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAdapter:
-    """An adapter that a worker refused at the last try, the reason, and the seconds until the next try."""
+    """An adapter that a worker refused to load, the reason, and the seconds until the next try."""
 
     version: VersionId
     reason: str
@@ -117,19 +115,19 @@ class WorkerReport:
     load: Load = field(default_factory=Load)
     phases: tuple[PhaseTiming, ...] = ()
     detail: str = ""
-    """Why it is in this state, for people (for example the refusal of a tampered file)."""
+    """The reason for the state, for people (for example the refusal of a tampered file)."""
     ready_in_s: float = 0.0
     """Expected seconds to ready while starting; feeds ``Retry-After``."""
     restarts: int = 0
     restart_s: float = 0.0
-    """What starting it again here takes, by its last start: nothing is fetched, and its parent is there. 0: unknown."""
+    """Seconds that a restart in place takes, by the last start: nothing is fetched or imported. 0: unknown."""
     key_mark: str = ""
-    """Which secret it holds (``domain/keys.py``): of the platform's key of now, or of the one before."""
+    """The mark of the worker's secret (``domain/keys.py``): from the platform's present key or the previous one."""
     end: WorkerEnd | None = None
-    """Why it goes, once it does."""
+    """The reason for the worker's end, once it ends."""
     adapters: tuple[VersionId, ...] = ()
-    """Adapters that its engine holds, checked and ready to answer."""
+    """Adapters that the engine holds, checked and ready to answer."""
     refused: tuple[RefusedAdapter, ...] = ()
-    """Adapters that it refused last, and why."""
+    """Adapters that the worker refused last, and the reasons."""
     holds_memory: bool = True
-    """False if it sleeps and its engine's memory is free for others."""
+    """False if the worker sleeps and its engine's memory is free for others."""

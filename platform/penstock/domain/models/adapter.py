@@ -1,7 +1,7 @@
-"""Rules for an adapter beside its base, by manifests alone. Pure.
+"""Rules for an adapter and its base, by manifests alone. Pure.
 
-Packaging checks before it signs, the registry before it stores, independently. ``packaging/adapter_weights.py`` checks
-the weights; the signature attests that.
+Packaging applies the rules before it signs, the registry before it stores, independently.
+``packaging/adapter_weights.py`` checks the weights; the signature attests that check.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 TOKENIZER = "tokenizer.json"
 FILES = frozenset({CONFIG, WEIGHTS, TOKENIZER})
-"""An adapter's files, all of them and no others; the tokenizer is its base's, byte for byte."""
+"""An adapter's files, all of them and no others; the tokenizer equals the base's, byte for byte."""
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM 0.32 makes slots for (``--max-lora-rank``)."""
 MOST_SLOTS = 64

@@ -8,7 +8,7 @@ class AttentionKind(StrEnum):
     FULL = "full"
     """Keys and values of every token, per KV head (MHA, GQA, MQA)."""
     WINDOW = "window"
-    """As full, of the last ``reach`` tokens."""
+    """As full, for the last ``reach`` tokens."""
     LATENT = "latent"
     """One compressed vector for each token (MLA), the same on every GPU."""
 
@@ -20,11 +20,11 @@ class Attention:
     kind: AttentionKind = AttentionKind.FULL
     kv_heads: int = 1
     head_dim: int
-    """Of a latent layer: the compressed vector and its rotary part together."""
+    """For a latent layer: the compressed vector and its rotary part together."""
     reach: int = 0
 
     def elements(self, tensor_parallel: int = 1) -> int:
-        """Return the cached numbers of one token in this layer, on one GPU."""
+        """Return the cached elements per token of this layer, on one GPU."""
         if self.kind is AttentionKind.LATENT:
             return self.head_dim
         return 2 * max(1, -(-self.kv_heads // tensor_parallel)) * self.head_dim
@@ -32,15 +32,15 @@ class Attention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The numbers of the weights, by how they are stored and read."""
+    """The number of weights, by how they are stored and read."""
 
     embedding: int
-    """Of the token embedding; once more as output head if the two are not tied."""
+    """Parameters of the token embedding; counted again as output head if the two are not tied."""
     head: int
     dense: int
     """Attention, feed-forward and shared experts of all layers: read in every step."""
     experts: int = 0
-    """All routed experts; resident, and read in part."""
+    """All routed experts; resident in memory, and read in part."""
     active_experts: int = 0
     """The routed experts that one token reads."""
 
@@ -50,7 +50,7 @@ class Parameters:
 
     @property
     def active(self) -> int:
-        """The parameters that one token reads: of an embedding apart from the head it reads one row."""
+        """The parameters that one token reads: one row of an embedding that is not the output head."""
         return (self.head or self.embedding) + self.dense + self.active_experts
 
 
@@ -64,10 +64,10 @@ class Architecture:
     vocabulary: int
     heads: int
     longest: int
-    """The context that the model was made for, in tokens; 0 if it is not told."""
+    """The context that the model was trained for, in tokens; 0 if not stated."""
     layers: tuple[Attention, ...]
     parameters: Parameters
     bits: float = 16.0
-    """Of a stored weight of the layers."""
+    """Bits of a stored weight of the layers."""
     expert_bits: float = 16.0
-    """Of a stored weight of the routed experts."""
+    """Bits of a stored weight of the routed experts."""

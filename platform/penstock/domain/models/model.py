@@ -12,7 +12,7 @@ from penstock.domain.money import Price
 _SHA256_CHARS = 64
 _HEX = frozenset("0123456789abcdef")
 _LATER_OF_ENGINES = (("tensor_parallel_size", 1), ("adapter_slots", 0), ("adapter_rank", 0))
-"""Settings of engines that came after the first versions, and what they were until then."""
+"""Engine settings added after the first versions, and the values that applied before."""
 
 
 class Task(StrEnum):
@@ -33,7 +33,7 @@ class Tier(StrEnum):
     """SLO tiers; their objectives are in ``slo/specs``, one file each."""
 
     CHAT = "chat"
-    """The interactive tier; the name stands in signed manifests, so it stays."""
+    """Classifiers and other models that answer in one step."""
     STANDARD = "standard"
     BATCH = "batch"
     EMBEDDING = "embedding"
@@ -84,14 +84,14 @@ class EngineSettings:
     max_num_seqs: int = 32
     max_num_batched_tokens: int = 512
     long_prefill_tokens: int = 0
-    """The most that one prompt takes of a step, while its request isn't the only one; 0 bounds it by the step alone."""
+    """The most tokens that one prompt takes of a step while other requests run; 0: only the step bounds it."""
     block_size: int = 32
     kv_cache_bytes: int = 268_435_456
     dtype: str = "bfloat16"
     tool_parser: str = ""
     """The engine's parser of this model's tool calls; empty if it makes none."""
     tensor_parallel_size: int = 1
-    """Over how many GPUs of one node each worker spreads the weights."""
+    """GPUs of one node over which each worker spreads the weights."""
     adapter_slots: int = 0
     """Adapter versions in one batch at most; 0 if this version is no base."""
     adapter_rank: int = 0
@@ -113,13 +113,15 @@ class HandlerSettings:
     buckets: tuple[int, ...] = ()
     """Lengths that texts are padded to; empty if all inputs have one shape."""
     labels: str = ""
-    """The file with the classes' labels, one a line; empty if a class is its number."""
+    """The file with the classes' labels, one a line; empty if a class is shown by its number."""
     item_tokens: int = 0
     """Tokens that one item counts as in limits, shares and price; 0 if texts are counted."""
     optional: tuple[str, ...] = ()
-    """Inputs that a request may leave out. Of the others it gives all tensors of numbers, or one of ``BYTES`` alone."""
+    """Inputs that a request may leave out. For the others a request gives all numeric tensors, or a single one of
+    ``BYTES``.
+    """
     notes: tuple[tuple[str, str], ...] = ()
-    """What a tensor holds, in words, by its name: the scale of pixels, the order of colours."""
+    """Descriptions of the tensors by name: the scale of pixels, the order of colours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,7 @@ class AdapterSettings:
     """
 
     base: str
-    """The base's whole digest: an adapter made for other weights answers, and answers nonsense."""
+    """The base's whole digest: with other base weights an adapter answers nonsense."""
     rank: int
 
 
@@ -165,7 +167,7 @@ class Manifest:
     adapter: AdapterSettings | None = None
     """None if the version has weights of its own."""
     renders: tuple[str, ...] | None = None
-    """What its chat template shows, found at the push; None if that was not looked for then."""
+    """Parts of a request that the chat template shows, found at the push; None for older pushes."""
 
     @property
     def runtime(self) -> Runtime:
@@ -173,7 +175,6 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all files together."""
         return sum(f.size_bytes for f in self.files)
 
 
@@ -188,11 +189,10 @@ class ModelVersion:
 
 
 SHORT_DIGEST = 12
-"""So many digits of its digest stand in a version's id."""
+"""Hex digits of the digest in a version's id."""
 
 
 def version_id(name: ModelName, digest: str) -> VersionId:
-    """Return ``name@digest12``."""
     return VersionId(f"{name}@{digest[:SHORT_DIGEST]}")
 
 

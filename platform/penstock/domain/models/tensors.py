@@ -1,6 +1,7 @@
 """Tensors of the Open Inference Protocol: a datatype, a shape, and row-major, little-endian bytes.
 
-Without numpy: the gateway passes bytes on and never computes with them. It checks that bytes, shape and datatype agree.
+Without numpy: the gateway passes bytes on and never computes with them. Construction checks that bytes, shape and
+datatype agree.
 """
 
 import struct
@@ -15,9 +16,9 @@ MAX_RANK = 8
 ANY = -1
 """A dimension of a model's input or output that varies."""
 HEAD_LENGTH = "inference-header-content-length"
-"""The header that says how much of a body is JSON; tensors in binary form stand behind it."""
+"""The header that gives the length of a body's JSON part; tensors in binary form follow the JSON."""
 BINARY_SIZE, AS_BINARY, ALL_AS_BINARY = "binary_data_size", "binary_data", "binary_data_output"
-"""Parameters of the binary extension: a tensor's bytes behind the JSON, and which outputs are wanted so."""
+"""Parameters of the binary extension: the size of a tensor's bytes after the JSON, and the outputs wanted in binary."""
 CLASSES = "classification"
 """The parameter of an output that asks for its highest values with their labels (Triton's extension)."""
 _LENGTH = struct.Struct("<I")
@@ -88,7 +89,6 @@ class TensorSpec:
     shape: tuple[int, ...]
 
     def takes(self, other: "TensorSpec") -> bool:
-        """Tell whether a tensor with this spec fits the model's description."""
         return (
             self.name == other.name
             and self.datatype is other.datatype
@@ -106,7 +106,6 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Return the number of elements in the tensor's shape."""
         return prod(self.spec.shape)
 
 

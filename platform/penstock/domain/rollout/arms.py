@@ -19,23 +19,23 @@ PRICE_BUCKETS = 330
 FIRST_S = 0.005
 GROWTH = 1.1
 MOST_STRATA = 256
-"""Strata of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
+"""Strata of one histogram in a second; a gateway omits the rest and counts them in ``left_out``."""
 
 
 DEARER = (1 / 1.25, 1 / 1.02, 1.02, 1.25)
-"""Between these ratios of two prices are the steps of ``dearness``: within 2 % they are alike."""
+"""The ratios of two prices that separate the classes of ``dearness``: within 2 % they are alike."""
 PERCENTS = 101
 """Whole percents of an answer's tokens that differ, 0 to 100."""
 MOST_COUNTED = 1_000_000
 MOST_TOKENS = 1_000_000_000
 MOST_SECONDS = 10_000_000_000
-"""Of one gateway's life, and since 1970: three centuries."""
+"""A bound on seconds of one gateway's life, and since 1970: three centuries."""
 MOST_BITS = 64
 
 
 MINUTE_S = 60.0
 ASKED_KEPT_S = 8 * 86_400.0
-"""Requests of aliases are kept by the minute for a week, and a day."""
+"""Counts of aliases' requests are kept by the minute for a week and a day."""
 
 
 class Stratum(NamedTuple):
@@ -80,7 +80,7 @@ class ArmCounts:
     """One arm's requests that ended in one second.
 
     ``good`` and ``bad`` count a sticky key once in 10 s, so that one caller's retries are one event; ``bad`` spends the
-    error budget. The other counts are requests. An unknown is left out of both counts of a pair.
+    error budget. The other counts count requests. A request with an unknown value is left out of both counts of a pair.
     """
 
     alias: Alias
@@ -89,36 +89,40 @@ class ArmCounts:
     ttft: tuple[Times, ...] = ()
     itl: tuple[Times, ...] = ()
     price: tuple[Times, ...] = ()
-    """What callers' answers cost as if nothing were cached, in buckets of ``price_bucket``; the stratum is that of the
-    body's bytes, which versions share."""
+    """Uncached costs of callers' answers, in buckets of ``price_bucket``; the stratum is that of the body's bytes,
+    which versions share.
+    """
     paired: tuple[tuple[int, int], ...] = ()
-    """Copies by how dear each was beside its own original: pairs of ``dearness`` and count."""
+    """Copies by price relative to their originals: pairs of ``dearness`` and count."""
     priced: tuple[Priced, ...] = ()
-    """Whose prices these were, those with the most; what is left without a name counts as one tenant's."""
+    """The tenants with the largest parts of these prices; the unnamed rest counts as one tenant's."""
     good: int = 0
     bad: int = 0
     refused: int = 0
-    """Bodies that are too long for this version alone, or that were copied from another's answer and refused: sticky
-    keys once; also in no other pair."""
+    """Bodies too long for this version alone, or copied from another version's answer and refused: sticky keys once;
+    also in no other pair.
+    """
     answers: int = 0
-    """Answers whose end was left to the model, apart from a bound."""
+    """Answers whose length the model decided, not a bound."""
     empty: int = 0
     cut: int = 0
     """Answers that ended by length although their caller set no bound below the tier's own."""
     json_asked: int = 0
     json_broken: int = 0
     differ: tuple[tuple[int, int], ...] = ()
-    """Answers that both versions scored, by the percent of tokens with different likeliest ones."""
+    """Answers scored by both versions, by the percent of tokens with different likeliest ones."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     exposed: tuple[Exposed, ...] = ()
     worse: tuple[Worse, ...] = ()
-    """Whose events these were, those with the most; what is left without a name counts as one tenant's."""
+    """The tenants with the most of these events; the unnamed rest counts as one tenant's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSecond:
-    """One gateway's second. ``number`` grows by one within a ``life`` of the process; ``at`` is its Unix second."""
+    """One gateway's counts of one second. ``number`` grows by one within a ``life`` of the process; ``at`` is its Unix
+    second.
+    """
 
     gateway: str
     life: str
@@ -128,9 +132,9 @@ class ArmSecond:
     asked: tuple[tuple[Alias, int], ...] = ()
     """Ended requests by alias, including aliases of a single version."""
     left_out: int = 0
-    """Requests that found no room in the bounded histograms."""
+    """Requests omitted because the bounded histograms were full."""
     agreements: tuple[Agreement, ...] = ()
-    """What came of the comparisons between rules."""
+    """Results of the comparisons between rules."""
 
     @property
     def is_evidence(self) -> bool:
@@ -150,8 +154,8 @@ class RecentRequests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A stored second of evidence: its id, its time of arrival (Unix seconds), and its counts; None if they cannot
-    be decoded.
+    """A stored second of evidence: its id, its time of arrival (Unix seconds), and its counts; None if they cannot be
+    decoded.
     """
 
     id: int
@@ -192,7 +196,6 @@ def _is_part(worse: Worse, arm: ArmCounts) -> bool:
 
 
 def _are_priced(arm: ArmCounts) -> bool:
-    """Return whether the tenants' prices sum to at most the arm's total."""
     if not arm.priced:
         return True
     named, copies = Counter[tuple[Stratum, int]](), Counter[int]()
@@ -207,16 +210,13 @@ def _are_priced(arm: ArmCounts) -> bool:
 
 
 def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
-    """Return whether each stratum and each price step appears at most once."""
     places = [(times.stratum, place) for times in price for place, _ in times.counts]
     steps = [step for step, _ in paired]
     return len(set(places)) == len(places) and len(set(steps)) == len(steps)
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> RecentRequests:
-    """Return the requests counted since a minute; ``first`` is the first counted minute, None if no gateway
-    counted.
-    """
+    """Return the requests counted since a minute; ``first`` is the first counted minute, None if no gateway counted."""
     begin = MINUTE_S * max(since, since if first is None else first)
     return RecentRequests(requests=requests, over_s=max(MINUTE_S, now - begin))
 
@@ -246,7 +246,7 @@ def price_bucket(tokens_times_price: int) -> int:
 
 
 def dearness(own: int, other: int) -> int:
-    """Return an answer's price class relative to another answer to the request: 0 much cheaper, 2 alike, 4 much
+    """Return an answer's price class relative to another answer to the same request: 0 much cheaper, 2 alike, 4 much
     dearer.
     """
     if not other:
@@ -255,7 +255,6 @@ def dearness(own: int, other: int) -> int:
 
 
 def stratum(uncached_tokens: int, running: int) -> Stratum:
-    """Return a request's stratum by its uncached prompt tokens and the requests running beside it."""
     return Stratum(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
 
 

@@ -13,7 +13,7 @@ class Verdict(StrEnum):
     """Proven no worse everywhere, on the minimum sample and after the minimum time."""
     WAIT = "wait"
     HOLD = "hold"
-    """Worse than one of the narrower tolerances: a person looks at it."""
+    """Worse than one of the narrower tolerances: a person must decide."""
     ABORT = "abort"
 
 
@@ -28,9 +28,9 @@ class Metric(StrEnum):
     CUT = "cut"
     JSON = "json"
     PRICE = "price"
-    """What an answer costs: its prompt's and its own tokens at the version's prices."""
+    """The price of an answer: prompt and output tokens at the version's prices."""
     ANSWERS = "answers"
-    """How many of the incumbent's next tokens the candidate would have said otherwise."""
+    """The share of the incumbent's next tokens that the candidate would have chosen otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class MetricFinding:
     verdict: Verdict
     strength: float | None
     sample: int
-    """Comparable requests of the candidate behind it."""
+    """Comparable requests of the candidate behind the finding."""
     says: str
     """The finding in words and figures, for people."""
     lacks: int = 0
-    """Requests that are missing before there may be a proof at all, however strong the evidence is."""
+    """Requests still missing from the minimum sample, however strong the evidence is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,4 +59,4 @@ class Judgement:
     tokens_ratio: float | None = None
     """The candidate's part of both versions' tokens in the last five minutes; None with too few tokens."""
     unfit: str = ""
-    """Why the judge is unfit to judge times (the incumbent's own workers differ as much); these findings then wait."""
+    """The reason why times can't be judged (the incumbent's own workers differ as much); these findings then wait."""

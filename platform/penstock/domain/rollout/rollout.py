@@ -13,9 +13,9 @@ class Kind(StrEnum):
     """The relation of a rollout's candidate to its incumbent."""
 
     EQUIVALENT = "equivalent"
-    """The same model by other means (engine, precision, template): it is to answer as the incumbent does."""
+    """The same model in another form (engine, precision, template): its answers should equal the incumbent's."""
     DIFFERENT = "different"
-    """Another model: that its answers differ says nothing, and a person judges their worth."""
+    """Another model: different answers prove nothing, and a person judges their quality."""
 
 
 class State(StrEnum):
@@ -23,15 +23,14 @@ class State(StrEnum):
 
     RUNNING = "running"
     HELD = "held"
-    """It stays at its share until a person resumes it."""
+    """The rollout stays at its share until a person resumes it."""
     FROZEN = "frozen"
-    """The alias's error budget is spent: nothing is promoted until it is not, or a person overrides."""
+    """The alias's error budget is spent: no promotion until it recovers, or a person overrides."""
     ABORTED = "aborted"
     DONE = "done"
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the state is final."""
         return self in _OVER
 
 
@@ -48,9 +47,9 @@ class Stage:
     name: str
     weight: int
     min_s: float = 60.0
-    """Seconds that it lasts at least."""
+    """The minimum duration of the stage in seconds."""
     watched: bool = False
-    """The candidate has everything; the incumbent stays able to take it back until ``min_s`` is over."""
+    """The candidate has all traffic; the incumbent's workers stay ready until ``min_s`` is over."""
 
 
 PATIENCE_S = 3600.0
@@ -64,7 +63,7 @@ STAGES = (
     Stage(name="100 %", weight=WEIGHT_TOTAL),
     Stage(name="watched", weight=WEIGHT_TOTAL, min_s=600.0, watched=True),
 )
-"""What a rollout goes through that names no stages of its own."""
+"""Stages of a rollout that names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +71,11 @@ class Blast:
     """Bounds on a candidate's traffic before the last stage: its share of tokens, excluded tenants, first tenants."""
 
     tokens_ratio: float = 1.0
-    """Its part of both versions' tokens of late; with more it is held. A share by user or tenant is not that part."""
+    """The highest part of both versions' recent tokens for the candidate; above it the rollout is held. A share by user
+    or tenant is a different figure.
+    """
     out: tuple[str, ...] = ()
-    """Tenants that stay with the incumbent until it is done."""
+    """Tenants that stay with the incumbent until the rollout is done."""
     first: tuple[str, ...] = ()
     """Tenants that are with the candidate from the first stage on."""
 
@@ -91,21 +92,21 @@ class Rollout:
     stages: tuple[Stage, ...] = STAGES
     blast: Blast = Blast()
     shadow: ShadowCaps = CAPS
-    """What copies may take: evidence in the shadow stage, and the load of an incumbent's worker in those after it."""
+    """Bounds on copies: evidence in the shadow stage, and load of the incumbent's workers in later stages."""
     patience_s: float = PATIENCE_S
-    """Seconds that a stage may last without a proof; then it is held."""
+    """Seconds that a stage may last without a proof; then the rollout is held."""
     guard: bool = False
-    """May automation abort after a person has promoted it."""
+    """Whether automation may abort after a person has promoted."""
     state: State = State.RUNNING
     stage: int = 0
     since: float = 0.0
-    """When it came to this stage or state."""
+    """The time at which the rollout came to this stage or state."""
     by_person: bool = False
     """A person promoted it to this stage: automation proposes and pages, and aborts only with ``guard``."""
     proposed: bool = False
-    """Automation has said what it would undo of a person's promotion."""
+    """Whether automation has proposed to undo a person's promotion."""
     proposes: Verdict | None = None
-    """Its last proposal; None without one, and in rows from before this was kept."""
+    """The last proposal; None without one, and in older rows."""
     began_at: float = 0.0
 
     @property
@@ -158,9 +159,9 @@ class Change:
     state: State
     stage: int
     says: str
-    """Why, in words and figures."""
+    """The reason, in words and figures."""
     judgement: Judgement | None = None
-    """The evidence behind it; None for a person's act."""
+    """The evidence behind the change; None for a person's act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ class Met(StrEnum):
     """The adapter's state when the request arrived."""
 
     HIT = "hit"
-    """In memory, and in a slot of the batch or with a free one: nothing to wait for."""
+    """In memory and in a slot of the batch, or a slot was free: no wait."""
     QUEUED = "queued"
-    """In memory, with all slots at others: it waited for one."""
+    """In memory, but all slots were taken: the request waited for one."""
     LOADED = "loaded"
-    """Not in memory, or not yet found right: it waited until it was."""
+    """Not in memory, or not yet checked: the request waited for the load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

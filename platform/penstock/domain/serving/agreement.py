@@ -1,7 +1,7 @@
 """Agreement between the models of an auto alias's rules: counts of comparisons.
 
-For a sample of the requests that one rule has answered, the model of another rule is asked too, and its answer is
-discarded. Counts only, never a text. They say how often two models agree, and not which one is right.
+For a sample of the requests that one rule has answered, another rule's model is asked too, and its answer is discarded.
+Only counts are kept, never a text. Agreement does not say which model is right.
 """
 
 import math
@@ -32,25 +32,25 @@ class Pair(NamedTuple):
 
 class Counts(NamedTuple):
     answered: int = 0
-    """Requests that the rule has answered; most of them are asked of nobody else."""
+    """Requests that the rule has answered; most of them are not compared."""
     pairs: int = 0
-    """Those that both were asked; what was shed is none."""
+    """Requests sent to both models; shed copies do not count."""
     failed: int = 0
-    """Those that the other one refused, or failed at."""
+    """Pairs in which the other model refused or failed."""
     untold: int = 0
-    """Those that both answered, where nobody can tell whether they agree."""
+    """Pairs answered by both, whose agreement can't be determined."""
     forms: int = 0
-    """Those whose answers are JSON that was asked for, or labels."""
+    """Pairs whose answers are requested JSON, or labels."""
     forms_agreed: int = 0
     texts: int = 0
-    """Those whose answer both have scored, token by token."""
+    """Pairs whose answer both models have scored, token by token."""
     texts_agreed: int = 0
     alike: int = 0
-    """Sum over these: percent of the tokens for which both hold the same one for the likeliest."""
+    """Sum over scored pairs: the percent of tokens that both models find likeliest."""
     paid: int = 0
-    """Sum of what the answers cost (``Price.uncached``), over those where both prices are known."""
+    """Cost of the callers' answers (``Price.uncached``), over pairs with both prices known."""
     other_paid: int = 0
-    """And of what the other one's cost."""
+    """Cost of the other model's answers, over the same pairs."""
 
     def plus(self, other: "Counts") -> "Counts":
         return Counts(*map(add, self, other))
@@ -68,18 +68,17 @@ class Reported:
     pair: Pair
     counts: Counts
     tenants: int
-    """How many had requests that both were asked."""
+    """The number of tenants with compared requests."""
     most: float | None
-    """The part of the one with the most; None where there are none."""
+    """The part of the tenant with the most; None without pairs."""
 
     @property
     def forms_ratio(self) -> float | None:
-        """Return the part of answers of one form; None if no answers have a form."""
+        """Return the part of answers with equal form; None if no answers have a form."""
         return _ratio(self.counts.forms_agreed, self.counts.forms)
 
     @property
     def texts_ratio(self) -> float | None:
-        """Return the part of equal texts; None if no texts were scored."""
         return _ratio(self.counts.texts_agreed, self.counts.texts)
 
     @property
@@ -89,7 +88,6 @@ class Reported:
 
     @property
     def price_ratio(self) -> float | None:
-        """Return the other model's cost divided by the callers' cost; None if unknown."""
         return _ratio(self.counts.other_paid, self.counts.paid)
 
 

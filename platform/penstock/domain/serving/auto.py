@@ -16,14 +16,14 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.standing import Standing
 
 MOST_RULES = 16
-"""Of one auto alias: each may cost a look at the prompt."""
+"""Rules of one auto alias: each may have to examine the prompt."""
 MOST_AUTOS = 64
-"""Of a table; with their rules they are labels of a metric."""
+"""Auto aliases of a table; with their rules they are labels of a metric."""
 COMPARED_PER_S = 0.2
-"""Answers a second that another rule's model is asked too, where nothing else is said: 720 an hour."""
+"""Default rate of answers that another rule's model is asked too: 720 an hour."""
 MOST_COMPARED_PER_S = 10.0
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-"""What a rule may be called: its name stands in a header."""
+"""The form of a rule's name, which is sent in a header."""
 
 
 class Caller(StrEnum):
@@ -54,23 +54,23 @@ class Rule:
     to: Alias
     """An alias, or a version as ``name@digest12``; never another auto alias."""
     prompt_tokens: int = 0
-    """The most tokens of a prompt, as the model that is led to counts them; 0 for as many as fit."""
+    """The most tokens of a prompt, as the rule's model counts them; 0 for no bound but the context."""
     apis: tuple[Api, ...] = ()
     tools: bool | None = None
     """True: only conversations with tools, now or earlier; False: only those without."""
     json: bool | None = None
-    """True: only requests for JSON, or another form that a grammar holds; False: only those for text."""
+    """True: only requests for JSON, or another form that a grammar enforces; False: only those for text."""
     images: bool = False
-    """Images and other media are for this model too. No manifest says which models see, so a rule has to."""
+    """Whether the model takes images and other media. No manifest tells which models take images, so a rule has to."""
     callers: tuple[Caller, ...] = ()
     price: MicroUsd = FREE
     """The most that a million tokens may cost, of prompt or of output; 0 for any price."""
     deadline_s: float = 0.0
-    """Only requests that give the answer at least so many seconds; who says nothing gives enough."""
+    """Only requests with a deadline at least this far away; a request without one matches."""
     compare: str = ""
-    """The rule whose model is asked some of what this one has answered, unseen, for the report; empty for none."""
+    """The rule whose model is asked a sample of this rule's requests, for the report; empty for none."""
     compare_per_s: float = COMPARED_PER_S
-    """How many of them a second and gateway, at most."""
+    """The most comparisons a second and gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

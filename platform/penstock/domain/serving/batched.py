@@ -11,15 +11,15 @@ class Trigger(StrEnum):
     """The reason why a batch started; also a metric's label."""
 
     SIZE = "size"
-    """It had as many items as one may have."""
+    """The batch had as many items as one may have."""
     BUDGET = "budget"
-    """One more would have been beyond its budget of tokens, or of seconds."""
+    """One more item would have exceeded the budget of tokens, or of seconds."""
     DEADLINE = "deadline"
-    """Later it could not have been in time for its earliest deadline."""
+    """A later start would have missed the earliest deadline."""
     WAIT = "wait"
-    """Its oldest item had waited as long as any may."""
+    """The oldest item had waited for the longest permitted time."""
     IDLE = "idle"
-    """The device had nothing to do, and nobody was expected soon enough to be worth a wait."""
+    """The device was idle, and no item was expected soon enough to wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,5 +30,5 @@ class Batched:
     trigger: Trigger
     waited_s: float
     prepared_s: float | None = None
-    """How long its input took to become tensors; None where an older worker does not say."""
+    """Seconds in which the input became tensors; None from an older worker."""
     computed_s: float | None = None

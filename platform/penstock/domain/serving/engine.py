@@ -3,10 +3,10 @@ failed.
 """
 
 _DEAD = (b'"message":"EngineCore encountered an issue', b'"message": "EngineCore encountered an issue')
-"""As its server writes it; what a caller sends stands inside other quotes."""
+"""The message as vLLM's server writes it; a caller's text stands inside other quotes."""
 
 HANDLER_FAILED = "handler"
-"""The reason that a torch engine's failure names where the fault is its handler's, or what the handler gave."""
+"""The failure reason of a torch engine if the handler, or its output, is at fault."""
 
 
 def is_dead(answer: bytes) -> bool:

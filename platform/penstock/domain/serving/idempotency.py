@@ -1,9 +1,9 @@
 """Idempotency keys: the same key with the same body gets the same answer, at any gateway (A8).
 
 A record is opened by the first request, grows while the answer comes, and is replayed or followed by later ones.
-Answers that never started (429, 503), were refused or broke off are not kept: the key is free again.
+Answers that never started (429, 503), were refused or broke off are not kept: the key can be used again.
 
-Records take room from their own tenant's quota: if it is full, the tenant's oldest complete ones leave.
+Records use their own tenant's quota: if it is full, the tenant's oldest complete ones are removed.
 """
 
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from penstock.domain.ids import TenantId
 
 
 class RecordKey(NamedTuple):
-    """The record's tenant, and the caller's key hashed: tenants' keys can't meet."""
+    """The record's tenant, and the caller's key hashed: keys of different tenants can't collide."""
 
     tenant: TenantId
     name: str
@@ -31,26 +31,26 @@ class AnswerQuota:
 
 USUAL_QUOTA = AnswerQuota()
 PIECE_BYTES = 128
-"""What keeping a piece costs beside its data, about."""
+"""The approximate cost of keeping a piece, beside its data."""
 MAX_KEY_CHARS = 255
 KEEP_S = 24 * 3600.0
 ALIVE_S = 10.0
-"""A record that grows is its gateway's for so long after each sign of life; then the key is free again."""
+"""Seconds after each sign of life for which a growing record belongs to its gateway; then the key is free again."""
 
 
 class Claim(StrEnum):
     """The state of an idempotency key when a request presents it."""
 
     MINE = "mine"
-    """Nothing: this request answers, and records."""
+    """No record: this request answers, and records."""
     SAME = "same"
     """The same request's answer, complete: repeat it."""
     GROWING = "growing"
-    """The same request's answer, still coming: follow it."""
+    """The same request's answer, in progress: follow it."""
     OTHER = "other"
     """Another body's answer: refuse."""
     FULL = "full"
-    """Nothing, and no room: the tenant's whole quota is in use by answers that still come."""
+    """No record and no room: answers in progress use the tenant's whole quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,9 @@ class Piece:
     is_end: bool = False
     request: str = ""
     used: bytes = b""
-    """Of the head: what its request took, as a gate tells it; nothing where nobody had told by then."""
+    """Of the head: the request's usage as the gate reports it; None if not reported by then."""
     rule: str = ""
-    """Of the head: the rule of an auto alias that had decided."""
+    """Of the head: the auto alias's rule that decided."""
 
 
 class AnswerStore(Protocol):

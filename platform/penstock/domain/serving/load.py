@@ -15,4 +15,4 @@ class Load:
     queued_tokens: int = 0
     kv_used_ratio: float = 0.0
     wait_s: float = 0.0
-    """Seconds that the work waiting at its door will take, at the measured pace."""
+    """Seconds that the work queued at the gate will take, at the measured pace."""

@@ -5,7 +5,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import PLATFORM
 
 EXAMPLES = "examples"
-"""A field of what the platform itself asks classifiers: so many of the inputs that a handler gives as its examples."""
+"""A field of the platform's own requests to classifiers: the number of the handler's example inputs."""
 
 
 def question(task: Task) -> tuple[Api, dict[str, object]]:

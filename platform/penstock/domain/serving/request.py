@@ -17,7 +17,7 @@ class Api(StrEnum):
     RESPONSES = "/v1/responses"
     MESSAGES = "/v1/messages"
     INFER = "/v2/infer"
-    """Tensors, between gateway and worker: the Open Inference Protocol's callers name the model in their path."""
+    """Tensors, between gateway and worker: the Open Inference Protocol has the model in its path."""
 
     @property
     def tasks(self) -> frozenset[Task]:
@@ -35,13 +35,13 @@ _TASKS = {
     Api.INFER: frozenset({Task.EMBED, Task.CLASSIFY}),
 }
 JSON_APIS = tuple(api for api in Api if api is not Api.INFER)
-"""Those whose path is a caller's, and whose body is one JSON object."""
+"""APIs with a path for callers and one JSON object as body."""
 
 
 class Sealed:
-    """A large body's field that stays JSON: reading it would hold up every stream of the process.
+    """A large body's field left as JSON: parsing it would delay every stream of the process.
 
-    Not a dataclass: encoders would look inside.
+    Not a dataclass, because encoders would encode its content.
     """
 
     __slots__ = ("is_text", "items", "json")
@@ -63,9 +63,9 @@ class PackedTensors:
 class InferenceRequest:
     """``body`` is the caller's JSON object without identity fields (A4).
 
-    ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 if silent. ``arrived_at`` is monotonic
-    seconds. ``cost`` is what the body alone says; ``Call.cost`` knows more. In a large request some fields are
-    ``Sealed``, and ``digest`` tells its body from another one's.
+    ``deadline_s`` is the caller's deadline, in seconds from arrival; 0 without one. ``arrived_at`` is monotonic
+    seconds. ``cost`` is derived from the body alone; ``Call.cost`` is tighter. In a large request some fields are
+    ``Sealed``, and ``digest`` identifies the body.
     """
 
     id: RequestId
@@ -77,25 +77,25 @@ class InferenceRequest:
     cost: Cost
     arrived_at: float
     usage_each: bool = False
-    """Whether each event of its stream tells the usage so far."""
+    """Whether each event of the stream reports the usage so far."""
     deadline_s: float = 0.0
     traceparent: str = ""
-    """The W3C context that goes on to the worker: where requests are traced, that of this request's own span."""
+    """The W3C context sent to the worker: with tracing, that of this request's own span."""
     caller_trace: str = ""
     idempotency_key: str = ""
     digest: str = ""
     session: str = ""
-    """What its caller calls the session that it belongs to; two tenants' are never one."""
+    """The caller's name for the session of the request; sessions of two tenants are never the same."""
     tensors: PackedTensors | None = None
-    """What goes to a worker instead of the body, where a model takes tensors."""
+    """The input sent to a worker instead of the body, for a model that takes tensors."""
     price_cap: MicroUsd = FREE
-    """The most that its caller pays for a million tokens, of prompt or of output; 0 where silent."""
+    """The most that the caller pays for a million tokens, of prompt or of output; 0 without a cap."""
     cache_key: str = ""
     """``prompt_cache_key``: requests of one tenant and key go to one worker, all else being equal."""
     geo: str = ""
     """The region that answers, if its caller asked for one by ``inference_geo``."""
     kept_rule: str = ""
-    """The rule of an auto alias that its conversation has had, by its caller's word."""
+    """The auto alias's rule used earlier in this conversation, as the caller states."""
 
     @property
     def is_large(self) -> bool:
@@ -116,4 +116,4 @@ class Prepared:
     affinity: int = 0
     """A hash of the tenant's salt and the request's cache key; 0 without one."""
     told: tuple[str, ...] = ()
-    """Fields that the version's chat template does not read."""
+    """Fields to report to the caller, because the version's chat template does not read them."""

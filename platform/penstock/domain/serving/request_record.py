@@ -13,7 +13,7 @@ from penstock.domain.serving.batched import Batched
 from penstock.domain.serving.waited import Waited
 
 _OURS = (Rejected, Evicted, Failed, ContextTooLong, NoRuleFits, TooDear)
-"""Errors whose messages are figures of our own; others may quote what a caller wrote."""
+"""Errors whose messages contain only our figures; others may quote a caller's text."""
 
 
 class Refusal(NamedTuple):
@@ -49,8 +49,8 @@ class Considered(NamedTuple):
 class Choice(NamedTuple):
     """One routing decision: the chosen worker, the number of serving workers, and the best-scored candidates.
 
-    Ejected and full workers, and those that this request has failed on, are no candidates; a large version samples
-    some.
+    Ejected and full workers, and those on which this request has failed, are no candidates; of a large version's
+    workers only a sample is scored.
     """
 
     worker: str
@@ -77,7 +77,7 @@ class Tried(NamedTuple):
     sent_s: float
     failed: str = ""
     door: Waited | str | None = None
-    """Text in these fields is of lines from before 0.1.0, and is not read."""
+    """Text in these fields is from before 0.1.0, and is not read."""
     batch: Batched | str | None = None
     adapter: Adapted | str | None = None
 
@@ -102,9 +102,9 @@ class RequestRecord(NamedTuple):
     deadline_s: float | None = None
     degraded: tuple[str, ...] = ()
     drawn: tuple[Drawn, ...] | None = None
-    """None where the limits were never asked."""
+    """None if the limits were never asked."""
     most_tokens: tuple[int, int] | None = None
-    """The most that its prompt and its answer could be."""
+    """The most tokens that prompt and answer could have."""
     expected_output: int | None = None
     choices: tuple[Choice, ...] = ()
     attempts: tuple[Tried, ...] = ()
@@ -114,30 +114,30 @@ class RequestRecord(NamedTuple):
     output_tokens: int | None = None
     exact: bool = False
     steps: int | None = None
-    """Steps of the engine that made its tokens, once for each of its sequences."""
+    """Engine steps that made the request's tokens, counted once per sequence."""
     beside: int | None = None
-    """Sequences that shared those steps, its own included, over all of them."""
+    """The sequences that shared those steps, the request's own included, summed over the steps."""
     ttft_s: float | None = None
     longest_gap_s: float | None = None
     price: tuple[int, int, int] | None = None
-    """Micro-dollars for a million tokens: of prompt, from the cache, of output."""
+    """Micro-dollars for a million tokens: prompt, cached, output."""
     promised: tuple[float, float, float] | None = None
-    """Seconds that the tier promises: to a first token, between two, to a whole answer's end; 0 promises nothing."""
+    """Promised seconds of the tier: to the first token, between tokens, to the answer's end; 0 for no promise."""
     own_deadline: bool = False
-    """The caller gave less time than its plan and its tier do."""
+    """Whether the caller's deadline was shorter than its plan's and its tier's."""
     gaps: int | None = None
     late_gaps: int | None = None
-    """Those of them that were longer than promised."""
+    """Gaps between tokens longer than promised."""
     most_late_ratio: float = 0.0
-    """The share of gaps that the promise lets be longer."""
+    """The share of gaps that may be longer than promised."""
     replay_of: str = ""
-    """The request whose answer this one repeated under its idempotency key; empty where it was no replay."""
+    """The request whose answer was repeated under the idempotency key; empty if this was no replay."""
     is_own: bool | None = None
-    """Its end was the caller's own doing; None where that was not known when it ended, and in older records."""
+    """Whether the caller caused the end; None if unknown at the end, and in older records."""
     fell_back_from: str = ""
-    """The version whose share it is, and which could take no requests; empty where that was the one that answered."""
+    """The version with the alias's share, which could take no requests; empty if it answered itself."""
     ruled: Ruled | None = None
     """Of a request for an auto alias: which rule decided."""
     service_tier: str = ""
     price_factor: float = 1.0
-    """What the service tier multiplied the version's price by; is in ``price`` already."""
+    """The service tier's factor, already contained in ``price``."""

@@ -19,7 +19,9 @@ class ShadowCaps:
     """Tokens of the copied prompts and answers."""
     at_once: int = 16
     scored_per_s: float = 1.0
-    """Answers a second that both versions are asked to score; 0 for none. Each costs both a prompt of that length."""
+    """Answers a second that both versions are asked to score; 0 for none. Each costs both versions a prompt of that
+    length.
+    """
 
     @property
     def fault(self) -> str:
@@ -40,27 +42,27 @@ class Shadow:
     version: VersionId
     caps: ShadowCaps = CAPS
     scores: bool = False
-    """Both versions score the incumbent's answers: they are to be the same model."""
+    """Both versions score the incumbent's answers: they should be the same model."""
     out: tuple[TenantId, ...] = ()
     """Tenants whose requests are not copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """The original of a shadow copy: ``tenant`` and ``sticky`` belong to the original's caller."""
+    """A shadow copy's original: ``tenant`` and ``sticky`` belong to the original's caller."""
 
     of: RequestId
     alias: Alias
     tenant: TenantId
     sticky: str
     is_evidence: bool = True
-    """False where it only keeps the candidate busy, or asks how likely an answer is."""
+    """False if the copy only keeps the candidate busy, or asks how likely an answer is."""
     paid: int | None = None
-    """What its original cost (``Price.uncached``); None where nobody knows."""
+    """The original's cost (``Price.uncached``); None if unknown."""
     is_scored: bool = False
-    """Its engine is to tell the tokens of its prompt: the candidate's own, behind which it scores the answer."""
+    """Whether the engine returns the prompt's token ids, after which the candidate scores the answer."""
     pair: Pair | None = None
-    """Whose answers are compared, where it is no candidate's but another rule's; no judge counts it."""
+    """The pair of rules whose answers are compared, for a copy without a candidate; no judge counts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

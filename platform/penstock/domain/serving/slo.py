@@ -1,8 +1,8 @@
 """SLOs as data: the objectives of each tier, read by all other rooms.
 
-Admission takes its default deadlines from here, the gateway its histograms' meaning, benches and load tests their
-verdicts; rules and dashboards are made from the same objects. ``parse`` is the one judge of a specification;
-reading files is its callers' business.
+Admission takes its default deadlines from here, the gateway its histograms' bounds, benches and load tests their
+verdicts; rules and dashboards are generated from the same objects. Only ``parse`` judges a specification; its callers
+read the files.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,18 @@ class Indicator(StrEnum):
     """A kind of good or bad event; each name is a key in an SLO specification."""
 
     AVAILABILITY = "availability"
-    """A request ends without the platform being at fault. A missed deadline is its fault, but for one of the caller's
-    own that left less time than the other promises take (``Pace``)."""
+    """A request ends without the platform being at fault. A missed deadline is its fault, except a caller's deadline
+    shorter than the other promises take (``Pace``).
+    """
     STREAM_COMPLETION = "stream_completion"
     """A stream that began ends with its terminal event."""
     TTFT = "ttft"
-    """Arrival of the whole request to first token of a stream: what the caller takes to send its body is its own."""
+    """From arrival of the whole request to the first token of a stream: the caller's upload does not count."""
     ITL = "itl"
     """Time between two tokens of a stream."""
     LATENCY = "latency"
-    """Arrival of the whole request to last byte of an answer: who was refused, or left, was answered neither way."""
+    """From arrival of the whole request to the last byte of an answer; refused and abandoned requests are not counted.
+    """
 
     @property
     def is_timed(self) -> bool:
@@ -55,8 +57,7 @@ class Objective:
 class Pace:
     """The promised time of an answer: its first token, or all of it, and then each further token; seconds.
 
-    To miss a shorter deadline of the caller breaks no promise; to miss a longer one does if this pace would have met
-    it.
+    A missed deadline shorter than the promise breaks no promise; a longer one does if this pace would have met it.
     """
 
     first_s: float
@@ -68,7 +69,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloTier:
-    """One tier's promises, over a rolling window. ``deadline_s`` is for requests that name none.
+    """One tier's promises, over a rolling window. ``deadline_s`` applies to requests without a deadline.
 
     Such a request also waits for the engine no longer than ``queue_timeout_s``; 0 leaves that to the deadline.
     """
@@ -100,7 +101,7 @@ REQUIRED = {
     Tier.EMBEDDING: (Indicator.AVAILABILITY, Indicator.LATENCY),
     Tier.CLASSIC: (Indicator.AVAILABILITY, Indicator.LATENCY),
 }
-"""What some tiers must promise at least; any other must promise availability."""
+"""The least that a tier must promise; any other tier must promise availability."""
 _KEYS = ("tier", "says", "window_days", "deadline_s", "queue_timeout_s", "objectives")
 _MAX_WINDOW_DAYS = 90
 _MAX_SECONDS = 86_400.0

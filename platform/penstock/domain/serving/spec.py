@@ -1,6 +1,6 @@
 """Reader of SLO specifications: each value by key and kind, or an error that names source, key and remedy.
 
-It takes what a YAML reader made of a file; reading files is its callers' business.
+It takes the value that a YAML reader made of a file; its callers read the files.
 """
 
 import re
@@ -49,7 +49,7 @@ class SpecReader:
         return [SpecReader(self._source, f"{place}[{i}]", one) for i, one in enumerate(found)]
 
     def whole_numbers(self, key: str) -> list[int]:
-        """Return whole numbers above 0 of a list, which must not be empty."""
+        """Numbers are above 0; an empty list is refused."""
         found = self._list(key)
         if not all(type(one) is int and one > 0 for one in found):
             raise self.wrong(key, f"{found!r} must be whole numbers above 0")

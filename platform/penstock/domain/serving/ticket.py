@@ -1,11 +1,12 @@
 """The signed pass that a request carries from gateway to worker.
 
-The worker trusts nothing else: identity, standing and deadline are the gateway's word under a key that this worker
-alone shares with the gateways, so nothing gets round the edge (A4, B2). It is good for one request only: bound to the
-path, the body and the worker, for one use, for as long as clocks may differ. Compact on purpose: it is made and
-checked once per attempt.
+The worker trusts nothing else: identity, standing and deadline are signed by the gateway with a key that only this
+worker and the gateways share, so no request can bypass the gateway (A4, B2). A ticket is good for one request: bound to
+path, body and worker, used once, and valid for the permitted clock skew. Compact on purpose: one is made and checked
+per attempt.
 
-Clocks may differ by ``MAX_SKEW_S``: what counts is the time left when it was made, not a moment on the gateway's clock.
+It carries the time left when it was made instead of a moment on the gateway's clock: clocks may differ by
+``MAX_SKEW_S``.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from penstock.domain.tenancy.tenant import PLATFORM
 
 HEADER = "x-penstock-ticket"
 MAX_SKEW_S = 90.0
-"""How far the clocks of gateway and worker may differ, and how long a ticket may be on its way."""
+"""The permitted difference of gateway's and worker's clocks, travel time included."""
 
 _MAC_BYTES, _BINDING_BYTES, _NONCE_BYTES = 32, 16, 9
 _SEPARATOR = "\x1f"
@@ -29,7 +30,7 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """The gateway's word for a request; tokens are those of all prompts and sequences.
+    """A gateway's signed statement about a request; tokens are those of all prompts and sequences.
 
     ``deadline_at`` is Unix seconds on the holder's clock. ``work_tokens``: CPU work beside reading the prompt, in
     prompt tokens.
@@ -43,14 +44,16 @@ class Ticket:
     prompt_tokens: int
     expected_output_tokens: int
     reserved: float = 0.0
-    """The part of the engine that is kept for the tenant."""
+    """The part of the engine reserved for the tenant."""
     prompts: int = 1
     sequences: int = 1
     work_tokens: int = 0
     start_by: float = 0.0
-    """Unix second until which it may wait for the engine, on the clock of ``deadline_at``; 0: as its deadline says."""
+    """Unix second until which the request may wait for the engine, on the clock of ``deadline_at``; 0: until its
+    deadline.
+    """
     adapter: VersionId = NO_VERSION
-    """The adapter that answers it, where its version is one."""
+    """The adapter that answers the request; empty without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +62,10 @@ class Presented:
 
     ticket: Ticket
     binding: bytes
-    """``binding_of`` the request that it was made for."""
+    """``binding_of`` the request that the ticket was made for."""
     nonce: bytes
     stale_at: float
-    """Unix seconds from which it is refused for its age."""
+    """Unix second from which the ticket is refused for its age."""
 
 
 def of_platform(deadline_at: float) -> Ticket:

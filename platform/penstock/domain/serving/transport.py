@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 KEPT_ALIVE_S = 75
-"""How long a worker keeps an unused connection open."""
+"""Seconds for which a worker keeps an unused connection open."""
 
 _OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
-"""No file, buffer, memory or port left here."""
+"""Errors for lack of file descriptors, buffers, memory or ports on this machine."""
 
 
 def always() -> bool:
@@ -16,7 +16,7 @@ def always() -> bool:
 
 
 def is_own_shortage(error: BaseException | None) -> bool:
-    """Tell whether no connection was tried for want of something on this machine: that says nothing of the other."""
+    """Tell whether this machine lacked a resource to try a connection: then the error says nothing about the worker."""
     return isinstance(error, OSError) and error.errno in _OWN
 
 
@@ -35,9 +35,7 @@ class Receiver(Protocol):
 
 
 class Exchange(Protocol):
-    def hand_over(self, receiver: Receiver) -> None:
-        """Pass the rest of the answer to another receiver."""
-        ...
+    def hand_over(self, receiver: Receiver) -> None: ...
 
     def pause(self) -> None: ...
 
@@ -61,7 +59,7 @@ class Workers(Protocol):
     ) -> Exchange:
         """Return when the request is on its way.
 
-        Raises ``OSError`` without a connection, or if the request is not wanted any more by then: nothing was sent.
-        ``TimeoutError`` among them: two attempts had no answer, in seconds in which this process was awake.
+        Raises ``OSError`` without a connection, or if the request is no longer wanted by then: nothing was sent.
+        ``TimeoutError`` means that two attempts had no answer, in seconds in which this process was awake.
         """
         ...

@@ -18,14 +18,13 @@ class Used:
     prompts: int = 0
     is_final: bool = True
     steps: int | None = None
-    """Engine steps that made its tokens, once for each sequence; None where nobody counts them."""
+    """Engine steps that made the request's tokens, once for each sequence; None if not counted."""
     beside: int | None = None
-    """Sequences in those steps, its own included."""
+    """Sequences in those steps, the request's own included."""
     engine_us: int | None = None
-    """Microseconds of the engine: its parts of those steps, and of those that read its prompt, each in equal parts for
-    all that were in it."""
+    """Engine microseconds of the request: its part of each step, divided equally among the requests in the step."""
     waited_s: float | None = None
-    """How long it waited at the door, for whoever asks; None while it does."""
+    """Seconds waited in the gate's queue; None while it waits."""
 
 
 NOTHING = Used()

@@ -35,38 +35,30 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A scope's limit in one window."""
-
     scope: str
     window: Window
     cap: MicroUsd
 
     @property
     def meter(self) -> str:
-        """Return the key of the budget's meter in the limits store."""
         return f"{self.scope}:spend:{self.window.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLine:
-    """A budget and its spend by the ledger."""
-
     budget: Budget
     spent: MicroUsd
 
     @property
     def used_ratio(self) -> float:
-        """Return spend over limit; from 1.0 on the budget is used up."""
         return self.spent / self.budget.cap
 
 
 def day(now: float) -> Window:
-    """Return the day that holds Unix second ``now``."""
     return _day(int(now // DAY_S))
 
 
 def month(now: float) -> Window:
-    """Return the month that holds Unix second ``now``."""
     return _month(int(now // DAY_S))
 
 
@@ -87,7 +79,7 @@ def _window(period: Period, name: str, begin: datetime, end: datetime) -> Window
 
 
 def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
-    """Return the budgets in force; a limit of zero makes no budget."""
+    """A limit of zero makes no budget."""
     today, this_month = day(now), month(now)
     return tuple(
         Budget(scope=scope.name, window=window, cap=cap)
@@ -98,7 +90,6 @@ def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
 
 
 def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str, MicroUsd]:
-    """Sum the keys' spend by key, tenant and organisation."""
     found: Counter[str] = Counter()
     for line in spent:
         found[str(ScopeId(kind=ScopeKind.KEY, id=line.key))] += line.cost
@@ -109,7 +100,7 @@ def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str,
 
 
 async def read(reader: LedgerReader, ring: KeyRing, now: float) -> tuple[BudgetLine, ...]:
-    """Return every budget in force with its spend; raises ``StoreUnavailable``."""
+    """Return every budget in force with its spend by the ledger; raises ``StoreUnavailable``."""
     wanted = budgets(ring.scopes(), now)
     orgs = {tenant.id: tenant.org for tenant in ring.tenants}
     by_window = {

@@ -1,26 +1,26 @@
 """Upper bound of a request's cost: one noun, read by every limit, slot, charge and bill (C11).
 
-All numbers cover the whole request, all prompts and sequences. The API computes it from the body; later knowledge (the
-model's context, the prompt's count, the plan's bound) only lowers it. It is never below the true cost, and nothing
-unknown counts as 0.
+All numbers are sums over all prompts and sequences of the request. The API computes it from the body; later knowledge
+(the model's context, the prompt's count, the plan's bound) only lowers it. It is never below the true cost, and an
+unknown part never counts as 0.
 """
 
 from dataclasses import dataclass
 
 UNBOUNDED = 1 << 40
-"""Tokens if the body does not say and the model isn't known yet."""
+"""Tokens if the body sets no bound and the model isn't known yet."""
 
 BODY_BYTES_PER_TOKEN = 8
-"""Body bytes that are as much work as one prompt token: what a tokeniser, a template or a grammar compiler reads.
+"""Body bytes that take as much CPU work as one prompt token, in tokeniser, template or grammar compiler.
 
-Text and token ids have fewer for each token, so only bodies that are mostly something else cost more than their prompt.
+Text and token ids have fewer bytes per token, so only other bodies cost more than their prompt.
 """
 
 MOST_WORK_TOKENS = 1 << 17
-"""More than one request's body can keep a CPU busy with, whatever it holds: a queue's bound must not shut it out."""
+"""An upper bound on the CPU work of one body, whatever it contains: a queue's bound must not shut it out."""
 
 SCORED_TOKEN = 4
-"""Prompt tokens of work that a token with log probabilities costs beside itself: logits, and their sorting."""
+"""CPU work of a token with log probabilities, in prompt tokens: logits, and their sorting."""
 
 MOST_OF_ENGINE = 0.5
 """The part of an engine's sequences that one request may decode at once."""
@@ -40,18 +40,17 @@ class Cost:
     scores_prompt: bool = False
     """True where each prompt token gets log probabilities."""
     decode_tokens: int = 0
-    """Images' pixels as prompt tokens: part of the prompt of a model whose items are images. No part of the body."""
+    """Images' pixels as prompt tokens: part of the prompt of a model that takes images. They are no part of the body.
+    """
     copied_tokens: int = 0
     """Tensors' bytes as prompt tokens of work."""
 
     @property
     def names_no_output(self) -> bool:
-        """Tell whether the caller set no bound on the answer's length."""
         return self.output_tokens >= UNBOUNDED
 
     @property
     def output_each(self) -> int:
-        """Return the maximum output tokens of one sequence."""
         return -(-self.output_tokens // self.sequences)
 
     @property
@@ -61,17 +60,17 @@ class Cost:
 
     @property
     def work_tokens(self) -> int:
-        """CPU work beside what the prompt's tokens say, as prompt tokens: grammar, template, scores, tensors."""
+        """CPU work that the prompt's tokens do not cover, as prompt tokens: grammar, template, scores, tensors."""
         unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
         scored = SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0
         return min(MOST_WORK_TOKENS, unread + scored + self.copied_tokens)
 
     def with_output(self, each: int) -> "Cost":
-        """Return the cost with this bound on each sequence's tokens."""
+        """Return the cost with this bound on each sequence's output tokens."""
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":
-        """Return the cost with these prompt tokens in all: an exact count, or a tighter upper bound."""
+        """Return the cost with this number of prompt tokens: an exact count, or a tighter upper bound."""
         return self._of(min(tokens, self.prompt_tokens), self.output_tokens, is_counted=is_counted)
 
     def within(self, context: int) -> "Cost":
@@ -97,5 +96,5 @@ class Cost:
 
 
 def most_sequences(max_num_seqs: int) -> int:
-    """Return the bound on a request's sequences, by the engine's batch size."""
+    """Return the most sequences of one request, by the engine's batch size."""
     return max(1, int(max_num_seqs * MOST_OF_ENGINE))

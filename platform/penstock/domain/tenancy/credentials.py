@@ -1,8 +1,8 @@
-"""The one check of an API key, for gateways and the operators' API. Pure.
+"""The only check of an API key, for gateways and the operators' API. Pure.
 
-Each looks the key up by the id in the credential, in memory or in a store, and verifies it here. Look-ups may differ in
-time for known and unknown ids: ids are no secrets. The secret's hash is compared in constant time. Refusals say nothing
-until the secret is proven; then its holder learns that the key has ended.
+Each of them looks the key up by the id in the credential, in memory or in a store, and verifies it here. Look-ups may
+take different times for known and unknown ids: ids are no secrets. The secret's hash is compared in constant time.
+Refusals give no detail until the secret is proven; then its holder learns that the key has ended.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ MANAGES = frozenset({Role.ADMIN})
 
 
 class Claim(NamedTuple):
-    """The tenant and the key that a credential names, empty if unknown: it proves nothing."""
+    """The tenant and the key that a credential names without proof; empty if unknown."""
 
     tenant: TenantId = TenantId("")
     key: KeyId = KeyId("")

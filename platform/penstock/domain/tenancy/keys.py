@@ -4,7 +4,7 @@ An API key reads ``psk_<key id>_<secret><checksum>``: prefix and checksum let se
 the id finds the stored record; only an HMAC of the whole is stored. The secret is 256 random bits, so a fast keyed hash
 suffices (a slow one protects guessable passwords and would cost 100 ms a request).
 
-``secrets`` is the only source of chance: a repeatable key is no key.
+``secrets`` is the only source of randomness: a repeatable key is no key.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _ID_CHARS = 12
 _SECRET_CHARS = 43
 _CHECK_CHARS = 6
 KEY_CHARS = len(PREFIX) + _ID_CHARS + _SECRET_CHARS + _CHECK_CHARS + 2
-"""How long every API key is."""
+"""The length of every API key."""
 
 
 class Purpose(StrEnum):
@@ -52,7 +52,6 @@ def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
 
 
 def key_mark(secret: bytes) -> str:
-    """Return a public identifier of a worker's secret."""
     return hmac.digest(secret, b"penstock/mark", hashlib.sha256).hex()[:8]
 
 
@@ -68,7 +67,7 @@ def hash_secret(secret: str, pepper: bytes) -> str:
 
 
 def is_hash_of(stored: str, secret: str, peppers: tuple[bytes, ...]) -> bool:
-    """Return whether the hash is the secret's under one of the peppers; its time reveals at most which one."""
+    """Return whether the hash is the secret's under one of the peppers; timing reveals at most which pepper."""
     return any(hmac.compare_digest(hash_secret(secret, pepper), stored) for pepper in peppers)
 
 
@@ -108,7 +107,7 @@ def mint(
 
 
 def key_id_of(secret: str) -> KeyId | None:
-    """Return the id in a well-formed API key, else None; the key may still be invalid."""
+    """None if malformed; the key may still be invalid."""
     if len(secret) != KEY_CHARS or not secret.isascii():
         return None
     prefix, _, rest = secret.partition("_")
@@ -119,7 +118,6 @@ def key_id_of(secret: str) -> KeyId | None:
 
 
 def is_well_formed(secret: str) -> bool:
-    """Return whether prefix, shape and checksum are an API key's."""
     return key_id_of(secret) is not None and _checksum(secret[:-_CHECK_CHARS]) == secret[-_CHECK_CHARS:]
 
 

@@ -16,12 +16,12 @@ from penstock.domain.tenancy.tenant import Priority, TierName
 from penstock.domain.tokens import Usage
 
 LEAST_GPU_S = 0.001
-"""The engine time of a row that used an engine for an unknown time: never 0."""
+"""The engine time of a row whose time on an engine is unknown: never 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Facts at a request's start, enough to write its row if the process dies. Tokens are its maximum."""
+    """Facts at a request's start, enough to write its row if the process dies. Token counts are upper bounds."""
 
     request: RequestId
     tenant: TenantId
@@ -38,17 +38,16 @@ class Opening:
     output_tokens: int = UNBOUNDED
     service_tier: TierName = TierName.DEFAULT
     price_factor: float = 1.0
-    """Is in ``price`` already."""
+    """Already contained in ``price``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
     """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
 
-    ``exact`` is False if the count is not the gate's last: the gateway's own guess, one that was capped, or one taken
-    while the request ran. ``gpu_s`` are the engine's seconds, its steps divided among the sequences in them, or an
-    estimate; of a continued stream, the last worker's. Decoding an image, on a CPU, is none of them. ``continued``
-    counts the workers that went on with the stream.
+    ``exact`` is False if the token count is the gateway's own estimate, was capped, or was taken while the request ran.
+    ``gpu_s`` are engine seconds: each step divided among its sequences, or an estimate; for a continued stream, the
+    last worker's. Decoding images on a CPU is not included. ``continued`` counts the workers that continued the stream.
     """
 
     request: RequestId
@@ -74,14 +73,13 @@ class LedgerRow:
 
 
 def cost_of(price: Price, usage: Usage) -> MicroUsd:
-    """Return the bill for known usage; 0 for none."""
     return price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
 
 
 def close(
     opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
 ) -> LedgerRow:
-    """Return the row of an ended request; one that never reached an engine costs nothing."""
+    """A request that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
     return LedgerRow(
         request=opening.request,
@@ -191,9 +189,9 @@ class LedgerReader(Protocol):
         ...
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """Return each version's outcomes since the start of that moment's UTC hour, from sums.
+        """Return each version's outcomes from the start of the given time's UTC hour on, read from hourly sums.
 
-        Without shadow copies, which no caller saw, and without forgiven outcomes.
+        Shadow copies, which no caller saw, and forgiven outcomes are left out.
         """
         ...
 
@@ -211,8 +209,8 @@ class ForgivenSink(Protocol):
     """Stores counts of outcomes that callers caused."""
 
     async def forgive(self, ends: Sequence[Forgiven]) -> None:
-        """Exclude these outcomes from error budgets; raises ``StoreUnavailable``. Rows stay as they are.
+        """Exclude these outcomes from error budgets; raises ``StoreUnavailable``. The ledger's rows do not change.
 
-        At most the hour's rows are excluded: the order of rows and exclusions does not matter.
+        At most the hour's rows are excluded, so rows and exclusions may arrive in any order.
         """
         ...

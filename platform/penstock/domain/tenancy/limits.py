@@ -1,8 +1,8 @@
 """Limits as values: a lease's draws on meters, and one decision about all of them.
 
 A meter is one limit of one scope (key, tenant, organisation): a refilling bucket (requests or tokens a minute), slots
-(concurrent requests or streams), or a budget (micro-dollars in a window). A lease draws on several meters: all of them
-give or none does (B2, B3, B5).
+(concurrent requests or streams), or a budget (micro-dollars in a window). A lease draws on several meters: all draws
+succeed or none does (B2, B3, B5).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from penstock.domain.ids import RequestId
 
 SLOTS_RETRY_S = 1.0
-"""What to tell a caller whose slots are full: one of them may end any moment."""
+"""``Retry-After`` for a caller whose slots are full: one of them may become free at any time."""
 
 
 class MeterKind(StrEnum):
@@ -54,7 +54,8 @@ class MeterDecision:
     """The decision on a lease: granted, or refused by the first meter without enough left. ``retry_after_s`` is 0
     if waiting will not help.
 
-    ``remaining`` is what each meter has left, in the order of the draws, after them if granted; below zero it is owed.
+    ``remaining`` is the remainder of each meter, in the order of the draws, after them if granted; below zero it is
+    owed.
     """
 
     granted: bool
@@ -62,9 +63,9 @@ class MeterDecision:
     retry_after_s: float = 0.0
     remaining: tuple[int, ...] = ()
     spent: int = 0
-    """What the budget that refused has spent."""
+    """Spend of the budget that refused."""
     held: int = 0
-    """What running leases hold of the budget that refused."""
+    """The amount of the refusing budget that running leases hold."""
 
 
 class LimitStore(Protocol):
@@ -121,7 +122,7 @@ class Presence:
     at_ms: int
     gateways: int
     since: int
-    """Gateways that have said so after the moment that was asked about."""
+    """Gateways that have registered since the given moment."""
     mark: str
 
 
@@ -143,9 +144,7 @@ class SpentStore(Protocol):
     Holds of running leases are untouched. A meter that never counted has spent nothing.
     """
 
-    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        """Return each meter's spend, micro-dollars."""
-        ...
+    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]: ...
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
         """Raise each meter's spend to at least this amount. Safe under load: settlements with unwritten ledger rows

@@ -12,7 +12,7 @@ Owners = tuple[TenantId, ...] | None
 """A version's tenants, sorted; None for every tenant, empty for operators alone."""
 EVERYBODY: Owners = None
 MOST_OWNERS = 100
-"""Tenants of one version: a gateway looks through them with each request for it."""
+"""Owners of one version: a gateway searches them for each request to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,7 @@ def both(one: Owners, other: Owners) -> Owners:
 
 
 def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) -> dict[VersionId, Owners]:
-    """Return the allowed tenants of each restricted version; an adapter inherits its base's restriction through
-    ``bases``.
-    """
+    """Return the allowed tenants of each restricted version; an adapter inherits its base's."""
     own: dict[VersionId, Owners] = {one.version: one.tenants for one in owned}
     if not own:
         return own
@@ -42,7 +40,6 @@ def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) ->
 
 
 def said(owners: Owners) -> str:
-    """Return the owners in words."""
     if owners is None:
         return "everybody"
     return ", ".join(owners) or "nobody but operators"

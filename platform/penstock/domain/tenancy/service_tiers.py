@@ -1,4 +1,4 @@
-"""Service tiers by plan: what a request asks for, and what its tenant's plan has of it. Pure.
+"""Service tiers by plan: the tier that a request asks for, and the one that its tenant's plan allows. Pure.
 
 OpenAI's APIs ask for a tier by name. Anthropic's asks for ``auto`` or ``standard_only``, and tells ``standard``,
 ``priority`` or ``batch``.
@@ -12,9 +12,9 @@ from penstock.domain.tenancy.tenant import Plan, Principal, TierName
 FIELD = "service_tier"
 AUTO = "auto"
 FAST = "fast"
-"""OpenAI's other name for its priority tier, which answers as ``priority``."""
+"""OpenAI's alternative name for its priority tier, answered as ``priority``."""
 ASKED = (AUTO, *TierName, FAST)
-"""What OpenAI's APIs may be asked for."""
+"""Tiers that OpenAI's APIs accept."""
 STANDARD_ONLY = "standard_only"
 ASKED_OF_MESSAGES = (AUTO, STANDARD_ONLY)
 _NAMES = {FAST: TierName.PRIORITY, STANDARD_ONLY: TierName.DEFAULT}

@@ -1,6 +1,6 @@
 """Priority of requests when capacity is short: one order for eviction, refusals and parts of an engine (C5).
 
-In the queue levels share by weight, and spare ones (shadow copies, requests over quota) come last.
+In the queue, levels share by weight; spare levels (shadow copies, requests over quota) come last.
 
 The gateway derives it from the tenant's plan and quota use, never from the request; it travels in the signed ticket.
 """
@@ -17,11 +17,11 @@ class Standing(IntEnum):
     """Copies of real requests, sent to compare versions. Nobody waits for them."""
     BATCH = 1
     OVER_QUOTA = 2
-    """Beyond its tenant's rate, by the tenant's wish (``OverQuota.YIELD``)."""
+    """Beyond its tenant's rate, as the tenant chose (``OverQuota.YIELD``)."""
     FREE = 3
     PAID = 4
     INTERACTIVE = 5
-    """Paid, and somebody watches it come: shed last."""
+    """Paid, and a person watches the answer: shed last."""
 
     @property
     def is_spare(self) -> bool:

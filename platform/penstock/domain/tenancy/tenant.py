@@ -9,10 +9,12 @@ from penstock.domain.money import FREE, MicroUsd
 from penstock.domain.tenancy.owners import Owners
 
 PLATFORM = TenantId("_platform")
-"""The platform itself: probes, warm-up and orders to a gate travel under this tenant, uncounted. No caller has it."""
+"""The platform itself: probes, warm-up and orders to a gate travel under this tenant, uncounted. No caller is this
+tenant.
+"""
 
 SHADOWS = TenantId("_shadow")
-"""The platform as it asks a candidate what others have asked before: copies are its own to pay. No caller has it."""
+"""The tenant of shadow copies: the platform pays for them. No caller is this tenant."""
 
 _OF_THE_PLATFORM = frozenset({PLATFORM, SHADOWS})
 
@@ -56,7 +58,7 @@ class ServiceTier:
 
 
 PLAIN_TIER = ServiceTier(name=TierName.DEFAULT, priority=Priority.STANDARD)
-"""The tier of requests that ask for none; the plan's own priority class holds."""
+"""The tier of requests that ask for none: the plan's own priority class applies."""
 
 
 class OverQuota(StrEnum):
@@ -64,7 +66,7 @@ class OverQuota(StrEnum):
 
     REFUSE = "refuse"
     YIELD = "yield"
-    """It runs on capacity that nobody else wants, or is refused as if it had never been let try."""
+    """The request runs on otherwise unused capacity, or is refused without a charge to its limits."""
 
 
 NO_MODEL = Alias("")
@@ -97,32 +99,31 @@ class Plan:
     """Tokens of a prompt and its answer together."""
     max_output_tokens: int = 0
     max_concurrent: int = 0
-    """Requests at a time; one with several sequences (choices, beams, prompts) counts as so many."""
+    """Concurrent requests; one with several sequences (choices, beams, prompts) counts once per sequence."""
     max_streams: int = 0
     requests_per_min: int = 0
     tokens_per_min: int = 0
     spend_per_day: MicroUsd = FREE
     spend_per_month: MicroUsd = FREE
     degrade_output_tokens: int = 0
-    """Under pressure each answer has at most so many tokens, instead of a refusal."""
+    """Under pressure, the bound on each answer's tokens, instead of a refusal."""
     degrade_model: Alias = NO_MODEL
     """Under pressure this model answers, instead of a refusal; empty for none."""
     deadline_s: float = 0.0
     paid: bool = True
-    """False is the free tier: shed before everybody who pays."""
+    """False is the free tier: shed before all paying tenants."""
     over_quota: OverQuota = OverQuota.REFUSE
     copied: bool = True
-    """May its requests be sent once more, unseen, to a version that is tried; the platform pays for that."""
+    """Whether its requests may be copied to a version under test; the platform pays for the copies."""
     service_tiers: tuple[ServiceTier, ...] = ()
-    """What a request may ask for beside ``default``, which is the plan's own class at the version's price."""
+    """Tiers that a request may ask for beside ``default``, which is the plan's own class at the version's price."""
     auto_tier: TierName = TierName.DEFAULT
     """The service tier of requests that ask for ``auto`` or for none."""
     reserved: float = 0.0
-    """The part of each engine, seats and KV cache, that is kept for a paying tenant: 0 to ``MOST_RESERVED``."""
+    """The part of each engine, slots and KV cache, reserved for a paying tenant: 0 to ``MOST_RESERVED``."""
 
     @property
     def draws(self) -> bool:
-        """Tell whether any bound of the plan needs a meter."""
         counted = self.max_concurrent or self.max_streams or self.requests_per_min or self.tokens_per_min
         return bool(counted or self.spend_per_day or self.spend_per_month)
 
@@ -195,7 +196,6 @@ class ApiKey:
     plan: Plan = field(default_factory=Plan)
 
     def valid_at(self, now: float) -> bool:
-        """Tell whether the key works at Unix time ``now``."""
         return not (self.revoked_at and now >= self.revoked_at) and not (self.expires_at and now >= self.expires_at)
 
 
@@ -215,7 +215,7 @@ class KeyRing:
         return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
 
     def tenant_of(self, scope: str) -> TenantId:
-        """Return the tenant of a scope; empty for an organisation's and for an unknown one."""
+        """Empty for an organisation's and for an unknown one."""
         kind, _, name = scope.partition(":")
         owners = {str(key.id): key.tenant for key in self.keys} if kind == ScopeKind.KEY else {}
         return TenantId(name) if kind == ScopeKind.TENANT else owners.get(name, TenantId(""))
@@ -240,7 +240,7 @@ class Principal:
     cache_salt: str
     """HMAC of the tenant id: keeps prefix caches of tenants apart (E5)."""
     scopes: tuple[Scope, ...] = ()
-    """Whose meters a request draws on: key, tenant, organisation, where they have bounds that count."""
+    """The scopes on whose meters a request draws: key, tenant, organisation, if they have metered bounds."""
     tier: ServiceTier = PLAIN_TIER
     """The service tier of this request; ``plan`` has its priority class."""
     context_of: ScopeKind = ScopeKind.TENANT
@@ -251,7 +251,6 @@ class Principal:
         return min(of_model, self.plan.max_context_tokens or of_model)
 
     def may_use(self, model: str) -> bool:
-        """Tell whether the key may use this alias or version."""
         return not self.models or model in self.models
 
     def sees(self, owners: Owners) -> bool:

@@ -1,10 +1,10 @@
-"""Opens the one lease of a request: its deadline, the plan's bounds, the reservation (A7, B2, B3).
+"""Opens a request's only lease: its deadline, the plan's bounds, the reservation (A7, B2, B3).
 
 The deadline is the earliest of the client's (from arrival), the plan's and the SLO tier's (from the end of the upload).
-A request without its own, unless it is batch work, waits for the engine at most its tier's queue timeout.
+A request without a deadline of its own, unless it is batch work, waits for the engine at most its tier's queue timeout.
 
 Explicit output above the plan's bound is refused, not shortened. More sequences than a part of the engine's batch are
-refused: they would stand in its own unfair queue; the gate checks again.
+refused: they would wait in the engine's own unfair queue; the gate checks again.
 """
 
 import math
@@ -77,7 +77,9 @@ class AdmissionController:
         self._in_flight(model, 1)
 
     def move(self, call: Admitted) -> None:
-        """Move the lease; raises ``StoreUnavailable``. The reservation stays, since the new version costs no more."""
+        """Move the lease to another version; raises ``StoreUnavailable``. The reservation stays, since the new version
+        costs no more.
+        """
         self._running[call.lease] = call
         self._reserved[call.lease] = self._reserved[call.lease]._replace(call=call)
         self._reservations.move(self._opening(call))
@@ -137,8 +139,8 @@ class AdmissionController:
 def gpu_s(call: Call, end: Settlement) -> float:
     """Return the engine seconds of a request by its worker's count; over all requests they add up to the busy time.
 
-    Without a count: the request's time in the engine divided by the requests beside it. A whole answer that broke off
-    has no stages: then all time from dispatch, less the known wait.
+    Without a count: the request's time in the engine divided by the number of concurrent requests. A whole answer that
+    broke off has no stages: its time from dispatch counts, less the known wait.
     """
     if call.attempts.used is not None and call.attempts.used.engine_us is not None:
         return min(call.attempts.used.engine_us / 1e6, end.held_s)
@@ -170,7 +172,7 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
 def within_context(request: InferenceRequest, call: Chosen) -> InferenceRequest:
     """Return the request with the output that the plan's context leaves beside the prompt.
 
-    Preprocessing has refused a caller's own bound that is larger, and several prompts without one.
+    Preprocessing has already refused a larger bound set by the caller, and several prompts without one.
     """
     if not call.principal.plan.max_context_tokens or not request.api.generates or request.cost.prompts > 1:
         return request
@@ -182,7 +184,7 @@ def within_context(request: InferenceRequest, call: Chosen) -> InferenceRequest:
 
 
 def _sent(request: InferenceRequest) -> str:
-    """Return the field with which the caller bounds the output; the older one only if it stands alone."""
+    """Return the field with which the caller bounds the output; the older field only if the newer is absent."""
     field, older = OUTPUT_FIELD[request.api], "max_tokens"
     is_older = request.body.get(field) is None and request.body.get(older) is not None
     return older if is_older and request.api is Api.CHAT else field

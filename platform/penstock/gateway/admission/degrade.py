@@ -23,7 +23,9 @@ OUTPUT_FIELD: Mapping[Api, str] = {
     Api.RESPONSES: "max_output_tokens",
     Api.MESSAGES: "max_tokens",
 }
-"""Where each API says how long one sequence may become; it wins over an older field of the same meaning."""
+"""Each API's field for the output tokens of one sequence; it takes precedence over an older field of the same
+meaning.
+"""
 
 _TOKEN_FIELDS = ("logit_bias", "stop_token_ids", "allowed_token_ids", "bad_words", "prompt_embeds")
 

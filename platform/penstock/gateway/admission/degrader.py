@@ -1,7 +1,7 @@
-"""Decides how a request is degraded: tenants that opted in, versions under pressure, the remedies of ``degrade``.
+"""Decides whether and how a request is degraded: for tenants that opted in, at versions under pressure.
 
-Pressure is the wait at the least busy worker, with hysteresis. Trade-off: callers don't get long and short answers in
-turn, but after a rush some are degraded without need.
+Pressure is the wait at the least busy worker, with hysteresis. Trade-off: callers don't alternate between long and
+short answers, but after a peak some are degraded without need.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ class Crowd(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressureSettings:
     enter_s: float
-    """The tier's promise of a first token: a wait this long has broken it already."""
+    """The tier's TTFT objective: a wait this long has missed it already."""
     leave_share: float = 0.5
     calm_s: float = 5.0
 

@@ -1,6 +1,6 @@
 """The draws of a request on its key's, tenant's and organisation's meters: a pure translation of plans.
 
-A bucket holds one minute's worth, as OpenAI's limits do. Budget windows are those of ``domain.budget``.
+A bucket holds one minute's amount, as OpenAI's limits do. Budget windows are those of ``domain.budget``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from penstock.domain.tenancy.tenant import Scope
 __all__ = ["Need", "Scope", "beyond_quota", "draws", "least"]
 
 MOST_REMEMBERED = 4096
-"""Draws that are the same for every request of a scope are made once."""
+"""Cached draws that are the same for every request of a scope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """The expected tokens, their price, and the slots of one request.
 
-    Tokens that are a bound (``is_bound``) never exceed a whole bucket: no bound refuses for good, and the excess is
+    Tokens that are a bound (``is_bound``) never exceed a whole bucket, so that no bound refuses forever; the excess is
     owed.
     """
 
@@ -36,14 +36,12 @@ class Need:
 
 
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
-    """Return all draws, those with the simplest refusal first; bounds of zero draw nothing. ``now`` is Unix
-    seconds.
-    """
+    """Return all draws, those with the simplest refusal first; bounds of zero need no draw. ``now`` is Unix seconds."""
     return tuple(draw for scope in scopes for draw in _of(scope, need, now))
 
 
 def least(scopes: tuple[Scope, ...], version: VersionId, now: float) -> tuple[Draw, ...]:
-    """Return the draws of the smallest request: if they are refused, every request is."""
+    """Return the draws of the smallest request: if these are refused, every request is."""
     return draws(scopes, Need(version=version, tokens=1, cost=FREE, stream=False), now)
 
 

@@ -1,10 +1,10 @@
-"""Expects an answer's output tokens: a learned quantile per tenant, model and octave of the requested size.
+"""Predicts an answer's output tokens: a learned quantile per tenant, model and octave of the requested size.
 
 Reserving ``max_tokens`` would fill a budget without any spend (LiteLLM #38647); reserving the mean would be too little
-half of the time. Answers that outgrow the quantile are topped up.
+in half of the cases. Answers that exceed the quantile are topped up.
 
 Trade-off: after a change of traffic the quantile is wrong for some tens of answers. Counts in half-octave buckets (41 %
-wide) are halved now and then, so memory is small and old traffic fades.
+wide) are halved regularly, so memory is small and old traffic loses weight.
 """
 
 import math
@@ -17,11 +17,11 @@ BUCKETS_PER_OCTAVE = 2
 BUCKETS = 40
 """Up to 2**20 tokens."""
 FADE_AT = 512
-"""Halve the counts when so many answers have been seen."""
+"""Answers after which the counts are halved."""
 
 
 _Kind = tuple[TenantId, VersionId, int]
-"""Whose answers, from what, and the bits of how much was asked for."""
+"""Tenant, model, and the octave of the requested size."""
 
 
 class OutputExpectation:
@@ -50,7 +50,7 @@ class OutputExpectation:
         return _upper(BUCKETS)
 
     def learn(self, tenant: TenantId, version: VersionId, cost: Cost, tokens: int) -> None:
-        """Learn the length of an answer that ended by itself, all sequences together."""
+        """Record the length of an answer that ended by itself, all sequences together."""
         kind = (tenant, version, cost.output_each.bit_length())
         counts = self._counts.get(kind)
         if counts is None:

@@ -1,11 +1,11 @@
-"""The exposure of a budget: the money that running answers may take beyond their holds. Pure.
+"""The exposure of a budget: the money that running answers may cost beyond their holds. Pure.
 
-A budget is near its end if all running requests together could take more than is left. Then a request holds the smaller
-of its worst case and a quarter of the rest: so no caller decides the overshoot, and no single request shuts out the
-others.
+A budget is nearly spent if all running requests together could cost more than its rest. Then a request holds the
+smaller of its worst case and a quarter of the rest: so no caller determines the overspend, and no single request shuts
+out the others.
 
-Trade-off: near the end fewer requests run than would probably fit, and the budget can be exceeded until they are topped
-up or ended. Other gateways' requests are not known here.
+Trade-off: near the end fewer requests run than would probably fit, and the budget can be exceeded until requests are
+topped up or ended. Other gateways' requests are unknown here.
 """
 
 from collections import OrderedDict
@@ -26,7 +26,7 @@ class Exposure:
         self._left: OrderedDict[str, int] = OrderedDict()
 
     def hold(self, wanted: tuple[Draw, ...], worst: int) -> tuple[Draw, ...]:
-        """Return the draws to reserve: ``wanted``, or near a budget's end money up to ``worst``."""
+        """Return the draws to reserve: ``wanted``, or for a nearly spent budget money up to ``worst``."""
         least, left, is_near = 0, worst * PART_OF_WHAT_IS_LEFT, False
         for draw in wanted:
             if draw.kind is MeterKind.BUDGET:

@@ -1,9 +1,10 @@
-"""The limits behind one door: the store that all gateways share, or this gateway's share while the store is away.
+"""The limits store with its fallback: the shared store, or this gateway's share of the limits while the store is
+unavailable.
 
-A request waits for the store at most once, when the store falls silent; then ``outage`` says how each limit holds, and
-a background round tests whether the store is back. Leases granted alone are reported before other gateways' are, so
-that the store's return exceeds no limit. If the store comes back empty, its budgets are closed until they are counted
-from the ledger. A closed limit lets requests wait out a hiccup, ``grace_s`` at most.
+A request waits for the store at most once, when the store stops answering; then ``outage`` decides each limit's
+treatment, and a background loop tests whether the store is back. Leases granted during the outage are reported before
+the store decides again, so that no limit is exceeded. If the store returns without its data, budgets are closed until
+they are counted from the ledger. A closed limit lets requests wait through a short outage, ``grace_s`` at most.
 
 Trade-off: while gateways return, for about a second, both counts must agree, which may refuse a request that fits.
 """
@@ -24,14 +25,14 @@ from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 ALIVE_S = 3.0
-"""A gateway that says nothing for so long isn't counted."""
+"""Seconds without registration after which a gateway isn't counted."""
 RETRY_S = 1.0
 ROUND_S = 1.0
-"""How often a gateway says that it is there."""
+"""Seconds between a gateway's registrations."""
 HURRY_S = 0.15
-"""How often it looks whether the store is back."""
+"""Seconds between tests of an unavailable store."""
 GRACE_S = 3.0
-"""A return takes no longer where the store was silent for a moment only: the others report once a second."""
+"""Seconds that a return takes at most after a short outage, since other gateways register once a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Alone:
 
     me: str
     store: Callable[[], LimitStore]
-    """Makes an empty store in this process."""
+    """Constructor of an empty store in this process."""
     policy: Mapping[Measure, WhenAway] = field(default_factory=lambda: POLICY)
     gateways: int = 1
     grace_s: float = GRACE_S
@@ -73,8 +74,8 @@ class GuardedLimits:
         return self._breaker.reach
 
     def counting(self) -> None:
-        """Note that budgets are being counted from the ledger: data that the store loses from now on needs another
-        count.
+        """Record that budgets are being counted from the ledger: if the store loses data from now on, they are counted
+        again.
         """
         self.wants_count = False
 
@@ -146,7 +147,7 @@ class GuardedLimits:
         return closes(draws, self._settings.policy)
 
     async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision | None:
-        """Return the store's decision; None if it is away or has forgotten these budgets."""
+        """Return the store's decision; None if it is unavailable or has lost these budgets."""
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
                 return await self._ask(lease, draws, hold_s)
@@ -155,7 +156,7 @@ class GuardedLimits:
         return None
 
     async def _hiccup(self) -> bool:
-        """Wait for a store that just fell silent; True if it decides again."""
+        """Wait for a store that just stopped answering; True if it decides again."""
         left_s = self._away_at + self._settings.grace_s - self._clock.monotonic()
         if self._breaker.reach is Reach.SHARED or left_s <= 0:
             return False
@@ -216,14 +217,14 @@ class GuardedLimits:
     # -- coming back -----------------------------------------------------------------------
 
     async def pause(self) -> None:
-        """Wait until the next round: not at all if the store just fell silent, briefly until it is back."""
+        """Wait until the next round: not at all if the store just stopped answering, briefly during an outage."""
         self._went.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(ROUND_S if self._breaker.reach is Reach.SHARED else HURRY_S):
                 await self._went.wait()
 
     async def meet(self) -> None:
-        """Register this gateway; if the store was away, look for its return and bring it up to date."""
+        """Register this gateway; during an outage, test the store and on its return report the leases."""
         now = self._clock.monotonic()
         if self._breaker.reach is Reach.ALONE and not self._breaker.may_try(now):
             return
@@ -270,13 +271,13 @@ class GuardedLimits:
 
 
 def _why(error: StoreUnavailable) -> str:
-    """Return the message and the cause's class: the cause's text may hold an address."""
+    """Return the message and the cause's class, since the cause's text may contain an address."""
     cause = error.__cause__
     return f"{error.message} ({type(cause).__name__})" if cause else error.message
 
 
 def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: MeterDecision) -> MeterDecision:
-    """Return this gateway's decision in terms of the whole draws; a limit that is open appears unused."""
+    """Return this gateway's decision in terms of the whole draws; an open limit appears unused."""
     left = {draw.key: left for draw, left in zip(mine, decision.remaining, strict=True)}
     refused = decision.refused_by
     return replace(

@@ -1,7 +1,7 @@
 """Estimates ``Retry-After`` for a tenant at its concurrency limit, from the mean time of its requests.
 
 The mean is weighted by count and time; with ``c`` requests running, one ends about every ``mean / c`` seconds.
-Trade-off: after minutes without an ended request a tenant gets the first guess again.
+Trade-off: after minutes without an ended request the tenant's estimate is the initial one again.
 """
 
 from collections import OrderedDict
@@ -10,11 +10,11 @@ from math import exp2
 from penstock.domain.ids import TenantId
 
 EWMA_SHARE = 0.1
-"""Weight of the newest request in the mean, where no time has passed."""
+"""Weight of the newest request in the mean, if no time has passed."""
 HALF_LIFE_S = 60.0
-"""After so long half of what was learned has become the first guess again."""
+"""Seconds after which half of the learned mean is replaced by the initial estimate."""
 FIRST_GUESS_S = 1.0
-"""Mean request time of a tenant that has finished nothing yet."""
+"""Mean request time assumed for a tenant without ended requests."""
 
 
 class MeanHeld:

@@ -1,9 +1,10 @@
-"""The policy while the shared store is away: its state, and the treatment of each limit. Pure.
+"""The policy while the shared store is unavailable: its state, and the treatment of each limit. Pure.
 
-Three states, as of any breaker. SHARED (closed): the store decides. ALONE (open): each limit is closed, held to this
-gateway's share, or open. RETURNING (half-open): store and share must agree until all gateways are back.
+Three states, as in any circuit breaker. SHARED (closed): the store decides. ALONE (open): each limit is closed, held to
+this gateway's share, or open. RETURNING (half-open): store and share must both grant until all gateways are back.
 
-Trade-off: one failure opens the breaker, since a waiting decision costs more than two seconds on a share of the limit.
+Trade-off: one failure opens the breaker, since waiting for a decision is worse than two seconds on a share of the
+limit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,20 +24,20 @@ class Reach(StrEnum):
 
 
 class WhenAway(StrEnum):
-    """The treatment of a limit while the store is away; also a metric label."""
+    """The treatment of a limit while the store is unavailable; also a metric label."""
 
     CLOSED = "closed"
-    """Requests that draw on it are refused."""
+    """Requests that need this limit are refused."""
     SHARE = "share"
-    """Each gateway gives its part: the limit by the number of gateways."""
+    """Each gateway applies the limit divided by the number of gateways."""
     OPEN = "open"
-    """It isn't asked; the alarm says so."""
+    """The limit isn't applied; the alert says so."""
 
 
 POLICY: Mapping[Measure, WhenAway] = {
     measure: WhenAway.CLOSED if measure is Measure.SPEND else WhenAway.SHARE for measure in Measure
 }
-"""The default: money is never spent unseen, rates and slots hold in parts."""
+"""The default: money is never spent uncounted, rates and slots are divided by the number of gateways."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Rebuilds budget counters from the ledger after a start, or when a budget is new.
 
-Counters are only raised, so it may run beside requests: a settlement without its row yet stays counted. Only today's
+Counters are only raised, so requests may run meanwhile: a settlement without its row yet stays counted. Only today's
 and this month's windows matter.
 """
 

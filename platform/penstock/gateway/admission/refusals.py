@@ -1,7 +1,7 @@
-"""The errors of limits and budgets: scope and limit, time to come back, what is left of each limit.
+"""The errors of limits and budgets: scope and limit, retry time, the rest of each limit.
 
-A budget's refusal separates spent from held money: only the spent part lasts until its window ends. A request that
-exceeds a limit by itself is told not to come back. The ``x-ratelimit-*`` headers are OpenAI's.
+A budget's refusal separates spent from held money: only spent money lasts until its window ends. A request that exceeds
+a limit by itself gets no ``Retry-After``. The ``x-ratelimit-*`` headers are OpenAI's.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from penstock.domain.tenancy.limits import Draw, Measure, MeterDecision, MeterKi
 
 SECOND_MS, MINUTE_MS = 1000, 60_000
 ROUNDING_MS = 1e-6
-"""What floating point may add to a whole millisecond."""
+"""Tolerance for floating point when rounding up to whole milliseconds."""
 
 _NAMES = {
     measure: tuple(b"x-ratelimit-%b-%b" % (name, measure.encode()) for name in (b"limit", b"remaining", b"reset"))

@@ -1,7 +1,7 @@
 """Money and limits of one request: reserved before dispatch, settled once with its real usage (B3, B5, B6).
 
-Reserved is min(worst case, learned quantile), and more of a budget near its end (``exposure``). A round renews living
-holds, so a dead gateway's expire in ``HOLD_S``.
+The reserved amount is min(worst case, learned quantile), and more for a nearly spent budget (``exposure``). A loop
+renews the holds of running requests, so a dead gateway's expire in ``HOLD_S``.
 
 Trade-off: this admits more than worst cases would, and may overshoot a limit until the next round of top-ups, twice a
 second.
@@ -29,25 +29,25 @@ from penstock.gateway.admission.refusals import Headers, over_budget, over_limit
 from penstock.gateway.calls.lease import Lease, Settlement
 
 HOLD_S = 10.0
-"""How long slots and budget holds outlive the last renewal."""
+"""Seconds that slots and budget holds last after the last renewal."""
 
 OVER_QUOTA = (b"x-penstock-standing", b"over-quota")
-"""The header that tells a caller its request ran over its rates."""
+"""The header for a caller whose request ran over its rates."""
 
 MIN_TOP_UP = 64
-"""The least that a top-up reserves, in tokens for each sequence."""
+"""The minimum of a top-up, in tokens per sequence."""
 
 TRIES = 3
-"""How often a request asks for what is left of a budget: others take of it at the same time."""
+"""Attempts to reserve a budget's rest, which concurrent requests reduce."""
 
 FREE = MeterDecision(granted=True)
-"""The answer to who draws on nothing."""
+"""The decision for a caller without draws."""
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Journal(Protocol):
-    """Port: the spool on local disk, which ledger rows are written to first."""
+    """Port: the spool on local disk, to which ledger rows are written first."""
 
     def opened(self, opening: Opening) -> None:
         """Record a request's opening; raises ``StoreUnavailable`` if the disk is full."""
@@ -60,7 +60,7 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The request to reserve for; ``yields``: run on spare capacity rather than be refused for its rates."""
+    """The request to reserve for; ``yields``: run on spare capacity instead of being refused for its rates."""
 
     opening: Opening
     scopes: tuple[Scope, ...]
@@ -81,11 +81,11 @@ class Reservation:
     lease: Lease
     leases: list[RequestId]
     beyond: int = 0
-    """Micro-dollars that it may cost beyond what it holds."""
+    """Micro-dollars that the request may cost beyond its hold."""
     yields: bool = False
     is_running: bool = True
     seen: int = 0
-    """Its output tokens at the last round."""
+    """The request's output tokens at the last round."""
 
 
 class Reservations:
@@ -143,9 +143,9 @@ class Reservations:
         return sum(1 for reservation in self._living.values() if reservation.lease.deadline_at < latest)
 
     async def refuse_early(self, who: Principal, versions: Sequence[VersionId]) -> None:
-        """Raise the refusal of this caller's smallest request to any of these versions.
+        """Raise the refusal that the caller's smallest request would get from each of these versions.
 
-        Nothing is taken. Returns if one of the versions would take it, or if that is unknown.
+        Nothing is drawn. Returns if one of the versions would take it, or if that is unknown.
         """
         refusals = [await self._refused_now(who, version) for version in versions] if who.scopes else []
         if refusals and all(refusals):
@@ -174,7 +174,7 @@ class Reservations:
         return self._refusal(who.tenant, decision.refused_by, decision, told)
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
-        """Make the draws; for a yielding request over its rates, only those of slots and budgets."""
+        """Make the draws; for a yielding request over its rates, only slots and budgets."""
         request, tenant = claim.opening.request, claim.opening.tenant
         wanted = draws(claim.scopes, need, self._clock.now())
         if exposure.money(wanted) is None:
@@ -251,7 +251,7 @@ class Reservations:
         return row
 
     async def flush(self) -> None:
-        """Settle ended leases with the store; failed ones are tried again next round."""
+        """Settle ended leases with the store; failed ones are retried next round."""
         self._flushing = False
         for lease in list(self._unsettled):
             actual = self._unsettled.pop(lease, None)
@@ -266,7 +266,7 @@ class Reservations:
         await self.flush()
 
     def _settle(self, lease: RequestId, actual: dict[Measure, int]) -> None:
-        """Settle at once, or in the loop's next turn if the store is remote."""
+        """Settle at once, or in the event loop's next iteration if the store is remote."""
         if self._at_once is not None:
             self._at_once.settle_now(lease, actual)
             return
@@ -284,7 +284,7 @@ class Reservations:
             self._journal.delivered(request, reservation.lease.delivered)
 
     async def top_up(self) -> None:
-        """Reserve more for answers that will outgrow their reservation before the next round; end those that are
+        """Reserve more for answers that will exceed their reservation before the next round; end those that are
         refused.
         """
         for reservation in list(self._living.values()):
@@ -294,9 +294,10 @@ class Reservations:
                 await self._top_up(reservation, made)
 
     async def _top_up(self, reservation: Reservation, made: int) -> None:
-        """Reserve as much again, at least two rounds' worth (``made``: tokens of the last), or else the minimum.
+        """Reserve the same amount again, at least two rounds' worth (``made``: tokens of the last), or else the
+        minimum.
 
-        An answer that has outgrown its reservation and is refused even that ends with the limit's error.
+        An answer that has exceeded its reservation and is refused even the minimum ends with the limit's error.
         """
         left = reservation.cost.output_tokens - reservation.reserved_output
         least = MIN_TOP_UP * reservation.cost.sequences
@@ -315,7 +316,7 @@ class Reservations:
             end_early(self._refusal(reservation.opening.tenant, draw, refused, [], has_run=True))
 
     async def _take_more(self, reservation: Reservation, extra: int) -> MeterDecision | None:
-        """Reserve these tokens under a lease of their own; None if the store is away."""
+        """Reserve these tokens under a lease of their own; None if the store is unavailable."""
         cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in reservation.draws if d.measure in amounts)
@@ -345,7 +346,7 @@ class Reservations:
     def _refusal(
         self, tenant: TenantId, draw: Draw, refused: MeterDecision, headers: Headers, *, has_run: bool = False
     ) -> OverLimit | OverBudget:
-        """Return the error; slots and held money come free as this tenant's own requests end."""
+        """Return the error; its retry time is the expected end of one of the tenant's own requests."""
         now = self._clock.monotonic()
         if draw.kind is MeterKind.BUDGET:
             free_in_s = self._held.next_free_s(tenant, 1, now)

@@ -1,6 +1,6 @@
-"""A gateway's own leases, and their report to a store that was away: each lease once, no debt twice.
+"""A gateway's own leases, and their report to a store that was unavailable: each lease once, no debt twice.
 
-Of leases that ended unsynced only the last minute's use is reported: buckets have refilled the rest.
+Of leases that ended unreported only the last minute's use is reported: buckets have refilled the rest.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.limits import Draw, LimitStore, Measure, MeterKind
 
 MINUTE_S = 60.0
-"""What was used longer ago than a bucket takes to fill is no debt any more."""
+"""Seconds after which use is no debt any more, because a bucket has refilled."""
 DEBTS_AT_ONCE = 50
 NOTHING = dict.fromkeys(Measure, 0)
 
@@ -50,7 +50,7 @@ class UnsyncedLeases:
 
     @contextmanager
     def undecided(self, lease: RequestId) -> Iterator[None]:
-        """Exclude this lease from ``take_back``: its request still waits for the store, and will ask again."""
+        """Exclude this lease from ``take_back``: its request still waits for the store's decision."""
         self._undecided.add(lease)
         try:
             yield
@@ -74,7 +74,7 @@ class UnsyncedLeases:
         return True
 
     async def sync(self, store: LimitStore) -> None:
-        """Report all leases to the store; those it could not take stay. Raises ``StoreUnavailable``."""
+        """Report all leases to the store; those that it could not take stay. Raises ``StoreUnavailable``."""
         await self.take_back(store)
         await self.sync_running(store, list(self._unsynced))
         self._forget_old()

@@ -152,7 +152,7 @@ def _finish(body: _Body, inner: _Inner | None) -> FinishReason | None:
 
 
 def merged(before: Usage | None, said: Usage) -> Usage:
-    """Return both usages as one: a Messages stream tells the prompt first and the output last."""
+    """Return both usages as one: a Messages stream reports the prompt first and the output last."""
     if before is None:
         return said
     prompt = said.prompt_tokens or before.prompt_tokens

@@ -8,7 +8,7 @@ from penstock.domain.serving.transport import Workers
 from penstock.lateness import timeout
 
 MOST_BYTES = 4 << 20
-"""An answer is cut off here."""
+"""Bytes after which an answer is cut off."""
 
 
 @dataclass(frozen=True, slots=True)

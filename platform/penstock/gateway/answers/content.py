@@ -13,9 +13,9 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.shadow import TokenIds
 
 ABORTED = "abort"
-"""The finish reason of an answer that the engine gave up by itself: not an end."""
+"""The finish reason of an answer that the engine aborted."""
 _IDS = re.compile(rb'"(prompt_)?token_ids":\s*\[[\d,\s]*\]')
-"""In JSON a quote inside a text has a backslash before it, so no text looks like this."""
+"""The JSON of token ids: in a JSON text quotes are escaped, so no text can match."""
 
 
 class Function(msgspec.Struct, gc=False):
@@ -62,7 +62,7 @@ class Choice(msgspec.Struct, gc=False):
 
     @property
     def reasoning(self) -> str | None:
-        """The reasoning's text, if the engine tells it apart."""
+        """The reasoning's text, if the engine separates it."""
         part = self.delta or self.message
         return None if part is None else part.reasoning
 

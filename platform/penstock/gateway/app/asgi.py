@@ -1,4 +1,4 @@
-"""The hot path: an inference request from its head to the last byte of the answer, in pure ASGI.
+"""The hot path: an inference request from its headers to the last byte of the answer, in pure ASGI.
 
 The credential is checked before the body is read; then come body, parsing and pipeline. An error before the first byte
 becomes a row of the error table, a later one an in-band event.

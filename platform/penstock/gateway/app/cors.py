@@ -1,8 +1,8 @@
 """Cross-origin requests (CORS, the Fetch standard): the origins of pages that may use this gateway from a browser.
 
-Off by default. Keys travel in headers and never in cookies, so no answer allows credentials, whatever the settings.
+Off by default. Keys are sent in headers and never in cookies, so no answer allows credentials.
 
-Trade-off: a page with access holds a key that its visitor can copy; so only the operator names origins.
+Trade-off: a page with access holds a key that its visitor can copy; so only the operator lists origins.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ class Origins:
     allowed: frozenset[str] = frozenset()
 
     def told(self, headers: Headers) -> Headers:
-        """Return the CORS headers of each answer to a request with these headers."""
+        """Return the CORS headers to add to each answer for these request headers."""
         found = self._allowing(headers)
         return found + _MAY_READ if found else self._varying()
 
@@ -63,7 +63,7 @@ CLOSED = Origins()
 
 
 def adding(send: Send, more: Headers) -> Send:
-    """Return a ``send`` that adds these headers to the head of each answer."""
+    """Return a ``send`` that adds these headers to each response."""
 
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":

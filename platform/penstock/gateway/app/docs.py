@@ -9,13 +9,13 @@ from importlib.resources import files
 from fastapi import FastAPI, Response
 
 PACKAGE = "fastapi_offline"
-"""Ships Swagger UI's own files; nothing else of it is used."""
+"""The package with Swagger UI's files; nothing else of it is used."""
 ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Whatever the page's scripts name, the browser fetches from this gateway alone."""
+"""Content security policy: the browser fetches only from this gateway."""
 _HEADERS = {"content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 _PAGE = """<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-"""The API document (OpenAPI 3.1): exactly the gateway's checks and answers (A11).
+"""The API document (OpenAPI 3.1), which matches the gateway's checks and answers exactly (A11).
 
 Fields come from the table of fields, error answers from the error table, so none can be forgotten.
 """
@@ -32,7 +32,7 @@ from penstock.gateway.listener.errors import TABLE
 from penstock.gateway.openai import bounds, parse
 
 REQUESTS = "/v1/requests"
-"""Where callers read what became of their requests."""
+"""The page on which callers find the records of their requests."""
 _NULL: Json = {"type": "null"}
 _VERSION: Json = {"type": "object", "required": ["version"], "properties": {"version": {"type": "string"}}}
 _COUNTED: Json = {

@@ -85,7 +85,7 @@ def parameter(name: str, schema: Json) -> Json:
 
 
 def answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:
-    """Return an answer with its id header."""
+    """Return an answer with its request id header."""
     all_: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}, **(headers or {})}
     return {"description": description, "headers": all_, "content": content}
 
@@ -139,7 +139,7 @@ _REASON: Mapping[str, Json] = {
 }
 _REFUSED_BY_LIMIT = frozenset({402, 429})
 _KEPT = frozenset({400, 403, 404, 413, 422})
-"""Refusals that are repeated under their idempotency key."""
+"""Refusals that are replayed under their idempotency key."""
 
 
 def _headers(status: int) -> Mapping[str, Json]:

@@ -44,7 +44,7 @@ from penstock.telemetry.pages import LIVE, READY, REGION
 
 OF_CALLERS = (Unauthenticated, Forbidden, OverLimit)
 MOST_PATH_CHARS = 64
-"""Of a refused request's path, in its record."""
+"""Characters of a refused request's path in its record."""
 
 
 def application(

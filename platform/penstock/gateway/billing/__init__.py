@@ -1,4 +1,4 @@
-"""Billing: the usage that is billed is the count of the worker's gate, whatever the engine's answer reports."""
+"""Billing: the gate's token count is billed, whatever the engine's answer reports."""
 
 from penstock.gateway.billing.asking import Asks, UsageClient
 from penstock.gateway.billing.closing import Closing

@@ -1,6 +1,6 @@
 """Asks a worker's gate for the usage of requests that are running, or that ended without a report.
 
-No answer in time means no usage: that is part of the contract, and no error.
+A missing answer means no usage: the contract allows it, and it is no error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,8 @@ class Asks(Protocol):
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
     ) -> Mapping[RequestId, Used] | None:
-        """Return the usage so far, or the final one of requests that end within ``wait_s``; without unknown ones.
+        """Return the usage so far, or the final one of requests that end within ``wait_s``; unknown requests are left
+        out.
 
         None if the worker does not answer within ``within_s``.
         """

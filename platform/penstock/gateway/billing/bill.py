@@ -1,9 +1,9 @@
 """The usage that is billed, by its best source: the gate's count, the engine's report, or the gateway's estimate.
 Pure.
 
-The engine's report is billed only if the gate has no count and the answer is complete; else it is compared with the
-gate's count. API, options and a disconnect never change the count. No source is believed above the request's highest
-cost, since a worker may be compromised.
+The engine's report is billed only if the gate has no count and the answer is complete; otherwise it is only compared.
+API, options and a disconnect never change the count. No source is accepted above the request's highest cost, since a
+worker may be compromised.
 """
 
 from penstock.domain.outcome import Outcome
@@ -55,9 +55,9 @@ def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
 
 
 def differs(call: Call, said: Usage, used: Used) -> bool:
-    """Tell whether the engine's account of an ended answer differs from the gate's count.
+    """Tell whether the engine's account of a complete answer differs from the gate's count.
 
-    Beams are the exception: the engine counts those that it kept, the gate all that it ran.
+    Beams are exempt: the engine counts those that it kept, the gate all that it ran.
     """
     if call.request.body.get("use_beam_search"):
         return False

@@ -1,7 +1,7 @@
-"""Ends a request: bills its gate's count, sent with the answer or asked for, and closes its lease (B3, B6).
+"""Ends a request: bills its gate's count, received with the answer or queried, and closes its lease (B3, B6).
 
 If the count is not known yet, the slots are freed at once and the ledger row is written within seconds. If the worker
-is lost, the gateway's estimate is billed and marked as one.
+is lost, the gateway's estimate is billed and marked as an estimate.
 """
 
 from collections.abc import Callable, Coroutine
@@ -24,10 +24,10 @@ from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 WAIT_S = 1.0
-"""How long a gate waits for a request's end: an engine notices a departure between two steps."""
+"""Seconds that a gate waits for a request's end: an engine notices a disconnect between two steps."""
 WITHIN_S = 2.0
 TRIES = 3
-"""How often a worker is asked that does not answer in time; one that can't be reached says so at once."""
+"""Queries to a worker that does not answer in time; an unreachable worker is not queried again."""
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
@@ -73,7 +73,7 @@ class Closing:
     async def _told(self, call: Admitted, worker: WorkerEntry) -> Usage | None:
         """Return the worker's usage of the request; None if it reports none.
 
-        Only the first answer shows that a request never came: a later one may be a restarted engine's.
+        Only the first answer proves that a request never arrived: a later one may be a restarted engine's.
         """
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, call.request.id)

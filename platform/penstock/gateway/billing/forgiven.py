@@ -1,7 +1,7 @@
-"""Counts failures that their callers caused, until the ledger is told: an error budget leaves them out.
+"""Counts failures that callers caused until the ledger stores them: error budgets exclude them.
 
-Trade-off: these are counts, not rows. A dead gateway's unreported ones count as the platform's fault. Counts reported
-twice, because a commit's answer was lost, never exceed the rows of that hour.
+Trade-off: counts are stored, not rows. A dead gateway's unreported counts are charged to the platform. A count stored
+twice, because a commit's answer was lost, can't exclude more than that hour's rows.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ class ForgivenEnds:
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     def closed(self, call: Admitted, answer: Answer) -> None:
-        """Count a request with a ledger row once its failure is known as the caller's; copies don't count."""
+        """Count a request with a ledger row once its failure is known to be the caller's; copies don't count."""
         outcome = answer.outcome
         if call.copy is not None or not outcome.spends_error_budget:
             return

@@ -1,7 +1,7 @@
-"""Asks workers twice a second for the tokens of whole answers, which pass here only when complete.
+"""Queries workers twice a second for the token counts of unstreamed answers, which pass the gateway only when complete.
 
-So limits and budgets can top up or end whole answers as they do streams (B4, B5). A worker that is slow to answer is
-asked again in the next round.
+So limits and budgets can top up or end them like streams (B4, B5). A worker that answers slowly is queried again in the
+next round.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The usage of a dead gateway's requests: their workers still know it for a minute.
+"""Queries the usage of a dead gateway's requests, which their workers still have for a minute.
 
 The worker of a request was not recorded, so all workers of its version are asked; the highest output counts, up to the
 request's own bound.

@@ -1,7 +1,7 @@
-"""Joins questions about usage to one worker, so that a flood of disconnects costs the worker a few questions.
+"""Combines usage queries to one worker, so that a flood of disconnects costs the worker few queries.
 
-Trade-off: the answer comes when the last request of the question has ended, so a ledger row may be some tenths of a
-second late.
+Trade-off: the answer comes when the query's last request has ended, so a ledger row may be some tenths of a second
+late.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from penstock.gateway.billing.asking import Asks
 
 GATHER_S = 0.02
 MOST = 512
-"""In one question; a gate answers for no more than twice as many."""
+"""Requests of one query; a gate accepts up to twice as many."""
 
 Told = Mapping[RequestId, Used] | None
 Spawn = Callable[[Coroutine[None, None, None]], object]
@@ -29,7 +29,7 @@ class _Question:
 
 
 class Together:
-    """Joins questions to one worker; ``spawn`` starts them, since they outlive each bill. The times are those of
+    """Combines queries to one worker; ``spawn`` starts them, since they outlive each bill. The times are those of
     ``Asks``.
     """
 
@@ -39,7 +39,7 @@ class Together:
         self._next: dict[str, _Question] = {}
 
     async def ask(self, worker: WorkerEntry, request: RequestId) -> Told:
-        """Return the worker's usage of this request, asked with others; None if it reports none in time."""
+        """Return the worker's usage of this request, queried with others; None if it reports none in time."""
         loop = asyncio.get_running_loop()
         question = self._next.get(worker.url)
         if question is None:

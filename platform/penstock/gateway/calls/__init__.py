@@ -1,1 +1,1 @@
-"""State of one request that all stages share: the call, the ports on its answer's way, its fields."""
+"""State of one request shared by all stages: the call, the ports of its answer, its fields."""

@@ -50,7 +50,7 @@ class Timings:
         self._last = now
 
     def spent(self, stage: Stage, seconds: float) -> None:
-        """Add these seconds to ``stage``; the next mark leaves them out."""
+        """Add these seconds to ``stage``; the next mark excludes them."""
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         self._last += seconds
 
@@ -60,7 +60,7 @@ class Timings:
 
 
 ENGINES_WORD = frozenset({Outcome.ENGINE_ERROR, Outcome.BROKEN_STREAM})
-"""Ends that the body may be at fault for."""
+"""Outcomes that the request's body may have caused."""
 
 
 def nothing() -> None: ...
@@ -124,7 +124,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
-    """One request with all that the stages have learned; each stage returns a new call.
+    """One request with all data that the stages have added; each stage returns a new call.
 
     ``Chosen`` and ``Admitted`` are later forms, with fewer unknowns.
     """
@@ -134,21 +134,21 @@ class Call:
     timings: Timings
     copy: Copy | None = None
     on_admitted: Callable[[], None] = nothing
-    """Gives back the memory that the request's body held until its limits hold it."""
+    """Releases the memory reserved for the body once the request's limits cover it."""
     attempts: Attempts = field(default_factory=Attempts)
     version: VersionEntry | None = None
     fell_back_from: VersionId = NO_VERSION
-    """The version that would have answered, could it take requests; empty if that is ``version``."""
+    """The version that would have answered if it could take requests; empty if that is ``version``."""
     prepared: Prepared | None = None
     ruled: Ruled | None = None
-    """The rule that decided for an auto alias; its request is for the rule's target by then."""
+    """The auto alias's rule that decided; the request then names the rule's target."""
     degraded: tuple[Degradation, ...] = ()
     own_deadline: bool = False
-    """The caller gives less time than its plan and its tier do."""
+    """Whether the caller's deadline is shorter than its plan's and its tier's."""
     pace: Pace | None = None
-    """How soon its tier promises an answer; None before admission."""
+    """The tier's promised pace of an answer; None before admission."""
     lease: Lease | None = None
-    """Its draws, from the moment that meters are asked; None if it never got so far."""
+    """The lease's draws, from the moment that meters are asked; None before."""
     _cost: Cost | None = field(default=None, init=False, repr=False)
 
     def chosen(
@@ -177,9 +177,7 @@ class Call:
 
     @property
     def demand(self) -> Demand:
-        """The request as it is compared with a full queue's refusal; any for a copy, which waits in no tenant's
-        queue.
-        """
+        """The request for comparison with a full queue's refusal; a copy waits in no tenant's queue."""
         request = self.request
         if self.copy is not None:
             return ANY
@@ -200,15 +198,15 @@ class Call:
         return outcome is Outcome.DEADLINE and self._had_too_little_time(refusal)
 
     def named(self, answer: "Answer") -> "Answer":
-        """Return the answer with its outcome's one name, as far as the end tells it."""
+        """Return the answer; a missed deadline that the caller caused gets its own outcome."""
         if answer.outcome is not Outcome.DEADLINE:
             return answer
         return replace(answer, outcome=outcome_of(answer.outcome, is_own=bool(self.is_own(answer))))
 
     def _had_too_little_time(self, refusal: Refusal | None) -> bool:
-        """Tell whether a deadline or a slow reader left less time than the promises take.
+        """Tell whether a deadline or a slow reader left less time than the promised pace takes.
 
-        The promise is for the delivered tokens if a stream ran into its deadline, else for the expected ones.
+        The pace is applied to the delivered tokens if a stream missed its deadline, else to the expected ones.
         """
         lease, paused_s = self.lease, self.timings.paused_s
         if self.pace is None or not (self.own_deadline or paused_s):
@@ -219,7 +217,7 @@ class Call:
         return until - self.received_at - paused_s < self.pace.of(tokens / self.request.cost.sequences)
 
     def tell_outcome(self, answer: "Answer", tell: Callable[[Outcome], None]) -> None:
-        """Report the outcome's name, at once or when it is known."""
+        """Report the outcome, at once or when its cause is known."""
         outcome, doubt = answer.outcome, self.attempts.doubt
         if doubt is not None and outcome in ENGINES_WORD:
             doubt.then(lambda is_own: tell(outcome_of(outcome, is_own=is_own)))
@@ -228,7 +226,7 @@ class Call:
 
     @property
     def cost(self) -> Cost:
-        """The most that the request may cost, by what is known so far."""
+        """The most that the request may cost, by present knowledge."""
         if self._cost is not None:
             return self._cost
         cost = self.request.cost
@@ -241,11 +239,11 @@ class Call:
 
 
 class Due(NamedTuple):
-    """A call's deadline in monotonic seconds, and the promise that its end is judged by."""
+    """A call's deadline in monotonic seconds, and the pace by which its end is judged."""
 
     at: float
     is_own: bool
-    """The caller gives less time than its plan and its tier do."""
+    """Whether the caller's deadline is shorter than its plan's and its tier's."""
     pace: Pace
 
 
@@ -256,11 +254,11 @@ class Chosen(Call):
 
     @property
     def slo(self) -> Tier:
-        """The promise for the request: its service tier's, else its version's."""
+        """The SLO tier of the request: its service tier's, else its version's."""
         return self.principal.tier.slo or self.version.tier
 
     def refused(self, due: Due) -> "Chosen":
-        """Return the call without a lease, judged by its tier's promise."""
+        """Return the call without a lease, judged by its tier's objectives."""
         return replace(self, pace=due.pace, own_deadline=due.is_own)
 
     def admitted(self, request: InferenceRequest, due: Due, lease: Lease) -> "Admitted":
@@ -308,18 +306,18 @@ class Answer:
     outcome: Outcome
     usage: Usage
     refusal: Refusal | None = None
-    """The error that ended it, as far as it may be kept."""
+    """The error that ended the request, without parts that may not be stored."""
     said: Usage | None = None
-    """The engine's own account of an answer that came to its end."""
+    """The engine's own account of a complete answer."""
     finish: FinishReason | None = None
     ttft_s: float | None = None
     itl_s: tuple[float, ...] = field(default=())
     ids: Callable[[], TokenIds | None] = no_ids
-    """Returns the tokens of prompt and answer, if the engine was asked for them and told."""
+    """Returns the tokens of prompt and answer, if the engine was asked for them and sent them."""
     is_json: Callable[[], bool | None] = unknown
-    """Tells whether it is the JSON that was asked for; None if it was not asked for, or that is unknown."""
+    """Tells whether the answer is the requested JSON; None if none was requested, or unknown."""
     form: Callable[[], bytes | None] = unknown
-    """Returns the part that can be held against another answer as it stands; None if it has no such form."""
+    """Returns the part of the answer that can be compared literally; None if it has no such part."""
 
     @classmethod
     def refused(cls, error: PenstockError, usage: Usage) -> "Answer":

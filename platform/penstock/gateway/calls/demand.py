@@ -1,4 +1,4 @@
-"""A request's size and patience before its body is read, to be compared with a remembered refusal. Pure."""
+"""A request's size and time limit before its body is read, for comparison with a remembered refusal. Pure."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ EVERYBODY = TenantId("")
 
 
 class Demand(NamedTuple):
-    """A request as far as it is known before it is read; without a deadline (0) it waits for ever."""
+    """A request before its body is read; without a deadline (0) it waits forever."""
 
     tenant: TenantId = EVERYBODY
     body_bytes: int = 0
     deadline_s: float = 0.0
 
     def is_like(self, refused: "Demand") -> bool:
-        """Tell whether a refusal of the other holds for this one: it is no smaller and no more patient."""
+        """Tell whether another request's refusal applies to this one: it is no smaller and waits no longer."""
         is_patient = refused.deadline_s and not 0 < self.deadline_s <= refused.deadline_s
         return self.body_bytes >= refused.body_bytes and not is_patient
 

@@ -6,7 +6,9 @@ Hear = Callable[[bool], None]
 
 
 class Doubt:
-    """Whether a caller caused a failure: settled once; listeners are called then, or at once if it is known."""
+    """The open question whether a caller caused a failure: settled once; listeners are called then, or at once if it is
+    settled.
+    """
 
     __slots__ = ("_hear", "is_own")
 
@@ -15,7 +17,7 @@ class Doubt:
         self._hear: list[Hear] = []
 
     def settle(self, *, is_own: bool) -> None:
-        """Settle the doubt; only the first call counts."""
+        """Settle the question; only the first call counts."""
         if self.is_own is not None:
             return
         self.is_own = is_own

@@ -1,6 +1,7 @@
 """Requests from inside the platform, and their answers.
 
-Shadow copies and comparisons enter the pipeline here. The pipeline knows neither of them, nor their use of the answer.
+Shadow copies and comparisons enter the pipeline here. The pipeline knows neither the senders nor their use of the
+answer.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from penstock.gateway.calls.relay import Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The end of a request from inside: its call so far, its answer, and its refusal."""
+    """The end of an internal request: its call so far, its answer, and its refusal."""
 
     call: Call
     answer: Answer
@@ -40,7 +41,7 @@ class Ask(Protocol):
 
 
 class BodyReply:
-    """A ``Reply`` without a client: it never pauses or leaves, and keeps or drops the body."""
+    """A ``Reply`` without a client: it never pauses or disconnects, and keeps or drops the body."""
 
     def __init__(self, *, keeps: bool = True) -> None:
         self.started, self.gone = False, False

@@ -1,7 +1,7 @@
 """One lease per request: opened once, settled exactly once.
 
 It holds all of a request's resources (slots, reservations, budget, ledger row), so that none leaks. Slots are released
-when nothing runs any more; usage may be known later.
+when nothing runs any more; the usage may become known later.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""The rate-limit headers of Anthropic's API, made of OpenAI's: ``anthropic-ratelimit-{requests,tokens}-*``. Pure.
+"""The rate-limit headers of Anthropic's API, derived from OpenAI's: ``anthropic-ratelimit-{requests,tokens}-*``. Pure.
 
-Limits and rests are the same numbers; a reset is a moment (RFC 3339, UTC, whole seconds) instead of a duration.
+Limits and remainders are the same numbers; a reset is a time (RFC 3339, UTC, whole seconds) instead of a duration.
 """
 
 import re
@@ -14,7 +14,7 @@ _DURATION = re.compile(rb"(?:(\d+)m(?!s))?(?:([\d.]+)(ms|s))?")
 
 
 def anthropics(told: Headers, now: float) -> list[tuple[bytes, bytes]]:
-    """Return Anthropic's headers for OpenAI's that were told, at Unix second ``now``."""
+    """Return Anthropic's headers for these headers of OpenAI's, at Unix second ``now``."""
     made = []
     for name, value in told:
         if found := _OPENAIS.fullmatch(name):

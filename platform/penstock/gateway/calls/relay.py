@@ -1,4 +1,4 @@
-"""The way of an answer: worker → ``Source`` → ``Relay`` → ``Reply`` → client. Ports that several stages share."""
+"""The path of an answer: worker → ``Source`` → ``Relay`` → ``Reply`` → client. Ports shared by several stages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from penstock.gateway.calls.call import Answer
 class Rest:
     """The rest of a broken stream, as a request to another worker.
 
-    ``body`` lacks the served model and the tenant's salt. ``prompt_tokens`` include the delivered ones,
-    ``output_tokens`` are those left. ``error`` ends the answer if no worker takes it.
+    ``body`` does not yet contain the served model and the tenant's salt. ``prompt_tokens`` include the delivered ones,
+    ``output_tokens`` are the remaining ones. ``error`` ends the answer if no worker accepts the rest.
     """
 
     api: Api
@@ -26,7 +26,7 @@ class Rest:
 
 
 class Reply(Protocol):
-    """The way back to the client. ``write`` never blocks: watch ``on_pause``."""
+    """The channel to the client. ``write`` never blocks: register ``on_pause``."""
 
     @property
     def started(self) -> bool: ...
@@ -39,27 +39,27 @@ class Reply(Protocol):
         ...
 
     def write(self, data: bytes) -> None:
-        """Send body bytes at once; a no-op without a client."""
+        """Send body bytes at once; a no-op after a disconnect."""
         ...
 
     def finish(self) -> None: ...
 
     def abort(self) -> None:
-        """Drop the connection: its reader takes nothing more."""
+        """Drop the connection, because its client no longer reads."""
         ...
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Call back when the client leaves, when its buffer is full (bounded), and when it has room."""
+        """Register callbacks: the client disconnects, its buffer is full (bounded), the buffer has room again."""
         ...
 
 
 class Source(Protocol):
-    """The worker's answer as the relay holds it: the dispatcher's present attempt."""
+    """The worker's answer for the relay: the dispatcher's present attempt."""
 
     def pause(self) -> None:
-        """Stop reading: TCP carries the client's slowness to the engine."""
+        """Stop reading: TCP propagates the client's slowness to the engine."""
         ...
 
     def resume(self) -> None: ...
@@ -76,17 +76,17 @@ class Relay(Receiver, Protocol):
 
     @property
     def has_delivered(self) -> bool:
-        """True once this attempt has delivered something: the dispatcher can't retry any more."""
+        """True once this attempt has delivered output: the dispatcher can't retry any more."""
         ...
 
     @property
     def stopped(self) -> PenstockError | None:
-        """The reason against further attempts (client left, time over); None if there is none."""
+        """The reason against further attempts (client left, deadline passed); None if there is none."""
         ...
 
     @property
     def wants_token_ids(self) -> bool:
-        """True if the engine is to send token ids, to go on at another worker."""
+        """True if the engine should send token ids, so that another worker can continue."""
         ...
 
     async def rest(self) -> Rest | None:

@@ -1,7 +1,6 @@
-"""The part of a routing table that a caller can see: other tenants' versions do not exist for it, under any name.
-Pure.
+"""The part of a routing table visible to a caller: other tenants' versions do not exist for it, under any name. Pure.
 
-A key's scope is checked elsewhere.
+A key's permitted models are checked elsewhere.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A body's requirements beside tokens: tools, structured output, an end. Large fields may be sealed. Pure."""
+"""A body's requirements beside tokens: tools, structured output, an unbounded end. Large fields may be sealed. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from penstock.domain.serving.request import Sealed
 
 
 def uses_tools(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer may be a tool call, which is useless when cut."""
+    """Tell whether the answer may be a tool call, which is useless when truncated."""
     return bool(body.get("tools")) and body.get("tool_choice") not in _NO_CALL
 
 
@@ -22,11 +22,11 @@ def is_greedy(body: Mapping[str, object], default: float | None = None) -> bool:
 
 
 _NO_CALL = ("none", {"type": "none"})
-"""How OpenAI's and Anthropic's APIs say that no tool is to be called."""
+"""The values of OpenAI's and Anthropic's APIs that forbid tool calls."""
 
 
 def is_structured(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer has a structure that a cut would break."""
+    """Tell whether the answer has a structure that truncation would break."""
     text = body.get("text")
     formats = (
         body.get("response_format"),
@@ -41,9 +41,9 @@ def _is_format(value: object) -> bool:
 
 
 BOUNDS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
-"""By these a caller cuts its answer itself."""
+"""Fields by which a caller bounds its answer."""
 FORMS = frozenset({"response_format", "structured_outputs"})
-"""By these it says which tokens an answer may have, as by a grammar."""
+"""Fields by which a caller restricts the answer's tokens, such as a grammar."""
 _LEAVES_END = frozenset(
     """
     model messages prompt input system instructions stream stream_options user metadata store service_tier
@@ -53,15 +53,15 @@ _LEAVES_END = frozenset(
 _SILENT = frozenset(
     {"stop", "tools", "logit_bias", "frequency_penalty", "presence_penalty", "ignore_eos", "min_tokens"}
 )
-"""Say nothing where they are empty, 0 or false."""
+"""Fields without effect if empty, 0 or false."""
 _WARMEST = 1.0
-"""Above it a model says what it holds for unlikely."""
+"""Temperature above which a model samples unlikely tokens."""
 
 
 def leaves_end(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> bool:
-    """Tell whether the model alone decides the end of its one answer.
+    """Tell whether only the model decides the end of its single answer.
 
-    Any field beyond the known harmless ones and ``besides`` takes that away.
+    Any field except the known harmless ones and ``besides`` makes this False.
     """
     named = {name for name, value in body.items() if value is not None and (value or name not in _SILENT)}
     if named - _LEAVES_END - besides - ({"n"} if body.get("n") == 1 else set()):

@@ -1,6 +1,6 @@
 """Dispatch: sends a request to a worker; to another only before the first token and within the retry budget.
 
-Workers' health is judged by evidence that no caller can produce: the platform's own probes (ADR 0043).
+Workers' health is judged by evidence that callers can't produce: the platform's own probes (ADR 0043).
 """
 
 from penstock.gateway.dispatch.attempt import Loads

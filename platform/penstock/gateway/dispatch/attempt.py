@@ -1,6 +1,6 @@
 """One attempt: receives a worker's answer until the first token has been passed on.
 
-Until then another worker can be tried, so errors go to the dispatcher; after it they go to the relay.
+Until then another worker can be tried, so errors go to the dispatcher; later errors go to the relay.
 """
 
 import asyncio
@@ -27,7 +27,9 @@ class Loads(Protocol):
     def dispatched(self, worker: WorkerId, tokens: int) -> None: ...
 
     def turned_away(self, worker: WorkerId, version: VersionId, for_s: float, refused: Demand = ANY) -> None:
-        """The worker refuses this adapter, or this tenant's requests for a version, for ``for_s`` seconds."""
+        """Record that the worker refuses this adapter, or this tenant's requests for a version, for ``for_s``
+        seconds.
+        """
         ...
 
 
@@ -39,7 +41,7 @@ _ERROR_EVENTS = (b'data: {"error"', b"event: error")
 class Attempt:
     """Receives one exchange with a worker, and is the relay's source.
 
-    The relay knows the attempt from its start, so that a leaving client ends it.
+    The relay gets the attempt at its start, so that a disconnect ends it.
     """
 
     __slots__ = (
@@ -131,7 +133,7 @@ class Attempt:
         call.attempts.used = NOTHING if self._refused else report.used
 
     def _for_adapter(self, report: Report) -> float:
-        """Return the request's wait at the gate without that for its adapter, which is a stage of its own."""
+        """Return the request's wait at the gate without its adapter's part, which is a separate stage."""
         call, waited_s = self._call, report.waited.waited_s if report.waited is not None else 0.0
         if report.adapted is None or not call.version.base:
             return waited_s
@@ -171,7 +173,7 @@ class Attempt:
 
     @property
     def _has_run(self) -> bool:
-        """Tell whether tokens were made for the request's one prompt; of a list, a later prompt may be the refused
+        """Tell whether tokens were made for the request's single prompt; of a list, a later prompt may be the refused
         one.
         """
         used = self._call.attempts.used

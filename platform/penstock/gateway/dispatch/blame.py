@@ -1,10 +1,10 @@
-"""Decides whether an engine's failure is its caller's own, or counts against the error budget. Pure.
+"""Decides whether an engine's failure is charged to the caller, or counts against the error budget. Pure.
 
-An engine may fail on a body, or break off, and then pass the platform's probe: it serves, and the body is at fault. If
-the probe fails or has no result, the failure is the platform's. So it is if enough tenants complain of a version, with
-requests of different shapes.
+An engine may fail on a body, or abort the answer, and then pass the platform's probe: it works, and the body is at
+fault. If the probe fails or has no result, the failure is the platform's. The same holds if enough tenants have
+failures at a version, with requests of different shapes.
 
-Trade-off: with one or two tenants, a fault that the probe does not meet spends no error budget; it shows only in
+Trade-off: with one or two tenants, a fault that the probe does not trigger spends no error budget; it shows only in
 ``penstock_refusals``.
 """
 
@@ -18,7 +18,7 @@ from penstock.gateway.dispatch.charges import Origin, Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameSettings:
-    """The numbers of complaining tenants and of shapes that count against a version; ``lasts_s`` is a complaint's
+    """The numbers of failing tenants and shapes that count against a version; ``lasts_s`` is a failure's
     lifetime.
     """
 
@@ -26,13 +26,13 @@ class BlameSettings:
     least_shapes: int = 2
     lasts_s: float = 600.0
     most_tenants: int = 64
-    """Of one version; who complained longest ago is forgotten."""
+    """Tenants remembered per version; the one with the oldest failure is dropped."""
     most_doubts: int = 1024
-    """Failures that wait for the probe of one worker; what is more is ours at once."""
+    """Failures waiting for one worker's probe; further ones count as the platform's at once."""
 
 
 class Blame:
-    """The complaints about versions: each tenant has one vote per version, its last failure."""
+    """Tenants' failures by version: each tenant has one vote per version, its last failure."""
 
     __slots__ = ("_complaints", "_doubts", "_settings")
 
@@ -54,7 +54,7 @@ class Blame:
         return len(late) >= ours.least_tenants and len({shape for _, shape in late}) >= ours.least_shapes
 
     def wait(self, worker: WorkerId, version: VersionId, doubt: Doubt) -> None:
-        """Keep a failure's doubt until the worker's next probe settles it."""
+        """Keep a failure undecided until the worker's next probe settles it."""
         waiting = self._doubts[worker]
         if len(waiting) >= self._settings.most_doubts:
             doubt.settle(is_own=False)
@@ -62,7 +62,7 @@ class Blame:
         waiting.append((version, doubt))
 
     def settle(self, worker: WorkerId, now: float, *, passed: bool) -> None:
-        """Settle the worker's doubts; ``passed`` is False also for a probe without a result."""
+        """Settle the worker's undecided failures; ``passed`` is False also for a probe without a result."""
         for version, doubt in self._doubts.pop(worker, ()):
             doubt.settle(is_own=passed and not self.is_widespread(version, now))
 

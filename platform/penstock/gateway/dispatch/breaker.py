@@ -1,12 +1,11 @@
-"""Circuit breakers of workers: this gateway's knowledge of them, by evidence that no caller can produce.
+"""Circuit breakers of workers: this gateway's knowledge, from evidence that callers can't produce.
 
-* A refused connection opens a worker's circuit at once.
-* Any other failure has the worker probed. If the probe fails, the circuit opens; if it passes, the engine's error is
-  charged to its tenant and shape (``charges.py``).
+* A refused connection opens a worker's circuit at once. * Any other failure causes a probe of the worker. If the probe
+  fails, the circuit opens; if it passes, the engine's error is charged to its tenant and shape (``charges.py``).
 
 An open circuit closes when a probe passes or the worker was restarted. Zones and versions are in ``fault_domains.py``.
 
-Trade-off: each gateway learns for itself, at the cost of some retries and probes, and can't be misled by another.
+Trade-off: each gateway learns by itself, at the cost of some retries and probes, and can't be misled by another.
 """
 
 import asyncio
@@ -36,10 +35,10 @@ from penstock.gateway.dispatch.records import (
 )
 
 _ASKED_FOR_THE_WAIT = 64
-"""So many workers of a shut version are looked at to tell its wait: it is told with each refusal."""
+"""Workers of a shut version examined for its wait, which each refusal reports."""
 
 _MAYBE_GONE = frozenset({FailureEvidence.BROKEN, FailureEvidence.UNREACHED})
-"""A worker with such a failure is passed over until its probe."""
+"""Failures after which a worker is skipped until its probe."""
 
 
 def _nobody(_: Change) -> None: ...
@@ -67,7 +66,7 @@ class Breakers:
         """Set when a probe is wanted that was not before."""
 
     def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
-        """Take in a new table: records of gone and of restarted workers are dropped."""
+        """Apply a new table: records of removed and of restarted workers are dropped."""
         before, after = self._domains.places, Places(versions)
         mates = self._domains.learn(after)
         gone = [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]
@@ -81,7 +80,7 @@ class Breakers:
         self._blame.keep(after.known)
 
     def suspect(self, stalled: frozenset[WorkerId], now: float) -> None:
-        """Probe stalled workers, and prefer others until they have answered."""
+        """Probe stalled workers, and prefer others until these have answered."""
         for worker in stalled - self._stalled:
             self._want(Probe(worker=worker, why=Why.SILENT))
         self._stalled = stalled
@@ -95,9 +94,9 @@ class Breakers:
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return the workers to pass over; of a full list the one with the soonest probe stays.
+        """Return the workers to skip; of a full list the one with the soonest probe stays.
 
-        A sample may be passed over as a whole.
+        A sample of workers may be skipped entirely.
         """
         del now
         if not self._open and not self._stalled and not self._doubted:
@@ -119,7 +118,7 @@ class Breakers:
         return left_s if left_s > 0.0 else self._settings.circuit.open_s  # a probe is under way
 
     def is_shut(self, version: VersionId) -> bool:
-        """Tell whether ``shut_for_s`` is above 0, at the price of a look-up."""
+        """Tell cheaply whether ``shut_for_s`` is above 0."""
         return self._domains.is_shut(version)
 
     def is_doubted(self, worker: WorkerId) -> bool:
@@ -140,7 +139,7 @@ class Breakers:
             record.alive_at = now
 
     def failed(self, worker: WorkerId, evidence: FailureEvidence, origin: Origin, now: float) -> bool:
-        """Record a failed request; False if it is known to be the caller's own."""
+        """Record a failed request; False if it is known to be the caller's fault."""
         if evidence is FailureEvidence.ANSWERED and self.charges.covers(origin, now):
             return False
         record = self._record(worker)
@@ -155,9 +154,9 @@ class Breakers:
         return True
 
     def doubt(self, worker: WorkerId, origin: Origin, now: float, *, is_charged: bool) -> Doubt:
-        """Return the doubt whether the failure given to ``failed`` is its caller's own: one body may make it.
+        """Return the question whether the failure given to ``failed`` is its caller's fault.
 
-        The doubt is settled at once if the failure was charged or no probe will run, else by the probe.
+        It is settled at once if the failure was charged or no probe will run, else by the probe.
         """
         doubt, place = Doubt(), self.place_of(worker)
         if place is not None and is_charged:
@@ -171,7 +170,7 @@ class Breakers:
         return doubt
 
     def refused(self, version: VersionId, origin: Origin, now: float) -> Doubt:
-        """Return the settled doubt of a failure that only this caller's shape of request has."""
+        """Return the settled question of a failure that only this caller's shape of request has."""
         doubt = Doubt()
         self._blame.complained(version, origin, now)
         doubt.settle(is_own=not self._blame.is_widespread(version, now))
@@ -180,12 +179,12 @@ class Breakers:
     # -- what the platform asks ---------------------------------------------------------------------
 
     def ask_again(self) -> None:
-        """Plan interrupted probes anew, after a restart of the prober."""
+        """Schedule interrupted probes again, after a restart of the prober."""
         for probe in self._plan.interrupted():
             self._want(probe)
 
     def due(self, now: float) -> list[Probe]:
-        """Return the probes to send now; each is to end with ``judged``."""
+        """Return the probes to send now; each must end with ``judged``."""
         due = [worker for worker in self._to_close() if self._probe_at(worker) <= now]
         return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
 
@@ -260,7 +259,7 @@ class Breakers:
     # -- probes ------------------------------------------------------------------------------------
 
     def _doubt(self, workers: Iterable[WorkerId]) -> None:
-        """Probe the workers of a lost zone, and pass them over until they have answered."""
+        """Probe the workers of a lost zone, and skip them until they have answered."""
         for worker in workers:
             self._doubted.add(worker)
             self._want(Probe(worker=worker, why=Why.ZONE))

@@ -1,10 +1,10 @@
-"""Failures charged to callers: tenants and shapes that failed although the platform's probe passed. Pure.
+"""Failures charged to callers: tenants and shapes of requests that failed although the platform's probe passed. Pure.
 
-A shape contains nothing that its caller wrote, so it may be logged. A charged failure causes no probe for a while, so
-that no caller keeps the platform busy with probes.
+A shape contains no caller's text, so it may be logged. A charged failure causes no probe for a while, so that no caller
+keeps the platform busy with probes.
 
-Trade-off: good and bad bodies may share a shape; a worker that goes bad meanwhile is found by other tenants' failures,
-or when the charge has lapsed.
+Trade-off: good and bad bodies may share a shape; a worker that becomes faulty meanwhile is found by other tenants'
+failures, or when the charge has expired.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Origin:
     tenant: TenantId
     shape: Shape
     adapter: VersionId = NO_VERSION
-    """The adapter that it asked for: what goes wrong with one says nothing of its base, nor of another."""
+    """The requested adapter: its failures say nothing of its base, nor of another adapter."""
 
 
 def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId = NO_VERSION) -> Shape:
@@ -44,7 +44,7 @@ def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeSettings:
-    """A charge's lifetime, the number of shapes that charges a tenant as a whole, the most tenants."""
+    """A charge's lifetime, the number of shapes from which a whole tenant is charged, the most tenants."""
 
     lasts_s: float = 10.0
     whole_from: int = 4

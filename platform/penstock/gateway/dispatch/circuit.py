@@ -1,7 +1,7 @@
 """One worker's circuit: closed → open → half-open → closed. Pure.
 
-Only probes pass a half-open circuit. Trade-off: the open time doubles with each opening up to a limit, and is
-remembered for ``calm_s``. So a flapping worker is probed less and less often, and after a long outage the first probe
+A half-open circuit lets only probes through. Trade-off: the open time doubles with each opening up to a limit, and is
+remembered for ``calm_s``. So an unstable worker is probed less and less often, and after a long outage the first probe
 may take ``most_open_s``.
 """
 
@@ -15,7 +15,7 @@ class CircuitSettings:
     most_open_s: float = 15.0
     jitter_ratio: float = 0.2
     calm_s: float = 60.0
-    """After so long without trouble the next opening is a first one again."""
+    """Seconds without failures after which the open time starts from its minimum again."""
 
 
 class Circuit:

@@ -1,9 +1,9 @@
 """Sends a request to a worker, and to another one if that is safe, allowed and still useful.
 
-Safe: no token has reached the caller, or the relay has a continuation. Allowed: the retry budget is not spent. Useful:
-the deadline has not passed. Tries end if a second engine answers with the same error, since the request is at fault
-then, and if a second worker is lost with the request in flight, which may be the cause (``poison.py``, ADR 0043). The
-dispatcher knows neither the choice of a worker nor the content of an answer.
+Safe: no token has reached the caller, or the relay can continue the stream. Allowed: the retry budget is not spent.
+Useful: the deadline has not passed. Retries end if a second engine answers with the same error, since the request is at
+fault then, and if a second worker is lost with the request in flight, which may be the cause (``poison.py``, ADR 0043).
+The dispatcher knows neither how a worker is chosen nor the content of an answer.
 """
 
 import asyncio
@@ -42,27 +42,27 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
 SOON_S = 1.0
-"""What a refused caller is told to wait where another worker has come meanwhile."""
+"""``Retry-After`` in seconds if another worker has become available meanwhile."""
 
 HASHED_HERE_BYTES = 128 << 10
-"""To hash so much takes half a millisecond."""
+"""Bytes that are hashed in half a millisecond."""
 MOST_ERRORS = 2
-"""Engines that may answer a request with an error, before it is the request's."""
+"""Engines that may answer a request with an error before the request is blamed."""
 
 _BY_A_BODY = frozenset({FailureEvidence.ANSWERED, FailureEvidence.BROKEN})
-"""What one body can bring about while its engine lives: the platform's own question tells which it was."""
+"""Failures that one body can cause while its engine lives: the platform's probe tells the cause."""
 
 Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchSettings:
-    """``ticket_key`` returns the key that seals a worker's tickets, held by it alone."""
+    """``ticket_key`` returns a worker's key for tickets."""
 
     ticket_key: Callable[[WorkerId], bytes]
     max_attempts: int = 4
     silence_s: float = 2.0
-    """A deadline of the platform that passes says something of a worker only after as many awake seconds."""
+    """Awake seconds of silence before a deadline that the platform set is evidence on a worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class WorkerDispatcher:
     async def _opened(
         self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: FailedAttempt | None
     ) -> frozenset[WorkerId]:
-        """Wait a little after all workers were tried; return the workers not to ask yet, or raise the last failure."""
+        """After all workers were tried, wait briefly; return the workers to skip, or raise the last failure."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
         if failure is not None and (wait_s > SHORT_S or failure.is_own_queue):
             raise doors.soonest(tried) or failure.error
@@ -190,7 +190,7 @@ class WorkerDispatcher:
             return None
 
     def _refuse_known(self, call: Admitted) -> None:
-        """Record the losses that the body has caused; ``LosesWorkers``, the caller's own fault, if too many."""
+        """Record the losses that the body has caused; raise ``LosesWorkers``, the caller's own fault, if too many."""
         try:
             call.attempts.losses = self._losses(call)
         except LosesWorkers:
@@ -205,7 +205,7 @@ class WorkerDispatcher:
         return losses
 
     def _wait_s(self, pick: Pick, tried: frozenset[WorkerId]) -> float | None:
-        """Return routing's estimated wait without these workers, for a refusal that tells none."""
+        """Return routing's estimated wait without these workers, for a refusal without a wait."""
         try:
             pick(tried)
         except Rejected as refusal:
@@ -274,7 +274,7 @@ class WorkerDispatcher:
             self.poison.lost(call.principal.tenant, attempts.binding, attempts.losses, self.clock.monotonic())
 
     def _is_enough(self, call: Admitted) -> bool:
-        """Tell whether no further worker may get this request, whatever the budget."""
+        """Tell whether this request must not go to another worker, whatever the budget."""
         attempts = call.attempts
         is_last = attempts.count >= self.settings.max_attempts
         return is_last or attempts.errors >= MOST_ERRORS or is_enough(attempts.losses, len(attempts.lost))

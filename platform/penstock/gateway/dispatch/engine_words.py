@@ -1,7 +1,7 @@
-"""Words an engine's refusal of a body in one sentence that names the field. Pure.
+"""Words an engine's refusal of a body as one sentence that names the field. Pure.
 
 vLLM returns its validation library's output: every branch of every union, types, and the value, which is the caller's
-text. Only field and fault are taken from it.
+text. Only field and fault are extracted.
 
 Trade-off: for an unreadable message the caller learns only that the engine refused.
 """
@@ -18,23 +18,23 @@ _LISTED = re.compile(
     r"'msg': (?:'(?P<one>(?:[^'\\]|\\.)*)'|\"(?P<two>(?:[^\"\\]|\\.)*)\")",
     re.MULTILINE,
 )
-"""A line of vLLM's own: a dictionary of Python's, cut off somewhere behind the message."""
+"""vLLM's own format: a Python dictionary, truncated somewhere after the message."""
 _PRINTED = re.compile(r"^(?P<loc>\S.*)\n\s+(?P<msg>.*?) \[type=[\w.-]+, input_value=", re.MULTILINE)
-"""Two lines of pydantic's own text."""
+"""Two lines of pydantic's text."""
 _SIGNS = ("validation error", "input_value=", "'loc':")
 _LEADS = re.compile(r"^(?:Value error|Assertion failed), ")
 _EXTRAS = re.compile(r"\s*\((?:parameter=(?P<param>[\w.\[\]]+)(?:, )?)?(?:value=.*)?\)\s*$", re.DOTALL)
-"""What vLLM's own errors end with: the value is the caller's."""
+"""The end of vLLM's own errors, which contains the caller's value."""
 _QUOTED = re.compile(r"'[^']{41,}'|\"[^\"]{41,}\"")
 _INTERNAL = re.compile(r"^[A-Z][A-Za-z]+$|[\[({]")
-"""A class or a wrapper of the engine's in the path to a field."""
+"""An engine's class or wrapper in the path to a field."""
 _ENGINES_OWN = frozenset({"body", "str", "int", "float", "bool", "list", "dict", "tuple", "bytes"})
 _NAME = re.compile(r"\w{1,64}")
 _INPUT, _MISSING = "Input should be ", "Field required"
 
 
 def sentence(message: str, param: str = "") -> tuple[str, str]:
-    """Return the fault and its field; empty if the caller's text can't be left out."""
+    """Return the fault and its field; empty if the caller's text can't be removed."""
     found = list(_reasons(message))
     if found:
         field = _innermost([where for where, _ in found])
@@ -61,7 +61,7 @@ def _reason(text: str) -> str:
 
 
 def _joined(field: str, reasons: list[str]) -> str:
-    """Return one sentence of the first faults, one per kind of a field."""
+    """Return the first faults as one sentence, without repeating a fault of the same kind and field."""
     said = list(dict.fromkeys(reasons))[:MAX_REASONS]
     kinds = [one.removeprefix(_INPUT) for one in said if one.startswith(_INPUT)]
     if kinds:
@@ -72,12 +72,12 @@ def _joined(field: str, reasons: list[str]) -> str:
 
 
 def _innermost(fields: list[str]) -> str:
-    """Return the first field that contains no other: if a text may be a list, the items' faults come later."""
+    """Return the first field that contains no other: if a text may be a list, the items' faults follow."""
     return next(one for one in fields if not any(other.startswith((f"{one}[", f"{one}.")) for other in fields))
 
 
 def _field(path: str) -> str:
-    """Return a path as callers write it, ``messages[0].content``, as far as its parts are names."""
+    """Return a path as callers write it, ``messages[0].content``, up to the first part that is no name."""
     parts = [part.strip(" '\"") for part in re.split(r"[.,]", path.strip("()'"))]
     named = ""
     for part in parts:

@@ -1,13 +1,13 @@
-"""Fault domains: lost zones and shut versions, by their workers that are down. Pure.
+"""Fault domains: lost zones and shut versions, derived from workers that are down. Pure.
 
-* Zone: more than half of its workers are down. The rest are probed at once, and passed over until they have answered
-  while another zone serves.
+* Zone: more than half of its workers are down. The rest are probed at once, and skipped until they have answered while
+  another zone serves.
 * Version: every worker is down. Requests are refused early until the first worker is up again.
 
-A worker is down only on the platform's own evidence, no connection or a failed probe, so no caller can shut a version.
+A worker is down only by the platform's own evidence, a failed connection or probe, so no caller can shut a version.
 
-Trade-off: one model's failing requests reveal a lost zone for all models. A model that is down everywhere must not look
-like a lost zone, so a zone's loss is judged by models that serve in several zones.
+Trade-off: one model's failures can reveal a lost zone for all models. A model that is down everywhere must not look
+like a lost zone, so zones are judged by models that serve in several.
 """
 
 from collections import Counter, defaultdict
@@ -30,7 +30,7 @@ class FaultDomains:
         self.places = Places()
 
     def learn(self, places: Places) -> frozenset[WorkerId]:
-        """Take in the new membership; return the workers to probe, as ``down`` does."""
+        """Apply the new membership; return the workers to probe, as ``down`` does."""
         self.places = places
         down = [worker for worker in self._down if worker in places.ready]
         self._in_version.clear()
@@ -41,7 +41,7 @@ class FaultDomains:
         return self._judge({*self._in_version, *self._shut}, {*self._in_zone, *self._lost})
 
     def down(self, worker: WorkerId) -> frozenset[WorkerId]:
-        """Count a worker as down; return the other workers of the zones that are lost by that."""
+        """Count a worker as down; return the other workers of zones lost by that."""
         place = self.places.of.get(worker)
         if place is None or worker in self._down or worker not in self.places.ready:
             return frozenset()
@@ -70,7 +70,7 @@ class FaultDomains:
         self._in_zone[place.zone][place.version] += change
 
     def _judge(self, versions: Iterable[VersionId], zones: Iterable[str]) -> frozenset[WorkerId]:
-        """Judge these versions and zones anew, versions first: workers of a shut version say nothing of their
+        """Judge these versions and zones again, versions first: workers of a shut version don't count for their
         zones.
         """
         for version in sorted(versions):

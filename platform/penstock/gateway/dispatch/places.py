@@ -1,6 +1,6 @@
 """Membership by the routing table: each worker's version, zone and address, and the workers of each. Pure.
 
-Trade-off: each new table costs a walk over all workers.
+Trade-off: each new table costs an iteration over all workers.
 """
 
 from collections import Counter, defaultdict

@@ -1,12 +1,12 @@
-"""Bodies that may kill engines: those that were in flight when workers were lost. Pure.
+"""Bodies that may crash engines: those that were in flight when workers were lost. Pure.
 
-Two losses prove nothing: the caller is told to come back. They are remembered for some minutes, and the body is then
-sent to only one worker. If that worker is lost too, the body is refused until the losses are forgotten; an answer
-clears them (a query of death: SRE book, chapter 22). Requests that were in flight together count as one loss. A worker
-that was in doubt when the request reached it counts as none.
+Two losses prove nothing: the caller is told to retry. They are remembered for some minutes, in which the body is sent
+to only one worker. If that worker is lost too, the body is refused until the losses are forgotten; an answer clears
+them (a query of death: SRE book, chapter 22). Requests that were in flight together count as one loss. A worker already
+in doubt when the request reached it does not count.
 
-Trade-off: a body is known by its digest, so a changed one is unknown. That stops repeating clients, not a search for
-bodies that kill; those cost two workers each, as before.
+Trade-off: a body is identified by its digest, so a changed one is unknown. That stops repeating clients, not a search
+for crashing bodies; each of those costs two workers.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from penstock.domain.ids import TenantId
 
 MOST_LOST = 2
-"""Workers that may be lost with a body in flight, before its caller has to come back for another one."""
+"""Workers that may be lost with a body in flight before its caller must retry."""
 MOST_EVER = 3
-"""Workers that may be lost with it at all."""
+"""Workers that may be lost with a body before it is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Poison:
         return known.losses if known is not None and now < known.until else 0
 
     def lost(self, who: TenantId, body: bytes, losses: int, now: float) -> None:
-        """Record a loss; ``losses`` are those known at the request's start, and its own."""
+        """Record a loss; ``losses`` are those known at the request's start, plus its own."""
         losses = max(losses, self.losses(who, body, now))
         bodies = self._of.pop(who, {})
         bodies.pop(body, None)

@@ -1,11 +1,11 @@
-"""Sends the platform's own requests to workers for the breakers, through the same gate as all requests.
+"""Sends the breakers' probes to workers, through the same gate as all requests.
 
-Probes have a client of their own, with an open connection to each worker: they do not wait for callers' connections,
-and need no handshake with a busy machine. Its time limits are awake seconds.
+Probes have a client of their own, with an open connection to each worker: they neither wait for callers' connections
+nor need a handshake. Its time limits are awake seconds.
 
-A late answer proves nothing, since a probe waits behind a full engine like all requests. So the gate is asked meanwhile
-for how long its engine has made no progress: a hung engine is found without a wait, and a full one is not blamed. A
-draining worker counts as closed although its engine answers: its gate admits only the platform.
+A late answer proves nothing, since a probe waits behind a full engine like any request. So meanwhile the gate is asked
+how long its engine has made no progress: a hung engine is found early, and a full one is not ejected. A draining worker
+counts as closed although its engine answers: its gate accepts only the platform's requests.
 """
 
 import asyncio
@@ -33,27 +33,27 @@ _SHORTEST_WAIT_S = 0.02
 _FULL = 503
 _ALIVE = frozenset({ProbeResult.PASSED, ProbeResult.BUSY})
 _FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
-"""Tickets of ours that are not taken, and errors of the engine's own."""
+"""Refused tickets of the platform, and errors of the engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProberSettings:
-    """Seconds and rates of probes; an engine that neither answers in time nor does anything meanwhile has stalled."""
+    """Intervals and rates of probes; an engine that neither answers in time nor makes progress has stalled."""
 
     ticket_key: Callable[[WorkerId], bytes]
     timeout_s: float = 5.0
     look_s: float = 0.5
-    """How often the gate is asked while a probe waits."""
+    """Seconds between questions to the gate while a probe waits."""
     state_timeout_s: float = 1.0
     used_every_s: float = 20.0
-    """How often each worker's connection is used: workers keep one without a request for 75 s."""
+    """Seconds between uses of each worker's connection: workers close idle ones after 75 s."""
 
 
 class _State(msgspec.Struct):
     still_s: float | None = None
-    """Seconds since the engine last did something where it leaves its work alone, None where nobody near it knows."""
+    """Seconds since the engine last made progress on waiting work, None if unknown."""
     draining: bool = False
-    """The gate takes no new work of callers."""
+    """Whether the gate refuses callers' new requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Prober:
             return
 
     async def _settle(self, probe: Probe, woken: asyncio.Event) -> None:
-        """Probe a worker, count and log the result, and tell the breakers."""
+        """Probe a worker, count and log the result, and report it to the breakers."""
         began = self.clock.monotonic()
         place = self.breakers.place_of(probe.worker)
         url = self.breakers.url_of(probe.worker)
@@ -168,7 +168,7 @@ class Prober:
 
 
 def _judged(reply: Collected) -> ProbeResult:
-    """Judge a probe's answer: the engine has read a request that it refuses, and a full queue is no fault."""
+    """Judge a probe's answer: a refused request was read by the engine, and a full queue is no fault."""
     if reply.status == _FULL:
         return ProbeResult.BUSY
     return ProbeResult.FAILED if reply.status in _FAILURES else ProbeResult.PASSED

@@ -1,7 +1,7 @@
 """The order of probes: one at a time per worker, at bounded rates, few at once. Pure.
 
-Trade-off: suspicions that rest on an engine's answers are probed about once a second, since callers can cause them; a
-worker that may be dead is probed almost at once.
+Trade-off: suspicions from an engine's answers are probed about once a second, since callers can cause them; a worker
+that may be dead is probed almost at once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ class ProbePlan:
         self._ended_at: dict[WorkerId, float] = {}
 
     def want(self, probe: Probe) -> bool:
-        """Plan a probe of the worker if none is under way; False if that changes nothing."""
+        """Schedule a probe of the worker if none is running; False if that changes nothing."""
         before = self._wanted.get(probe.worker)
         if probe.worker in self._running or (before is not None and (before.is_urgent or not probe.is_urgent)):
             return False
@@ -60,7 +60,7 @@ class ProbePlan:
         return True
 
     def interrupted(self) -> list[Probe]:
-        """Return the running probes, and forget all of them."""
+        """Return the running probes, and drop all of them."""
         probes = list(self._running.values())
         self._running.clear()
         return probes

@@ -14,17 +14,17 @@ class FailureEvidence(StrEnum):
     """The evidence of a failed attempt on its worker, also a metric label."""
 
     NONE = "none"
-    """Nothing: the caller's fault, or the gate's word about its queue."""
+    """No evidence: the caller's fault, or the gate's report about its queue."""
     ANSWERED = "answered"
-    """The engine answered, with an error of its own or with what it should not: it lives."""
+    """The engine answered, with its own error or an invalid answer: it is alive."""
     BROKEN = "broken"
     """The connection broke before the answer was complete."""
     SILENT = "silent"
-    """Nothing came for long."""
+    """No bytes came for long."""
     UNREACHED = "unreached"
-    """Two attempts to connect had no answer, while this process was awake: the worker's host may be gone."""
+    """Two connection attempts had no answer while this process ran: the worker's host may be gone."""
     CLOSED = "closed"
-    """The connection was refused, or the gate shuts down: a proof by itself, which no caller can make."""
+    """The connection was refused, or the gate shuts down: proof by itself, which no caller can produce."""
 
 
 class Why(StrEnum):
@@ -44,10 +44,10 @@ class ProbeResult(StrEnum):
 
     PASSED = "passed"
     BUSY = "busy"
-    """It was not answered in time, and the engine works: it is full."""
+    """The probe was not answered in time, but the engine makes progress: it is full."""
     FAILED = "failed"
     CLOSED = "closed"
-    """No connection could be had, or the gate drains."""
+    """No connection was possible, or the gate drains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class ProbeSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
     passes: int = 3
-    """Probes in a row that close the circuit of a worker that failed one; one is luck."""
+    """Consecutive passed probes that close the circuit of a worker that failed one; one may be luck."""
     zone_open_ratio: float = 0.5
     """A zone is lost when more than this share of its workers is down, and at least ``zone_least`` are."""
     zone_least: int = 2
@@ -105,11 +105,11 @@ Tell = Callable[[Change], None]
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """One worker's record; ``is_hard``: no connection to it could be made."""
+    """One worker's record; ``is_hard``: no connection to it was possible."""
 
     circuit: Circuit
     is_hard: bool = False
     left: int = 1
-    """Probes that must pass before it closes."""
+    """Probes that must still pass before the circuit closes."""
     alive_at: float = float("-inf")
-    """When it last answered a caller with a token."""
+    """The time of the worker's last token to a caller."""

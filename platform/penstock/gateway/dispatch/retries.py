@@ -1,13 +1,14 @@
-"""The retry budget, and the time at which each worker that refused may be asked again. Pure.
+"""The retry budget, and the time at which each refusing worker may be asked again. Pure.
 
-Trade-off: a retry hides one failure and adds load when there is less capacity. A bucket that is filled by requests
-bounds traffic at ``1 + ratio`` in a lasting outage (SRE book, chapter 21). Its capacity lets all requests of one lost
-worker move at once, and the floor keeps retries possible at low traffic.
+Trade-off: a retry hides one failure but adds load when capacity is reduced. A bucket that is filled by requests bounds
+traffic at ``1 + ratio`` in a lasting outage (SRE book, chapter 21). Its capacity lets all requests of one lost worker
+retry at once, and a minimum keeps retries possible at low traffic.
 
-A tenant must leave up to half of the bucket to others, in proportion to its part of the recent retries.
+A tenant must leave up to half of the bucket to others, in proportion to its part of recent retries.
 
-A worker that names a wait is not asked earlier: that would cost a retry. A worker that names none (a broken connection,
-a drain) may be asked at any time. Trade-off: if room comes sooner, only the caller's next request finds it.
+A worker that names a wait is not asked earlier, which would waste a retry. A worker that names none (a broken
+connection, a drain) may be asked at any time. Trade-off: if room appears earlier, only the caller's next request finds
+it.
 """
 
 import math
@@ -17,7 +18,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.ids import TenantId, WorkerId
 
 KEPT_RATIO = 0.5
-"""The part of the bucket that the only one who retries must leave."""
+"""The part of the bucket that a tenant must leave if it alone retries."""
 _HALF_LIFE_S = 10.0
 _FORGOTTEN = 0.05
 
@@ -76,7 +77,7 @@ def backoff_s(attempt: int, chance: random.Random, *, first_s: float = 0.05, mos
 
 
 SHORT_S = 1.0
-"""A wait that is spent here; a longer one is the caller's, who is told of it."""
+"""A wait that the gateway spends itself; a longer one is returned as ``Retry-After``."""
 
 
 class Doors:
@@ -91,11 +92,11 @@ class Doors:
         self._said[worker] = error
 
     def shut(self, workers: frozenset[WorkerId], now: float) -> frozenset[WorkerId]:
-        """Return the workers to be asked later than ``now``."""
+        """Return those of the workers that are to be asked later than ``now``."""
         return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
 
     def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:
-        """Return the refusal with the soonest end; None if none of these workers refused."""
+        """Return the refusal that ends first; None if none of these workers refused."""
         refused = [worker for worker in workers if worker in self._said]
         return self._said[min(refused, key=self._opens_at.__getitem__)] if refused else None
 

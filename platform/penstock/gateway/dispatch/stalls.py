@@ -1,11 +1,10 @@
 """Engines that seem stalled: their streams got no token for much longer than usual. Pure.
 
-Such a worker is only passed over for new requests while others serve (``Breakers.suspect``), until its next token or
-for ``most_s``. By then its agent has judged, and a hung worker has left the table.
+Such a worker is only skipped for new requests while others serve (``Breakers.suspect``), until its next token or for
+``most_s``. By then its agent has judged it, and a hung worker has left the table.
 
-Trade-off: to compare delivered tokens twice a second costs nothing per token, but finds no engine that stalls before
-its first token. A worker with one stream and a stalled reader looks the same; to pass it over for some seconds does no
-harm.
+Trade-off: comparing delivered tokens twice a second costs nothing per token, but finds no engine that stalls before its
+first token. A worker with one stream and a stalled reader looks the same; skipping it for some seconds does no harm.
 """
 
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ class StreamProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallSettings:
-    """A silence is suspicious above ``least_s`` and above ``times_usual`` the usual time between tokens."""
+    """A silence is suspicious if longer than ``least_s`` and ``times_usual`` the usual time between tokens."""
 
     least_s: float = 1.5
     times_usual: float = 6.0

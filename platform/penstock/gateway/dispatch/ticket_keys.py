@@ -1,7 +1,7 @@
-"""The keys that seal tickets: one per worker, also while the platform's key is rotated.
+"""The keys that sign tickets: one per worker, also while the platform's key is rotated.
 
-A worker keeps its secret as long as it runs, so a worker that was started before a rotation has the old key's; its
-heartbeats carry the mark of its key.
+A worker keeps its secret as long as it runs, so a worker started before a rotation has the old key's; its heartbeats
+carry its key's mark.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Judges a worker's refusal or failure: as evidence on the worker, and for a retry. Pure.
 
-Any complete answer comes from an engine that lives: at most it makes its worker suspicious. An engine's message may
-quote the request, so callers get only its words about a field.
+Any complete answer comes from a living engine: it causes at most a probe. An engine's message may quote the request, so
+callers get only field and fault.
 """
 
 from dataclasses import dataclass, replace
@@ -38,29 +38,29 @@ from penstock.gateway.dispatch.records import FailureEvidence
 NO_ADAPTER = "adapter"
 REFUSED = "the adapter was refused where it was to be loaded, and is tried there again after a while"
 WITHOUT_S = 15.0
-"""What is told of the wait where all workers refuse an adapter and none says for how long."""
+"""``Retry-After`` in seconds if all workers refuse an adapter and none names a wait."""
 _UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE, _TIMED_OUT = 401, 404, 405, 503, 504
 _CLIENT_ERRORS = range(400, 500)
 ASLEEP_S = 3.0
-"""When a worker that fell asleep a moment ago may be asked again: nobody waits at its door for that."""
+"""Seconds after which a worker that just fell asleep may be asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
     error: PenstockError
     reason: str
-    """Metric label: why another worker was, or was not, tried."""
+    """Metric label: the reason for or against trying another worker."""
     retry: bool = False
     evidence: FailureEvidence = FailureEvidence.NONE
 
     @property
     def is_own_queue(self) -> bool:
-        """Tell whether the tenant's own requests fill its queue there: a retry would add to them."""
+        """Tell whether the tenant's own requests fill its queue at this worker: a retry would add to them."""
         return self.error.reason == TENANT_QUEUE and isinstance(self.error, Rejected)
 
     @property
     def left_alone(self) -> PenstockError:
-        """The error if no other worker is left to try."""
+        """The error if no other worker remains to try."""
         return LastWorkerLost() if self.evidence is FailureEvidence.BROKEN else self.error
 
 
@@ -74,7 +74,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def no_connection(error: OSError) -> FailedAttempt:
-    """Judge a connection that was not made: refused, unanswered, or not tried for lack of sockets here."""
+    """Judge a failed connection: refused, unanswered, or not tried for lack of sockets here."""
     said, evidence, reason = NoCapacity("the worker can't be reached"), FailureEvidence.CLOSED, "connect"
     if is_own_shortage(error):
         said, evidence, reason = NoCapacity("this gateway has no connection left"), FailureEvidence.NONE, "own_shortage"
@@ -88,7 +88,7 @@ def lost() -> FailedAttempt:
 
 
 def silent() -> FailedAttempt:
-    """Judge an attempt without an answer until the deadline: of a frozen worker, or of a full one."""
+    """Judge an attempt without an answer until the deadline: from a frozen worker, or from a full one."""
     return FailedAttempt(error=DeadlineExceeded(), reason="silent", evidence=FailureEvidence.SILENT)
 
 
@@ -106,12 +106,14 @@ def no_stream() -> FailedAttempt:
 
 
 def unformed() -> FailedAttempt:
-    """Judge a refusal after tokens were made: the engine's own answer is at fault, and a second one would be alike."""
+    """Judge a refusal after tokens were made: the engine's answer is at fault, and another engine's would be
+    similar.
+    """
     return FailedAttempt(error=AnswerUnformed(), reason="unformed")
 
 
 def of_answer(status: int, refused: bytes, body: bytes, *, has_run: bool = False) -> FailedAttempt:
-    """Judge an answer other than a 200; ``has_run``: its gate has counted tokens that were made for it."""
+    """Judge an answer other than a 200; ``has_run``: its gate has counted output tokens."""
     if has_run and status in _CLIENT_ERRORS and not refused:
         return unformed()
     return _of_refusal(status, refused, body)
@@ -140,7 +142,7 @@ def _of_client_error(status: int, body: bytes) -> FailedAttempt:
 
 
 def of_event(data: bytes) -> FailedAttempt:
-    """Judge a stream that begins with an error: its code is the engine's status."""
+    """Judge a stream that begins with an error; its code is the engine's status."""
     line = data.partition(b"data: ")[2].partition(b"\n")[0]
     try:
         code = msgspec.json.decode(line, type=_CodeBody).error.code
@@ -198,7 +200,7 @@ def _of_gate(refused: bytes, body: bytes) -> FailedAttempt:
 
 
 def _without_wait(refused: bytes, body: bytes) -> FailedAttempt:
-    """Judge a refusal that no wait at this worker can change."""
+    """Judge a refusal that waiting at this worker can't change."""
     if refused == b"ticket":
         return _unknown_here()
     if refused == b"too_large":
@@ -217,11 +219,11 @@ def _sleeping() -> FailedAttempt:
 
 
 _CLOSED = {b"draining": _draining, b"sleeping": _sleeping}
-"""Why a gate takes no new work at all."""
+"""Reasons for which a gate takes no new requests at all."""
 
 
 def _unknown_here() -> FailedAttempt:
-    """Judge a refused ticket: the platform's own probe will show whether the worker accepts any."""
+    """Judge a refused ticket: a probe will show whether the worker accepts any."""
     error = EngineError("the worker does not know this gateway")
     return FailedAttempt(error=error, reason="ticket", evidence=FailureEvidence.ANSWERED)
 

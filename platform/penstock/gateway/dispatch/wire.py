@@ -1,7 +1,8 @@
 """Requests to a worker's gate, and the headers of its answers. Pure.
 
-The caller's JSON passes through, save the platform's fields: the model's served name, the tenant's cache salt, a
-stream's usage (hidden from callers that did not ask), and one event per token; and save several greedy choices.
+The caller's JSON passes through, except the platform's fields: the model's served name, the tenant's cache salt, a
+stream's usage (hidden from callers that did not ask), and one event per token; and several greedy choices are
+rewritten.
 """
 
 import msgspec
@@ -16,16 +17,16 @@ from penstock.gateway.calls.relay import Rest
 REFUSED_HEADER = b"x-penstock-refused"
 
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
-"""APIs where usage of a stream is an option; the others always send it."""
+"""APIs in which usage of a stream is an option; the others always send it."""
 
 _LAST_USAGE = {"include_usage": True}
 _EACH_USAGE = {**_LAST_USAGE, "continuous_usage_stats": True}
 
 _GREEDY_OF_MANY = {"temperature": 1.0, "top_k": 1, "top_p": 1.0, "min_p": 0.0}
-"""The likeliest token, said as sampling: vLLM 0.32 refuses ``n`` beyond 1 at temperature 0."""
+"""Greedy decoding expressed as sampling: vLLM 0.32 refuses ``n`` beyond 1 at temperature 0."""
 
 _OURS = ("stream_interval", "service_tier", "prompt_cache_key", "inference_geo")
-"""What the gateway serves itself."""
+"""Fields that the gateway handles itself."""
 
 
 def _unsealed(value: object) -> msgspec.Raw:

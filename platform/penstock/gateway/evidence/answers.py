@@ -1,7 +1,7 @@
-"""Reads the evidence from one whole answer: times, price, and whether a program can use it.
+"""Reads the evidence from one whole answer: times, price, and usability by a program.
 
-Usability counts only if the caller left the answer's end to the model (``calls/wishes.py``). Queue time is left out,
-since it contains a tenant's own flood.
+Usability counts only if the caller left the answer's end to the model (``calls/wishes.py``). Queue time is excluded,
+since a tenant's own flood causes it.
 """
 
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
@@ -13,7 +13,7 @@ from penstock.gateway.calls.wishes import BOUNDS, leaves_end
 from penstock.gateway.evidence.totals import Totals
 
 EMPTY_TOKENS = 1
-"""An answer of one token is its end alone."""
+"""Tokens of an empty answer: only its end token."""
 
 
 def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, worker: WorkerEntry) -> None:
@@ -32,9 +32,9 @@ def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, wor
 
 
 def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> None:
-    """Count a caller's price if the model alone decides the length, or a copy's price against its original's.
+    """Count a caller's price if only the model decides the length, or a copy's price relative to its original's.
 
-    Prices are those without cached tokens: a candidate's cache is cold.
+    Prices assume no cached tokens, since a candidate's cache is cold.
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
@@ -66,7 +66,7 @@ def _worth(totals: Totals, call: Call, answer: Answer) -> None:
 
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
-    """Return the requests that ran beside this one, by its worker's report: the table's figure is old."""
+    """Return the requests running beside this one by its worker's report, which is newer than the table's."""
     load = call.attempts.report.load
     return worker.load.running if load is None else max(0, load.running - 1)
 

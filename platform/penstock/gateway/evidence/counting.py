@@ -1,19 +1,20 @@
-"""The way of evidence: ended request → arm → a second → the store → the judge. This half ends at the store.
+"""The path of evidence: ended request → arm → a second → the store → the judge. This module covers the path up to the
+store.
 
 * ``ended`` counts a request for its arm, if versions share its alias (``answers.py``: times, price, usability).
 * ``differed`` and ``compared`` count the findings of shadow copies and comparisons (``gateway/shadow/``).
 * ``take`` returns the counts of one second (``totals.py``); ``tell`` stores them, once a second.
 * ``control/rollout/evidence.py`` reads each second once, and its judge decides.
 
-No caller produces evidence alone. Ends count once per sticky key in ten seconds; times and answers once per tenant in a
-second; ends that their caller caused, and requests that name a version, not at all. A second that can't be stored is
-left out.
+No single caller can decide. Outcomes count once per sticky key in ten seconds; times and answers once per tenant in a
+second; outcomes that callers caused, and requests that name a version, not at all. A second that can't be stored is
+dropped.
 
 A fallback's answer counts as a refusal by the version that it replaces: otherwise a dead candidate would never be
 judged.
 
 A shadow copy counts as its candidate's answer, under its caller's key, without tokens; if it was shed, not at all. A
-refusal of the copy counts against the candidate, and the copy's price is compared with its original's.
+refusal of the copy counts against the candidate, and the copy's price is compared with the original's.
 
 Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke all other
 refusals.
@@ -75,12 +76,12 @@ MOST_KEYS = 50_000
 
 class Store(Protocol):
     async def tell(self, second: ArmSecond) -> None:
-        """Store a second, or raise a ``PenstockError``."""
+        """Store one second's counts, or raise a ``PenstockError``."""
         ...
 
 
 class Shared(NamedTuple):
-    """An alias with several versions, and their longest context."""
+    """An alias with several versions, and the longest context among them."""
 
     alias: Alias
     longest: int
@@ -213,7 +214,7 @@ class Arms:
         return found
 
     def _end(self, arm: Arm, sticky: str, outcome: Outcome) -> None:
-        """Count an end as promises do, possibly some seconds later."""
+        """Count an outcome as SLOs do, possibly some seconds later."""
         key, now = (arm.alias, arm.version, sticky), self._clock.monotonic()
         if outcome is Outcome.OK:
             if self._good.counts(key, now):

@@ -12,7 +12,7 @@ from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.rollout.arms import MOST_STRATA, ArmCounts, Exposed, Priced, Stratum, Times, Worse
 
 MOST_EXPOSED = 50
-"""Tenants of an arm that a second names, those with the most."""
+"""Tenants of an arm named in a second, those with the most."""
 
 
 class Arm(NamedTuple):
@@ -30,19 +30,19 @@ class Totals:
     differ: Counter[int] = field(default_factory=Counter)
     paired: Counter[int] = field(default_factory=Counter)
     prices: dict[TenantId, Counter[tuple[Stratum, int] | int]] = field(default_factory=dict)
-    """By tenant: both of the above."""
+    """Both price histograms by tenant."""
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
     worse: Counter[tuple[TenantId, str]] = field(default_factory=Counter)
     left_out: int = 0
 
     def spoil(self, tenant: TenantId, what: str) -> None:
-        """Count a bad end and its tenant: one tenant must not decide."""
+        """Count a bad outcome and its tenant, so that one tenant can't decide alone."""
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
     def time(self, of: Counter[tuple[Stratum, int]], where: Stratum, place: int) -> bool:
-        """Count a time or price; False without room."""
+        """Count a time or price; False if the histogram is full."""
         key = (where, place)
         if key not in of and len(of) >= MOST_STRATA * 4:
             self.left_out += 1
@@ -51,7 +51,7 @@ class Totals:
         return True
 
     def pay(self, tenant: TenantId, what: tuple[Stratum, int] | int) -> None:
-        """Record a tenant's price: stratum and bucket, or a copy's step."""
+        """Record a tenant's price: stratum and bucket, or a copy's price class."""
         self.prices.setdefault(tenant, Counter())[what] += 1
 
     def told(self, arm: Arm) -> ArmCounts:

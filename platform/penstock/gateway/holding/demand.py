@@ -15,7 +15,7 @@ from penstock.lateness import timeout
 
 EVERY_S = 1.0
 WITHIN_S = 2.0
-"""Whoever does not take it in this time is away: a caller waits for the answer."""
+"""Seconds to accept a report: a caller waits for the answer."""
 
 
 class Want(NamedTuple):
@@ -33,10 +33,10 @@ class Teller(Protocol):
 class WakeDemand:
     held: Callable[[], Mapping[VersionId, Want]] = dict
     away: Callable[[], None] = lambda: None
-    """Called when nobody can hear it."""
+    """Called when no controller can be reached."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _passing: dict[VersionId, Want] = field(default_factory=dict)
-    """Of requests that are not held: another version answers them, or their time is too short."""
+    """Demand of requests that are not held: another version answers them, or their deadline is too early."""
     _told: frozenset[VersionId] = frozenset()
 
     def begin(self, version: VersionId) -> None:

@@ -1,9 +1,9 @@
 """Holds requests for a sleeping version until a worker has woken, within bounds, and releases them in fair order.
 
-The lease is open meanwhile, and streams send heartbeats. It knows neither the waking of a worker nor its choice.
+The lease stays open meanwhile, and streams send heartbeats. It knows neither how a worker wakes nor how it is chosen.
 
-Trade-off: a held request occupies slots for seconds, and a refusal would cost nothing. Hence the bounds; and a request
-with a deadline before the expected wake is refused at once (ADR 0090).
+Trade-off: a held request occupies slots for seconds, while a refusal would cost nothing. Hence the bounds; and a
+request with a deadline before the expected wake is refused at once (ADR 0090).
 """
 
 import asyncio
@@ -35,9 +35,9 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
 NEWS_WITHIN_S = 1.0
-"""So much later than a worker itself the table says that it sleeps, at most."""
+"""The longest delay with which the table shows that a worker sleeps."""
 _AGAIN_S = 5.0
-"""What a refused caller is told where nobody knows what a wake takes."""
+"""``Retry-After`` in seconds if the duration of a wake is unknown."""
 _LOOK_S = 0.02
 
 
@@ -95,7 +95,7 @@ class Held:
             self.end(error, "left")
 
     def pause(self) -> None:
-        """Do nothing: no bytes come yet."""
+        """Do nothing, since no bytes arrive yet."""
 
     def resume(self) -> None: ...
 
@@ -105,7 +105,7 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The requests that wait for one version, and the released ones that have no answer yet (``going``)."""
+    """The requests waiting for one version, and the released ones without an answer yet (``going``)."""
 
     holding: "Holding"
     version: VersionId
@@ -140,7 +140,7 @@ class _Queue:
         return held
 
     def leave(self, held: Held) -> None:
-        """Remove a request, and release others in its stead."""
+        """Remove a request, and release others in its place."""
         self.places.remove(held.entry)
         self.holding.all.pop(held.entry, None)
         self.going.discard(held)
@@ -218,7 +218,7 @@ class Holding:
             self._demand.note(version.id, 0)
 
     def learn(self, versions: Iterable[VersionEntry]) -> None:
-        """Take in a new table: update the sleeping versions, and release waiting requests."""
+        """Apply a new table: update the sleeping versions, and release waiting requests."""
         found = {version.id: wakes.wakers(version, self._wakers.get(version.id, frozenset())) for version in versions}
         for queue in list(self._queues.values()):
             if queue.version not in found:

@@ -1,10 +1,10 @@
-"""Admits requests to the queue of a sleeping version, displaces some, and orders them. Pure.
+"""Admits requests to the queue of a sleeping version, evicts some, and orders them. Pure.
 
-In a full queue a new request displaces the newest request of the tenant with the most requests for its weight, if these
-are more than the new request's tenant would have. Lower standings are displaced first, and none by a lower standing.
+In a full queue a new request evicts the newest request of the tenant with the most requests for its weight, if these
+are more than the new request's tenant would have. Lower standings are evicted first, and none by a lower standing.
 Requests are released by standing, then in the order of fair queueing (SFQ, Goyal et al. 1996) by tokens over weight.
 
-Trade-off: a displaced request came earlier and ends with an error; in exchange one tenant's burst can't hold up all
+Trade-off: an evicted request came earlier and ends with an error; in exchange one tenant's burst can't delay all
 others.
 """
 
@@ -36,7 +36,7 @@ class _Holds:
 class Places:
     settings: HoldSettings
     _tags: dict[HeldRequest, float] = field(default_factory=dict)
-    """In the order in which they came."""
+    """Entries in order of arrival."""
     _holds: dict[TenantId, _Holds] = field(default_factory=dict)
     _tokens: int = 0
     _times: VirtualTimes[TenantId] = field(default_factory=VirtualTimes)
@@ -52,7 +52,7 @@ class Places:
         return list(self._tags)
 
     def enter(self, entry: HeldRequest) -> tuple[HeldRequest, ...] | None:
-        """Add a request; return the requests that it displaced, or None if there is no room."""
+        """Add a request; return the evicted requests, or None if there is no room."""
         out: list[HeldRequest] = []
         fits = self._fits_tenant(entry)
         while fits and not self._fits(entry):
@@ -107,7 +107,7 @@ class Places:
         return holds.requests + 1 <= max(1.0, most_requests) and holds.tokens + entry.tokens <= most_tokens
 
     def _victim(self, entry: HeldRequest) -> HeldRequest | None:
-        """Return the request to displace: of the lowest standing, then of the tenant with most requests."""
+        """Return the request to evict: of the lowest standing, then of the tenant with most requests."""
         below = [one for one in self._tags if one.standing <= entry.standing and one.tenant != entry.tenant]
         if not below:
             return None
@@ -116,6 +116,6 @@ class Places:
         return victim if is_fair else None
 
     def _part(self, entry: HeldRequest, *, more: int = 0) -> float:
-        """Return the requests of the entry's tenant, plus ``more``, over the tenant's weight."""
+        """Return the number of requests of the entry's tenant, plus ``more``, over the tenant's weight."""
         holds = self._holds.get(entry.tenant) or _Holds()
         return (holds.requests + more) / entry.weight

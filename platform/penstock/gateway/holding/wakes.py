@@ -9,7 +9,7 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import POOL_PINNED
 
 GIVEN_UP = "crowded_out"
-"""How a hold of it ends."""
+"""The label of a hold that ends because its version can't wake."""
 _READY = WorkerState.READY
 _RESTING = frozenset({WorkerState.SLEEPING, WorkerState.WAKING})
 

@@ -1,9 +1,9 @@
 """API key → principal, from memory, within microseconds: no request waits for a store.
 
-Snapshots of the keys are pushed and replace one another as a whole; a revoked key is gone with the next snapshot.
-Expiry is checked per request, since no push announces it.
+Snapshots of the keys are pushed, each replacing the previous one; a revoked key is missing in the next snapshot. Expiry
+is checked per request, since no push announces it.
 
-Trade-off: a cache by the key's digest would save 2 µs, and would keep revoked keys alive.
+Trade-off: a cache by the key's digest would save 2 µs, but keep revoked keys valid.
 """
 
 import math
@@ -50,7 +50,7 @@ class Keyring:
         self.replace(self._ring)
 
     def replace(self, ring: KeyRing) -> None:
-        """Replace all keys; keys of unknown tenants are left out, since they have no plan."""
+        """Replace all keys; keys of unknown tenants are dropped, since they have no plan."""
         self._ring = ring
         tenants = {tenant.id: tenant for tenant in ring.tenants}
         orgs = {org.id: org for org in ring.orgs}
@@ -80,7 +80,7 @@ class Keyring:
         return Claim(entry.key.tenant if entry is not None else TenantId(""), key)
 
     def is_valid(self, key: KeyId) -> bool:
-        """Tell whether a key that was accepted before is still valid."""
+        """Tell whether a previously accepted key is still valid."""
         entry = self._entries.get(key)
         return entry is not None and entry.key.valid_at(self._now())
 

@@ -1,1 +1,1 @@
-"""The gateway's errors as answers over HTTP and gRPC, in the shape of each API."""
+"""The gateway's errors as answers over HTTP and gRPC, in the form of each API."""

@@ -1,4 +1,4 @@
-"""The published table of errors over HTTP and gRPC, in one place (A10). It only renders errors.
+"""The published table of errors over HTTP and gRPC, in one place (A10). This module only renders errors.
 
 Shapes are OpenAI's with the platform's fields, Anthropic's for ``/v1/messages``, the Open Inference Protocol's for
 ``/v2``, and in-band events.
@@ -25,7 +25,7 @@ JSON = (b"content-type", b"application/json")
 class Row:
     """One error's HTTP and gRPC status, OpenAI's and Anthropic's type, and whether it is retryable.
 
-    gRPC clients resend after ``UNAVAILABLE`` by themselves, so it is used only if that is safe.
+    gRPC clients resend after ``UNAVAILABLE`` automatically, so it is used only if that is safe.
     """
 
     status: int
@@ -182,7 +182,7 @@ def response_of(error: PenstockError, request_id: RequestId, api: Api | None = N
 def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
     """Return the JSON of an error within a stream.
 
-    OpenAI's chat streams carry data alone, and SDKs raise on an ``error`` in it; Responses streams have flat events
+    OpenAI's chat streams contain only data, and SDKs raise on an ``error`` in it; Responses streams have flat events
     with a ``type``.
     """
     if api is not Api.RESPONSES:
@@ -191,6 +191,6 @@ def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
 
 
 def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
-    """Return the error as an event of the API's stream, for errors that the edge sends itself."""
+    """Return the error as an event of the API's stream, for errors that the gateway itself sends."""
     name = b"event: error\n" if api in {Api.RESPONSES, Api.MESSAGES} else b""
     return name + b"data: " + render(error, request_id, api) + b"\n\n"

@@ -20,9 +20,9 @@ from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.preprocess.offload import DONE
 
 _AT_ONCE = 256
-"""Heads of images that are looked at before others of this loop have their turn: 2 ms."""
+"""Image headers read before the event loop runs other tasks: 2 ms."""
 _COPIED_BYTES = 1 << 20
-"""To copy so much takes 1 ms."""
+"""Bytes that are copied in 1 ms."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -31,7 +31,7 @@ async def packed(
 ) -> tuple[Parsed, PackedTensors] | None:
     """Return a request with packed tensors; None if the model takes none.
 
-    With an idempotency key the tensors' digest is in the body, since bodies are compared.
+    With an idempotency key the body contains the tensors' digest, since bodies are compared.
     """
     if form.pack is None:
         return None

@@ -102,9 +102,9 @@ def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, Versio
 
 
 def listed(table: RoutingTable, who: Principal) -> Iterator[Listed]:
-    """Yield each name with each version that this caller may ask for under it, aliases first.
+    """Yield each name with each version that this caller may ask for, aliases first.
 
-    A key with access to an alias alone may not choose among its versions: the name is listed without a version.
+    A key with access only to an alias may not choose among its versions: the name is listed without a version.
     """
     entries: Entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
     known: Entries = {entry.id: entry for entry in table.versions}
@@ -137,9 +137,9 @@ class Metadata:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     ways: str = ""
-    """Which inputs make a request, in words, where the version says it."""
+    """The inputs of a request, in words, if the version describes them."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What tensors hold, in words, by name."""
+    """Descriptions of tensors by name."""
 
 
 def metadata(table: RoutingTable, who: Principal, model: str, version: str = "") -> Metadata:

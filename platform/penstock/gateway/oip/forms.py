@@ -1,6 +1,6 @@
 """Inputs and outputs of each kind of model, and the translation to the model's own API. Pure.
 
-A model that generates text has ``text_input`` and ``text_output``, as Triton's language model back ends name them; an
+A model that generates text has ``text_input`` and ``text_output``, as in Triton's language model back ends; an
 embedding model returns ``embedding``. Several texts are one batch: one request, several prompts.
 """
 
@@ -34,17 +34,17 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One kind of model: its API, its tensors, and the translation both ways."""
+    """The interface of one kind of model: its API, its tensors, and the translation in both directions."""
 
     api: Api
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     body: Callable[[InferRequest], Body]
-    """The body of the API's request, without the model, or ``InvalidField``."""
+    """Returns the body of the API's request, without the model, or raises ``InvalidField``."""
     answer: Callable[[InferRequest, bytes], InferAnswer]
-    """The answer out of the API's, or ``EngineError``."""
+    """Returns the answer translated from the API's, or raises ``EngineError``."""
     pack: Callable[[InferRequest], PackedTensors] | None = None
-    """The tensors as they go to a worker, where it takes them as they are."""
+    """Returns the tensors as sent to a worker that takes them directly."""
 
 
 class _Vector(msgspec.Struct, gc=False):
@@ -126,7 +126,7 @@ def completion(raw: bytes) -> Completion:
 
 
 def own(raw: bytes) -> _Own:
-    """Return the platform's own fields in a stream's comment."""
+    """Return the platform's fields in a stream's comment."""
     return msgspec.json.decode(raw, type=_Own)
 
 
@@ -137,7 +137,7 @@ def piece(text: str, reason: str = "") -> tuple[Tensor, ...]:
 
 
 def told(usage: RawUsage | None, own: _Own | None) -> Mapping[str, Parameter]:
-    """Return the parameters of an answer beside its tensors."""
+    """Return an answer's parameters, which accompany its tensors."""
     said: dict[str, Parameter] = {}
     if usage is not None:
         said = {"prompt_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens or 0}

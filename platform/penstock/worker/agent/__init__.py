@@ -1,1 +1,1 @@
-"""The process that owns an engine's life: files, start, watch, end, reports."""
+"""The process that controls an engine: fetches files, starts, watches and stops it, and reports."""

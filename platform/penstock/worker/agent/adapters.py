@@ -1,10 +1,9 @@
-"""Loads LoRA adapters into an engine: those that its queue asks for are fetched, verified, loaded, tested, then
-ready.
+"""Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then ready.
 
-A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. Its log
-probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: alone they
-would not reveal an engine that mixes the two up. A second load into the same engine is not tested again. It must not
-know how an engine loads, nor the queue's rule.
+A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. An adapter's log
+probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: asked
+alone they would not reveal an engine that confuses the two. A second load into the same engine is not tested again. It
+knows neither how an engine loads, nor the queue's order.
 """
 
 import asyncio
@@ -35,15 +34,15 @@ from penstock.worker.artifacts.node import Copy
 POLL_S = 20.0
 LOAD_TIMEOUT_S = 60.0
 REFUSED_FOR_S = 60.0
-"""What can't be served here is tried again after so long: its store, or the version's own files, may be mended."""
+"""Seconds until a refused adapter is tried again: store or files may be repaired by then."""
 AGAIN_S = 2.0
-"""After what was nobody's fault (the store is away) it is tried again so soon."""
+"""Seconds until a retry after a temporary failure, such as an unreachable store."""
 NO_ROOM_S = 0.25
 MOST_TOLD = 8
-"""So many refused adapters are told of, the latest."""
+"""The number of refused adapters reported, the latest."""
 MOST_REASON_CHARS = 200
 COMPANY_TOKENS = 48
-"""The adapter answers at such length while its base is questioned, and is left alone with the rest of it."""
+"""Output tokens of the adapter while its base's golden prompts run beside it."""
 Obtain = Callable[[VersionId], Awaitable[Copy]]
 
 
@@ -61,14 +60,12 @@ class BaseSpoiled(PenstockError):
 
 @dataclass(slots=True, kw_only=True)
 class AdapterLoader:
-    """Loads and unloads the adapters of one worker, across restarts of its engine."""
-
     client: GateClient
     obtain: Obtain
     """Return a verified copy; raises ``ArtifactRefused`` or ``StoreUnavailable``."""
     clock: Clock
     changed: Callable[[], None]
-    """Others are resident than before."""
+    """Called when the loaded adapters have changed."""
     resident: tuple[VersionId, ...] = ()
     _before: tuple[VersionId, ...] = ()
     _pinned: tuple[VersionId, ...] = ()
@@ -79,7 +76,6 @@ class AdapterLoader:
 
     @property
     def refused(self) -> tuple[RefusedAdapter, ...]:
-        """Adapters refused at their last load, latest last."""
         now = self.clock.monotonic()
         return tuple(
             RefusedAdapter(version=one, reason=why, left_s=max(0.0, until - now))
@@ -93,7 +89,7 @@ class AdapterLoader:
             self._pinned_anew.set()
 
     async def beside(self, watch: Awaitable[EngineLost], base: Manifest) -> EngineLost:
-        """Load wanted adapters while an engine is watched; return how the engine was lost."""
+        """Load requested adapters while an engine is watched; return how the engine was lost."""
         if not base.engine.adapter_slots:
             return await watch
         watching, serving = asyncio.ensure_future(watch), asyncio.ensure_future(self._serve(base, digest_of(base)))
@@ -113,7 +109,7 @@ class AdapterLoader:
             self._show(())
 
     async def _serve(self, base: Manifest, digest: str) -> None:
-        """Load wanted adapters, earlier residents first."""
+        """Load requested adapters, previously loaded ones first."""
         self._checked = set()
         self._before = tuple(sorted(self._before, key=lambda one: one not in self._pinned))
         while self._before:
@@ -129,7 +125,7 @@ class AdapterLoader:
                 await self._bring(VersionId(str(told["adapter"])), base, digest)
 
     async def _tell_pins(self) -> None:
-        """Send pins to the queue at once and on change: it then asks for missing ones."""
+        """Send pins to the queue at once and on change: it then requests missing ones."""
         while True:
             self._pinned_anew.clear()
             try:
@@ -140,7 +136,7 @@ class AdapterLoader:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Load an adapter, or send the queue the reason why not; raises ``BaseSpoiled``."""
+        """Load an adapter, or send the queue the reason for refusing it; raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:
@@ -179,7 +175,7 @@ class AdapterLoader:
             self._checked.add(adapter)
 
     async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
-        """Raise ``AdapterRefused`` if the adapter's files may not be loaded beside this base."""
+        """Raise ``AdapterRefused`` for files that may not be loaded beside this base."""
         settings = copy.manifest.adapter
         if settings is None or settings.base != digest:
             theirs = settings.base[:12] if settings else "nobody"
@@ -216,7 +212,7 @@ class AdapterLoader:
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
-        """Send the queue the outcome of a load; requests that have left meanwhile are not told."""
+        """Send the queue the outcome of a load; requests that have left meanwhile are skipped."""
         body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
         self._note(adapter, outcome, reason, for_s)
         if outcome != "ready":
@@ -229,7 +225,6 @@ class AdapterLoader:
             self._show(resident)
 
     def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
-        """Keep the reason of a refused load for operators, until the adapter is served."""
         if outcome != "gave_up":
             self._refused.pop(adapter, None)
         if outcome == "refused":

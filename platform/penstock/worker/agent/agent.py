@@ -1,8 +1,8 @@
-"""The agent: one process that owns one engine's life.
+"""The agent: one process that controls one engine from start to end.
 
 fetch → verify → start → warm up and test → ready → watched. A lost engine is restarted with backoff; a crash loop ends
 the agent. On an order to sleep it frees the engine's memory once nothing runs. The first signal drains, the second
-forces. Gateways do not pass here: they reach the engine's gate directly, also with the controller away.
+forces. Gateways connect to the engine's gate directly, also while the controller is down.
 """
 
 import asyncio
@@ -39,10 +39,10 @@ EXIT_FORCED = 2
 _LOOK_S = 0.1
 _ENGINE_GRACE_S = 5.0
 _SLEEP_GRACE_S = 1.0
-"""Nothing runs in an engine that is to sleep, and somebody waits for its memory."""
+"""Nothing runs in an engine about to sleep, and another worker waits for its memory."""
 _LAST_WORD_S = 2.0
 _QUICK_S = 0.25
-"""How often a worker reports that sleeps, or that others may want to sleep."""
+"""Heartbeat interval while the worker sleeps or an order to sleep is likely."""
 
 
 class GaveUp(PenstockError):
@@ -54,7 +54,7 @@ _ENDS: dict[type[PenstockError], WorkerEnd] = {
     ArtifactRefused: WorkerEnd.REFUSED,
     GaveUp: WorkerEnd.GAVE_UP,
 }
-"""By what ended the work; all else is a fault of ours."""
+"""Worker ends by the error that caused them; any other error is a bug."""
 
 
 class Agent:
@@ -92,7 +92,6 @@ class Agent:
         )
 
     async def run(self) -> int:
-        """Run until the worker ends; return the exit code."""
         self._listen_to_signals()
         self._metrics.state(self._life.state)
         page = pages(self.report, self._metrics, self._ports.client)
@@ -148,7 +147,6 @@ class Agent:
         return EXIT_FORCED
 
     async def _first(self, work: asyncio.Task[None], event: asyncio.Event) -> bool:
-        """Wait for the task or the event; return whether the task ended first."""
         asked = asyncio.create_task(event.wait())
         await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
@@ -206,7 +204,7 @@ class Agent:
         return copy if self._running else await self._obtained_again(copy)
 
     async def _put_away(self) -> None:
-        """End the engine; an engine on a GPU keeps its process and frees the device's memory."""
+        """End the engine's process, or for an engine on a GPU free the device's memory and keep the process."""
         if self._running is None:
             return
         if self._config.device != "cpu":
@@ -270,7 +268,6 @@ class Agent:
     # -- its end -----------------------------------------------------------------------
 
     async def _drain(self, working: asyncio.Task[None]) -> None:
-        """Leave the routing table, let running requests end, stop the engine."""
         served = self._life.state.serves or (self._life.state is WorkerState.SLEEPING and self._life.holds_memory)
         working.cancel()
         with suppress(asyncio.CancelledError, PenstockError):

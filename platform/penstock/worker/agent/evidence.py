@@ -1,6 +1,6 @@
 """Reads signs of activity from an engine's processes and log while its counters make no progress.
 
-It reads ``/proc`` while there is no progress; ``watchdog`` draws the conclusions.
+It only reads ``/proc``; ``watchdog`` draws the conclusions.
 """
 
 from penstock.worker.agent.log_tail import LogTail
@@ -9,20 +9,20 @@ from penstock.worker.engines import vitals
 from penstock.worker.engines.vitals import Vitals
 
 COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
-"""What vLLM logs when it begins to compile."""
+"""Log lines with which vLLM begins to compile."""
 
 
 class EngineEvidence:
     def __init__(self, pid: int, log: LogTail) -> None:
         self._pid, self._log = pid, log
-        self._says_compiling = False
+        self.says_compiling = False
         self._before: tuple[Vitals, float] | None = None
 
     def read_log(self, *, moved: bool) -> None:
-        """Read new log lines and bound the log; activity before the last progress is dropped."""
+        """Read new log lines and bound the log's size; activity before the last progress is dropped."""
         if moved:
-            self._says_compiling, self._before = False, None
-        self._says_compiling = self._log.has_new(COMPILING) or self._says_compiling
+            self.says_compiling, self._before = False, None
+        self.says_compiling = self._log.has_new(COMPILING) or self.says_compiling
         self._log.trim()
 
     def look(self, now: float, *, answers: bool) -> Doing:
@@ -31,4 +31,4 @@ class EngineEvidence:
         before, at = self._before or (None, now)
         self._before = (seen, now)
         did = doing(before, seen, now - at, answers=answers)
-        return Doing.COMPILING if did is Doing.WORKING and self._says_compiling else did
+        return Doing.COMPILING if did is Doing.WORKING and self.says_compiling else did

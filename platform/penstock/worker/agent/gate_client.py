@@ -1,6 +1,6 @@
 """The agent's client of its own engine: through the gate, with tickets of the platform's tenant.
 
-A probe takes the same path as a request and meets the same conditions.
+A probe takes the same path as a request and passes the same checks.
 """
 
 import json
@@ -30,24 +30,21 @@ class GateState:
     in_flight: int
     draining: bool
     inside: int
-    """Those in flight, and those that wait at the queue or have yet to send their body."""
+    """Requests in flight, waiting in the queue, or still sending their body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateClient:
-    """Client of one engine's gate at ``url``."""
-
     url: str
     version: VersionId
     ticket_key: bytes
     clock: Clock
     tls: Callable[[], ssl.SSLContext] | None = None
-    """What a connection to it is made with."""
+    """TLS settings of connections to the gate."""
     adapter: VersionId = NO_VERSION
-    """Whom its questions are for, where that is an adapter of the version."""
+    """The adapter that the client's questions are for; empty for the version itself."""
 
     def of(self, adapter: VersionId) -> "GateClient":
-        """Return a client for an adapter of this engine."""
         return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
@@ -56,15 +53,13 @@ class GateClient:
         return answer.status == _OK
 
     async def numbers(self, timeout_s: float = 5.0) -> EngineNumbers:
-        """Read the engine's own metrics. Raises ``OSError``."""
         return parse((await self._page("/metrics", timeout_s)).decode())
 
     async def exposition(self, timeout_s: float = 2.0) -> bytes:
-        """Read the gate's metrics, in the platform's names. Raises ``OSError``."""
         return await self._page("/penstock/metrics", timeout_s)
 
     async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
-        """Send the gate the engine's figures and whether it is idle; return the gate's state.
+        """Send the gate the engine's figures and whether the engine is idle; return the gate's state.
 
         Raises ``OSError`` or ``EngineError``.
         """
@@ -87,20 +82,16 @@ class GateClient:
         return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
 
     async def sleep(self, timeout_s: float = 60.0) -> None:
-        """Offload a resting engine's weights and KV cache. Raises ``OSError`` or ``EngineError``."""
         await self.ask("/penstock/sleep", {}, timeout_s)
 
     async def wake(self, timeout_s: float = 60.0) -> None:
-        """Reload the engine's weights and KV cache. Raises ``OSError`` or ``EngineError``."""
         await self.ask("/penstock/wake", {}, timeout_s)
 
     async def probe(self, task: Task, timeout_s: float) -> None:
-        """Send the engine its smallest request. Raises ``OSError`` or ``EngineError``."""
         path, body = question(task)
         await self.ask(path, body, timeout_s)
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Send JSON and return the JSON answer. Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
         raw = json.dumps({"model": self.version, **body}).encode()
         call = wire.Call(
             url=f"{self.url}{path}",

@@ -9,8 +9,6 @@ _SIGKILL = -9
 
 
 class Cause(StrEnum):
-    """The cause of an engine's restart: the metric's label ``reason``."""
-
     CRASH = "crash"
     HANG = "hang"
     OUT_OF_MEMORY = "out_of_memory"

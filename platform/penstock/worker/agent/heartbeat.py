@@ -1,8 +1,7 @@
 """Reports the worker's state to the controller: periodically, and at once on change.
 
-With the controller away nothing stops; the next heartbeat uses the controller's address of that moment. A controller
-that answers and refuses the report is an error, since this worker gets no requests meanwhile. Each condition is logged
-once.
+Without a controller nothing stops; each heartbeat uses the controller's current address. A controller that answers and
+refuses the report is an error, since this worker gets no requests meanwhile. Each condition is logged once.
 """
 
 import asyncio
@@ -22,18 +21,16 @@ PATH = "/internal/workers/heartbeat"
 _ORDERS = frozenset(WorkerOrder)
 _OK = 200
 MOST_WORDS = 300
-"""Of a refusal, for the log."""
+"""Words of a refusal that are logged."""
 REMEDIES = {
     401: "Its key is of another platform, worker or version: `penstock worker-key NAME VERSION` beside the platform's "
     "key prints its own, for PENSTOCK_WORKER_KEY_FILE.",
     403: "Its certificate or its key is another one's: see PENSTOCK_TLS_CERT_FILE and PENSTOCK_WORKER_KEY_FILE.",
 }
-"""By the controller's status: what to do about a worker that it turns away."""
+"""Remedies for a refused worker, by the controller's status."""
 
 
 class Contact(StrEnum):
-    """The state of the contact with the controller."""
-
     HEARD = "heard"
     AWAY = "away"
     REFUSED = "refused"
@@ -56,15 +53,14 @@ class Heart:
     bearer: str
     on_order: Callable[[WorkerOrder], None]
     on_pins: Callable[[tuple[VersionId, ...]], None]
-    """Told of the adapters that are pinned, with each answer that says it."""
+    """Called with the pinned adapters of each answer."""
     every_s: Callable[[], float]
     tls: Callable[[], ssl.SSLContext] | None = None
-    """What a connection to it is made with."""
+    """TLS settings of connections to the controller."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _contact: Contact = Contact.HEARD
 
     def beat_now(self) -> None:
-        """Send the next heartbeat at once."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -126,6 +122,6 @@ class Heart:
         return raw if isinstance(raw, dict) else {}
 
     def _turned(self, contact: Contact) -> bool:
-        """Return whether the contact's state has changed, and keep the new one."""
+        """Record the contact's state; return whether it has changed."""
         before, self._contact = self._contact, contact
         return contact is not before

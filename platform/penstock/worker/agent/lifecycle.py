@@ -1,6 +1,6 @@
 """A worker's life as a pure state machine: transitions, phase durations, expected readiness.
 
-A sleeping worker keeps name and files and frees its engine's memory; a wake is short. It must not know processes or
+A sleeping worker keeps name and files and frees its engine's memory; a wake is short. It knows neither processes nor
 HTTP; time is an argument. The agent (``agent.py``) drives it.
 """
 
@@ -15,13 +15,13 @@ _START = (
     WorkerState.COMPILING,
     WorkerState.WARMING,
 )
-"""The phases of a start, in order. Compiling is left out where the engine runs eagerly."""
+"""The phases of a start, in order. An engine in eager mode does not compile."""
 
 _WAKE = (WorkerState.WAKING, WorkerState.WARMING)
-"""The phases of a wake: files are verified and the engine is there again in the first."""
+"""The phases of a wake: the first verifies the files and restarts the engine."""
 
 _FIRST = frozenset({WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.WAKING})
-"""With verifying a start begins that fetches nothing, with waking one that has its worker already."""
+"""First phases: verifying if nothing must be fetched, waking for an existing worker."""
 
 _ENDINGS = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 _AFTER: dict[WorkerState, frozenset[WorkerState]] = {
@@ -37,14 +37,16 @@ _AFTER: dict[WorkerState, frozenset[WorkerState]] = {
     WorkerState.STOPPED: frozenset(),
     WorkerState.FAILED: frozenset(),
 }
-"""A damaged copy is fetched again; before an engine is started again its files are verified anew. Who is told to sleep
-while streams run may be told to go on before they have ended. A wake that fails is a start that failed."""
+"""The permitted transitions: a damaged copy is fetched again; files are verified before each engine start. A worker
+ordered to sleep may be ordered to serve again before its streams have ended. A failed wake counts as a failed start.
+"""
 
 LEAST_WAIT_S = 0.5
-"""The least that is promised."""
+"""The shortest predicted wait."""
 LATE_SHARE = 0.25
-"""A phase that takes longer than last time is expected to take this share of what it has taken, again: whoever is late
-is not about to be ready, and callers that relied on it would all come too early."""
+"""An overdue phase is expected to take this share of its elapsed time again: otherwise callers would all return too
+early.
+"""
 
 
 class Life:
@@ -83,7 +85,7 @@ class Life:
         return PhaseTiming(phase=left, seconds=seconds)
 
     def awaited(self, seconds: float) -> None:
-        """Record the seconds that the start waited for the parent's imports, which all engines share."""
+        """Record the seconds spent waiting for the parent's imports, which all engines share."""
         self.awaited_s = seconds
 
     def _repeat(self, left: WorkerState, state: WorkerState, seconds: float) -> None:
@@ -97,7 +99,7 @@ class Life:
             self.restart_s = self._repeated_s
 
     def gave_back(self) -> None:
-        """Record that the engine's memory is free; without an earlier start, a wake's duration is estimated."""
+        """Record that the engine's memory is freed; without an earlier start, a wake's duration is estimated."""
         self.holds_memory = False
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
@@ -106,7 +108,6 @@ class Life:
         self.end = self.end or why
 
     def say(self, detail: str) -> None:
-        """Set the present state's detail, for example a fetch's progress."""
         self.detail = detail
 
     @property
@@ -117,7 +118,7 @@ class Life:
 
     @property
     def took_s(self) -> Mapping[WorkerState, float]:
-        """Last duration of each phase, kept for the next start."""
+        """Return the last duration of each phase, kept for the next start."""
         return self._took_s
 
     def seconds_in_state(self, now: float) -> float:
@@ -138,7 +139,7 @@ class Life:
 
     @staticmethod
     def _expected_wake_s(expected: Mapping[WorkerState, float], but: WorkerState | None = None) -> float:
-        """Return the expected duration of a wake: that of a start without its fetch."""
+        """A wake takes as long as a start without its fetch."""
         return sum([s for phase, s in expected.items() if phase in _START[1:] and phase is not but])
 
 

@@ -1,4 +1,4 @@
-"""The end of an engine's log: reported activity, and the reason of an exit."""
+"""The end of an engine's log: signs of activity, and the reason of an exit."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +18,11 @@ class LogTail:
         self._at = path.stat().st_size if path.exists() else 0
         self._end = b""
 
+    @property
+    def position(self) -> int:
+        """The byte up to which the log was read."""
+        return self._at
+
     def has_new(self, words: tuple[bytes, ...]) -> bool:
         """Return whether a line with one of these words was written since the last call."""
         new = self._read()
@@ -36,7 +41,6 @@ class LogTail:
         return core_end.code_of(self._lines())
 
     def trim(self) -> None:
-        """Read the log, then cut the file if it is too large."""
         self._read()
         if rotate(self._path, self._bounds):
             self._at = 0

@@ -35,7 +35,6 @@ def quietly(obtain: Callable[[VersionId, Watch], Copy]) -> Callable[[VersionId],
 
 
 async def _in_thread(work: Callable[[], Copy]) -> Copy:
-    """Run blocking work; return its copy."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Copy] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Remembers the durations of a version's last start, to predict the next."""
+"""Stores the durations of a version's last start, to predict the next."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class PhaseMemory:
     def recall(self, version: VersionId, *, is_warm: bool = False) -> dict[WorkerState, float]:
         """Return the last start's seconds by phase, empty if unknown.
 
-        ``is_warm``: the imports that the last start may have waited for are done (``Launcher.is_warm``).
+        ``is_warm``: the pre-imported parent is ready (``Launcher.is_warm``), so the wait for imports is left out.
         """
         with suppress(OSError, ValueError, AttributeError, TypeError):
             raw = json.loads(self._path(version).read_text())
@@ -33,7 +33,7 @@ class PhaseMemory:
         return {}
 
     def keep(self, version: VersionId, took_s: Mapping[WorkerState, float], awaited_s: float = 0.0) -> None:
-        """Store the durations, and the seconds that were a wait for imports; a full disk is no failure."""
+        """Store the durations, and the seconds spent waiting for imports; a full disk is no failure."""
         path = self._path(version)
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)

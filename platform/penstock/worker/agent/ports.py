@@ -25,23 +25,23 @@ class AgentConfig:
     status_host: str
     files: Files
     device: str = "cpu"
-    """What kind of device its engine computes on."""
+    """The kind of device that the engine computes on."""
     key_mark: str = ""
     status_port: int = 0
     heartbeat_s: float = 1.0
     is_pooled: bool = False
-    """Whether engines of its machine share a memory that is too small for all of them."""
+    """Whether the engines of the machine share a memory too small for all of them."""
     drain_grace_s: float = 30.0
     may_be_taken: bool = False
-    """Whether the machine is one that its owner takes back at short notice."""
+    """Whether the machine may be reclaimed at short notice, like a spot instance."""
     linger_s: float = 1.0
-    """How long after it reported to be draining the gate stays open: until no gateway's table has us any more."""
+    """Seconds for which the gate stays open after draining was reported, until no gateway's table has the worker."""
     pace: RunIntervals = field(default_factory=RunIntervals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Ports of the agent. ``obtain`` blocks; ``plan`` returns a copy's launch plan."""
+    """Ports of the agent. ``obtain`` blocks; ``plan`` returns the launch plan of a verified copy."""
 
     obtain: Callable[[VersionId, Watch], Copy]
     plan: Callable[[Copy], LaunchPlan]
@@ -49,12 +49,12 @@ class Ports:
     client: GateClient
     controller: Callable[[], str]
     tls: Callable[[], ssl.SSLContext] | None
-    """What a connection to the controller is made with; None: in the clear."""
+    """TLS settings of connections to the controller; None for plain HTTP."""
     certificate: Callable[[], Own] | None
-    """Who the worker is by its certificate, and until when; None without one."""
+    """The worker's identity and expiry by its certificate; None without one."""
     bearer: str
     memory: PhaseMemory
     clock: Clock
     chance: random.Random
     shown: Callable[[int], None]
-    """Told the port at which health and metrics are shown."""
+    """Called with the port of the health and metrics pages."""

@@ -1,6 +1,6 @@
-"""Sends probes to the engine in a task of its own: a slow probe delays no reading of the counters.
+"""Sends probes to the engine in a separate task: a slow probe does not delay reading the counters.
 
-It must not know the probe's content, nor conclusions from the answer.
+It knows neither the probe's content nor the conclusions from an answer.
 """
 
 import asyncio
@@ -9,8 +9,6 @@ from typing import Any, Self
 
 
 class Probing:
-    """Sends one probe at a time, at most every ``every_s``."""
-
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]], every_s: float) -> None:
         self._ask, self._every_s = ask, every_s
         self._next_at = 0.0
@@ -32,7 +30,6 @@ class Probing:
             self._asking = asyncio.ensure_future(self._ask())
 
     def has_passed(self) -> bool:
-        """Return whether the last finished probe was answered in time."""
         if self._asking is not None and self._asking.done():
             self._has_passed, self._asking = self._asking.result(), None
         return self._has_passed

@@ -1,7 +1,7 @@
 """Carries out an order to sleep: close the gate, let running requests end, report when idle.
 
-A stream is bounded by its own deadline only; an order to serve opens the gate again. It must not know how an engine
-frees memory, nor why orders are given.
+A stream is bounded only by its deadline; an order to serve opens the gate again. It knows neither how an engine frees
+memory nor why orders are given.
 """
 
 import asyncio
@@ -20,8 +20,6 @@ _LOOK_S = 0.05
 
 @dataclass(slots=True)
 class Desire:
-    """The controller's last order to this worker: serve or sleep."""
-
     _sleep: asyncio.Event = field(default_factory=asyncio.Event)
     _serve: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -46,7 +44,7 @@ class Desire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """Closes the gate on an order to sleep. ``closed`` is called before it closes, ``opened`` after it has opened
+    """Closes the gate on an order to sleep. ``closed`` is called before the gate closes, ``opened`` after it has opened
     again.
     """
 
@@ -56,7 +54,7 @@ class Resting:
     opened: Callable[[], None]
 
     async def unless_still(self, watching: Coroutine[Any, Any, EngineLost]) -> EngineLost | None:
-        """Return how the engine was lost; None once the worker is ordered to sleep and idle behind the closed gate."""
+        """Return how the engine was lost, or None once a sleep order has closed the gate and nothing runs behind it."""
         watch, still = asyncio.ensure_future(watching), asyncio.ensure_future(self._until_still())
         try:
             await asyncio.wait({watch, still}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,7 +86,7 @@ class Resting:
         return False
 
     async def _open(self) -> None:
-        """Open the gate, retrying until it answers; the engine's watch finds out if it is lost."""
+        """Open the gate, retrying until it answers; a lost engine is found by its watch."""
         while True:
             with suppress(OSError, EngineError):
                 await self.client.rest(on=False)

@@ -1,6 +1,6 @@
 """One engine's run from start to end: wait until it is up, warm it up, test it, watch it.
 
-It must not know the worker's states or the controller; it reports progress and faults.
+It knows neither the worker's states nor the controller; it reports progress and faults.
 """
 
 import asyncio
@@ -15,8 +15,7 @@ from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.exit_code import how_it_ended
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load
-from penstock.lateness import timeout
-from penstock.worker.agent.evidence import COMPILING, EngineEvidence
+from penstock.worker.agent.evidence import EngineEvidence
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
 from penstock.worker.agent.log_tail import LogTail
@@ -46,7 +45,10 @@ class RunIntervals:
     look_every_s: float = 1.0
     probe_every_s: float = 2.0
     probe_timeout_s: float = 10.0
-    start_timeout_s: float = 300.0
+    start_still_s: float = 120.0
+    """A starting engine that does nothing for so long counts as hung; one that works has six times as long between two
+    lines of its log, and one that compiles thirty times.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ class Hooks:
 
 
 class Running:
-    """One engine process, seen through its gate."""
+    """One engine process, controlled through its gate."""
 
     def __init__(
         self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: RunIntervals
@@ -69,7 +71,6 @@ class Running:
         self._evidence = EngineEvidence(engine.pid, self._log)
 
     async def wake(self, hooks: Hooks) -> None:
-        """Reload a sleeping engine's memory; raises ``EngineLost``."""
         try:
             await self._or_its_end(self.client.wake(), hooks)
         except (OSError, EngineError) as error:
@@ -80,14 +81,13 @@ class Running:
     ) -> None:
         """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``.
 
-        With callers waiting only golden prompts are asked: warm-up shapes would cost them more than they save.
+        If callers wait, only golden prompts are asked: warm-up shapes would cost more time than they save.
         """
         await self._or_its_end(self._up(hooks), hooks)
         on_up()
         await self._or_its_end(self._warm(manifest, shapes=not is_awaited), hooks)
 
     async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
-        """Watch the engine; return the fault that ends the watch."""
         try:
             await self._or_its_end(self._look_after(manifest, hooks), hooks)
         except EngineLost as lost:
@@ -95,7 +95,7 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Await the work; raise ``EngineLost`` if the engine's process ends first."""
+        """Raise ``EngineLost`` if the engine's process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -117,14 +117,17 @@ class Running:
         return EngineLost(cause_of(code, oom_kills=new), f"the {what} {how_it_ended(code)}: {self._log.reason()}")
 
     async def _up(self, hooks: Hooks) -> None:
-        try:
-            async with timeout(self._pace.start_timeout_s):
-                while not await self._is_up():
-                    if self._log.has_new(COMPILING):
-                        hooks.compiling()
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError:
-            raise EngineLost(Cause.HANG, f"not up after {self._pace.start_timeout_s:.0f} s") from None
+        dog, look_at = Watchdog(StallLimits.of(self._pace.start_still_s), self._clock.monotonic()), 0.0
+        while not await self._is_up():
+            self._evidence.read_log(moved=False)
+            if self._evidence.says_compiling:
+                hooks.compiling()
+            if (now := self._clock.monotonic()) >= look_at:
+                look_at = now + self._pace.look_every_s
+                dog.look(self._log.position, self._evidence.look(now, answers=True), now)
+            if dog.verdict:
+                raise EngineLost(Cause.HANG, f"not up: {dog.verdict}")
+            await asyncio.sleep(_POLL_S)
 
     async def _is_up(self) -> bool:
         with suppress(OSError):
@@ -167,7 +170,6 @@ class Running:
         return is_idle
 
     async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
-        """Return the engine's numbers, None if it does not answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
                 raise EngineLost(Cause.CRASH, self._how_its_core_ended())
@@ -189,7 +191,7 @@ class Running:
         return state.in_flight == 0
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
-        """Return whether the probe was answered in time; the engine's counters decide everything else."""
+        """Return whether the probe was answered in time; all else is judged by the engine's counters."""
         began = self._clock.monotonic()
         try:
             await self.client.probe(manifest.task, timeout_s)

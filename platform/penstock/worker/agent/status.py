@@ -1,6 +1,6 @@
 """A worker's metrics, and the pages of its small server.
 
-The metrics page joins the agent's, the gate's, and the engine's in the platform's names.
+The metrics page joins the agent's and the gate's metrics with the engine's, translated to the platform's names.
 """
 
 import asyncio
@@ -32,8 +32,6 @@ T = TypeVar("T")
 
 
 class WorkerMetrics:
-    """The agent's metrics, bound to its version."""
-
     def __init__(self, version: VersionId, worker: WorkerId, zone: str) -> None:
         self.metrics = Metrics(CATALOGUE)
         self.metrics.tell_start()
@@ -77,7 +75,6 @@ def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: Ga
 
 
 async def _or(reading: Awaitable[T], default: T) -> T:
-    """Return the reading, or the default if no engine runs."""
     try:
         return await reading
     except OSError:

@@ -1,39 +1,40 @@
 """Decides when an engine counts as hung, from its counters and its processes' activity. Pure.
 
-Moving counters are progress; one request may take long. Without progress the activity sets the patience:
+Moving counters are progress, however long one request takes. Without progress the tolerated seconds depend on the
+engine's activity:
 
-* none over two looks: frozen or deadlocked, found after ``still_s``;
-* work (a step on a slow machine, a template, a grammar): ``working_s``, or some of the engine's usual steps;
-* compiling: ``compiling_s``;
-* unknown (first look, server without core work, starved watchdog): like work.
+* none over two readings: frozen or deadlocked, found after ``still_s``;
+* work (a step on a slow machine, a template, a grammar): ``working_s``, or a multiple of the engine's usual step time;
+* compiling: ``compiling_s``; * unknown (first reading, a server working without its core, a starved watchdog): like
+  work.
 
-Seconds are awake ones: those in which the agent did not run (a suspended machine) do not count.
-Trade-off: an endless loop looks like work, and is found that much later than a deadlock.
+Seconds in which the agent itself did not run (a suspended machine) do not count. Trade-off: an endless loop looks like
+work, and is found later than a deadlock.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from penstock.worker.engines.vitals import Activity, Vitals
+from penstock.worker.engines.vitals import Vitals
 
 BUSY_PART = 0.1
-"""Whoever takes or waits for this part of one core works. A server that only answers the watchdog takes a hundredth."""
+"""Part of one core that a process must use or wait for to count as working. A server that only answers the watchdog
+uses a hundredth.
+"""
 
 FULL_PART = 0.8
-"""A server, one thread of Python, that takes or waits for so much of a core may keep its core without work."""
+"""Part of a core at which the single-threaded server may be the bottleneck that leaves its core process idle."""
 
 STEPS = 20.0
-"""So many of its own usual steps an engine may take for one, however slow they are."""
+"""The factor by which one step may exceed the engine's usual step time."""
 
 _LEARNING = 0.2
 
 
 class Doing(StrEnum):
-    """The activity of an engine without progress in its counters."""
-
     RESTING = "resting"
-    """It has nothing to do, and answered its last probe."""
+    """Idle, and the last probe was answered."""
     UNKNOWN = "unknown"
     NOTHING = "nothing"
     WORKING = "working"
@@ -51,17 +52,13 @@ def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool
     if before is None or not elapsed_s:
         return Doing.UNKNOWN
     was, is_now = (before.core, now.core) if answers else (before.server, now.server)
-    if _is_busy(was, is_now, elapsed_s):
+    if is_now.is_busy(was, elapsed_s, BUSY_PART):
         return Doing.WORKING
     if answers:
-        starved = _is_busy(before.server, now.server, elapsed_s, FULL_PART)  # of work, by a server that has no time
+        starved = now.server.is_busy(before.server, elapsed_s, FULL_PART)  # of work, by a server that has no time
     else:
-        starved = _is_busy(before.watcher, now.watcher, elapsed_s)  # we are: it may have answered in time
+        starved = now.watcher.is_busy(before.watcher, elapsed_s, BUSY_PART)  # we are: it may have answered in time
     return Doing.UNKNOWN if starved else Doing.NOTHING
-
-
-def _is_busy(before: Activity, now: Activity, elapsed_s: float, part: float = BUSY_PART) -> bool:
-    return now.seconds - before.seconds >= part * elapsed_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +84,7 @@ class Watchdog:
         self._step_s = 0.0
 
     def has_moved(self, marker: object) -> bool:
-        """Return whether the progress marker changed since the last look; None means no answer."""
+        """Return whether the progress marker changed since the last reading; None means no answer."""
         return marker is not None and marker != self._marker
 
     def look(self, marker: object, did: Doing, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The agent's little HTTP client: one call, one connection. Standard library.
+"""The agent's small HTTP client: one call per connection. Standard library.
 
 Not for the token path: the gateways speak to the engine directly.
 """
@@ -32,11 +32,11 @@ class Call:
     body: bytes = b""
     timeout_s: float = 5.0
     tls: ssl.SSLContext | None = None
-    """What the connection is made with; where it is given, nothing is said in the clear."""
+    """TLS settings of the connection; None for plain HTTP."""
 
 
 async def send(call: Call) -> Answer:
-    """Send the request and return the reply; raises ``OSError`` (timeouts and malformed replies included)."""
+    """Raises ``OSError`` (timeouts and malformed replies included)."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:
@@ -85,7 +85,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """Reserve a port for a child that will listen on it, while the socket is open; 0 takes a free one.
+    """Reserve a port for a child process until the socket is closed; 0 takes a free one.
 
     Bound without listening, with ``SO_REUSEADDR``: the child's own bind with that option succeeds, others fail.
     """

@@ -1,10 +1,10 @@
-"""A node's cache of versions: one folder each, LRU eviction, never one in use.
+"""A node's cache of versions: one folder each, LRU eviction, copies in use excepted.
 
 ``DIGEST/`` complete copy · ``.DIGEST.part/`` in progress · ``.DIGEST.sig`` signature · ``.DIGEST.lock`` held while
 fetching · ``.DIGEST.use`` held shared by each process that uses the copy; its mtime is the last use. Locks are the
 kernel's (``flock``) and end with the process.
 
-Trade-off: recency is per version, not per file.
+Trade-off: last use is recorded per version, not per file.
 """
 
 import fcntl
@@ -21,21 +21,18 @@ from penstock.domain.models.model import is_sha256
 from penstock.worker.artifacts.parts import no_room
 
 RESERVE_BYTES = 64 << 20
-"""Left free on the disk: logs and the database write there too."""
+"""Bytes left free on the disk for logs and database."""
 
 READ_ONLY = 0o444
 
 
 class Hold:
-    """A process's use of a copy, which protects it from eviction."""
-
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_SH)
         os.utime(path)
 
     def release(self) -> None:
-        """End the use of the copy; a second call changes nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -49,7 +46,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCopy:
-    """A copy for the choice of the least recently used; ``used_at`` is Unix seconds."""
+    """A copy with its last use, for eviction; ``used_at`` is Unix seconds."""
 
     digest: str
     size_bytes: int
@@ -57,8 +54,6 @@ class CachedCopy:
 
 
 class NodeCache:
-    """All copies of one node, shared by its workers."""
-
     def __init__(self, root: Path, *, budget_bytes: int) -> None:
         self._root, self._budget_bytes = root, budget_bytes
         root.mkdir(parents=True, exist_ok=True)
@@ -85,7 +80,7 @@ class NodeCache:
             os.close(fd)
 
     def hold(self, digest: str) -> Hold:
-        """Mark the version as in use by this process."""
+        """Mark the version as in use by this process until released."""
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:
@@ -121,7 +116,6 @@ class NodeCache:
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
     def entries(self) -> list[CachedCopy]:
-        """Return the copies, least recently used first."""
         found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
         return sorted(found, key=lambda entry: entry.used_at)
 
@@ -137,7 +131,6 @@ class NodeCache:
                 self.signature(digest).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """Remove half-removed copies and abandoned partial fetches of killed processes."""
         for path in self._root.glob(".trash.*"):
             shutil.rmtree(path, ignore_errors=True)
         for path in self._root.glob(".*.part"):

@@ -1,7 +1,7 @@
 """Fetches files by digest: parallel ranges, written and hashed in order.
 
 Trade-off: ranges fetched ahead wait in memory (at most ``streams + 1``). In return an unfinished file is always a
-prefix: resuming is trivial and the digest comes with writing.
+prefix: it can be resumed, and hashed while it is written.
 """
 
 from collections import deque
@@ -23,8 +23,6 @@ STREAMS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A byte range of one file; the file's last segment completes it."""
-
     file: Artifact
     start: int
     length: int
@@ -47,8 +45,6 @@ def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Ite
 
 
 class Fetcher:
-    """Copies files from a source into a folder."""
-
     def __init__(
         self, source: ArtifactSource, clock: Clock, *, streams: int = STREAMS, segment_bytes: int = SEGMENT_BYTES
     ) -> None:
@@ -77,7 +73,7 @@ class Fetcher:
             )
 
     def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
-        """Fetch and write the files; return those with a wrong digest."""
+        """Return the files with a wrong digest."""
         wrong: list[Artifact] = []
         part: Part | None = None
         try:
@@ -95,7 +91,7 @@ class Fetcher:
         return wrong
 
     def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:
-        """Yield segments with their bytes in order, fetching the next ones meanwhile."""
+        """Yield segments with their bytes in order, prefetching the next ones."""
         on_the_way: deque[tuple[Segment, Future[bytes]]] = deque()
         pool = ThreadPoolExecutor(self._streams, thread_name_prefix="fetch")
         try:

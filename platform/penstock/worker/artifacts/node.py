@@ -1,6 +1,6 @@
-"""Gets a version on a node: from its cache if sound, else from the store, never unverified.
+"""Provides a version on a node: from its cache if sound, else from the store, always verified.
 
-Last check before weights reach an engine: the folder is the version, complete, signed, of a served kind.
+The last check before an engine loads weights: the folder is complete, signed, and of a served kind.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ def verify(folder: Path, digest: str, signature: bytes | None, verifier: Signatu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A verified version on this node. It stays on disk until ``hold`` is released or the process ends."""
+    """A verified version on this node. The copy stays on disk until ``hold`` is released or the process ends."""
 
     folder: Path
     manifest: Manifest
@@ -68,7 +68,7 @@ def no_phase(_: WorkerState) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Observer of ``Node.obtain``: its phases, and the progress of a fetch."""
+    """Observer of ``Node.obtain``: phases, and progress of the fetch."""
 
     phase: Callable[[WorkerState], None] = no_phase
     progress: OnProgress = silent
@@ -76,8 +76,6 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node's cache, its source of artifacts, and its verifier."""
-
     source: ArtifactSource
     cache: NodeCache
     fetcher: Fetcher

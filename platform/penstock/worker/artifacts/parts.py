@@ -1,4 +1,4 @@
-"""One file in progress: ``NAME.part`` is always a prefix of it, so a restart resumes.
+"""One file in progress: ``NAME.part`` is always a prefix of the file, so a restart resumes.
 
 The digest is computed while writing; a file gets its name only if it is right.
 """
@@ -22,7 +22,7 @@ def part_of(folder: Path, file: Artifact) -> Path:
 
 
 def bytes_there(folder: Path, file: Artifact) -> int:
-    """Return the bytes of a file on disk, finished or not; 0 if they cannot be its beginning."""
+    """Return the bytes of a file on disk, finished or not; 0 if they can't be a prefix of it."""
     for path in (folder / file.path, part_of(folder, file)):
         if path.is_file():
             size = path.stat().st_size
@@ -31,7 +31,6 @@ def bytes_there(folder: Path, file: Artifact) -> int:
 
 
 def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
-    """Return the error for a full disk, with folder, needed and free bytes."""
     free = shutil.disk_usage(folder).free
     return StoreUnavailable(
         f"no room in {folder}: {need_bytes:,} bytes needed, {free:,} free; "
@@ -63,7 +62,7 @@ class Part:
         self.offset = self._out.tell()
 
     def close(self) -> None:
-        """Close the file; buffered bytes that the full disk refused are not counted as written."""
+        """Close the file; bytes that a full disk refused are not counted as written."""
         try:
             self._out.close()
         except OSError as error:
@@ -71,7 +70,6 @@ class Part:
                 raise
 
     def append(self, data: bytes) -> None:
-        """Write the next bytes; raises ``StoreUnavailable`` on a full disk."""
         try:
             self._out.write(data)
             self._out.flush()

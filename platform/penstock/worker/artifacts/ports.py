@@ -20,14 +20,10 @@ class ArtifactSource(Protocol):
         """Return a small blob (a manifest) after checking its digest."""
         ...
 
-    def signature(self, digest: str) -> bytes | None:
-        """Return a version's signature, None without one."""
-        ...
+    def signature(self, digest: str) -> bytes | None: ...
 
 
 class SignatureVerifier(Protocol):
-    """Verifies signatures with the public key that versions must be signed with."""
-
     def verify(self, folder: Path, signature: bytes) -> None:
         """Raise ``ArtifactRefused`` unless every file is signed and unchanged and none is extra."""
         ...

@@ -10,8 +10,6 @@ REPORT_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchProgress:
-    """The state of a fetch at one moment."""
-
     bytes_done: int
     bytes_total: int
     rate_bytes_s: float
@@ -24,8 +22,8 @@ def silent(_: FetchProgress) -> None: ...
 
 
 class Meter:
-    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count as
-    speed.
+    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count in the
+    rate.
     """
 
     def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:
@@ -43,7 +41,6 @@ class Meter:
             self._on_progress(self.progress(now))
 
     def progress(self, now: float) -> FetchProgress:
-        """Return the progress at monotonic second ``now``."""
         elapsed = now - self._began
         rate = max(0, self._fetched) / elapsed if elapsed > 0 else 0.0
         return FetchProgress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)

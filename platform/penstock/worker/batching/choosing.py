@@ -1,9 +1,10 @@
-"""Orders waiting items, and selects a batch if not all can meet their deadlines. Pure.
+"""Orders waiting items, and selects a batch if not all can meet their deadlines. Smaller batches end sooner, larger
+ones have more throughput: of a few sizes the one is chosen that lets most items meet their deadlines, later batches
+included.
 
 The tenant with the least device time goes first; within a tenant the item with the earliest latest start; within a
-class the oldest. Smaller batches end sooner, larger ones have more throughput: of a few sizes the one is taken after
-which most items are in time, later batches included. Items that cannot be in time are refused now and cost the others
-nothing.
+class the oldest. Items that can't meet their deadline are refused at once. Items that cannot be in time are refused now
+and cost the others nothing.
 
 Trade-off: it looks a few batches ahead at eight sizes, not at all 2^n partitions.
 """
@@ -17,15 +18,13 @@ from penstock.worker.batching.items import Waiting
 
 _SIZES = 8
 _AHEAD = 3
-"""So many further batches are looked at."""
+"""Batches that the choice looks ahead."""
 
 Seconds = Callable[[int], float]
-"""How long a batch of a size takes."""
+"""Seconds of compute by batch size."""
 
 
 class Room(NamedTuple):
-    """Maximum items of a batch, in all and by class."""
-
     items: int
     interactive: int
     offline: int
@@ -40,7 +39,7 @@ class ChosenItems(NamedTuple):
 def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[float]) -> list[Waiting]:
     """Return the items by latest start; ``windows`` are the classes' longest waits.
 
-    An urgent item behind one of its own tenant and class advances that one instead of passing it.
+    An urgent item never overtakes an older one of its tenant and class: the older one is moved forward instead.
     """
     behind: dict[tuple[TenantId, bool], float] = {}
     due: dict[Waiting, float] = {}
@@ -57,7 +56,7 @@ def in_fair_turn(
 ) -> Sequence[Waiting]:
     """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item.
 
-    A tenant's own order is kept. Spare items fill the rest.
+    The order within each tenant is kept. Spare items fill the remaining room.
     """
     next_at: dict[TenantId, float] = {}
     places: dict[Waiting, float] = {}
@@ -70,7 +69,7 @@ def in_fair_turn(
 
 
 def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> ChosenItems:
-    """Return the items to compute now, from items in this order.
+    """Return the items to compute now, taken in the given order.
 
     If no item can meet its deadline, a full batch is taken: the estimate may be wrong, and only a batch can tell.
     """

@@ -1,7 +1,6 @@
 """Collects items into batches on a device behind a port: the policies' event loop.
 
-It joins the policies and owns the event loop's timers and tasks, which policies must not. It knows neither torch nor
-HTTP.
+It owns the event loop's timers and tasks, which policies must not use. It knows neither torch nor HTTP.
 """
 
 import asyncio
@@ -22,7 +21,9 @@ from penstock.worker.batching.running import Compute, Result, Runner, WaitingIte
 from penstock.worker.batching.settings import BatchSettings
 
 LEAST_LOOK_S = 1e-3
-"""It looks again no sooner: less than the loop's timers can tell (uvloop's tell milliseconds) would be now, again."""
+"""The shortest timer: below the event loop's resolution (milliseconds in uvloop) it would fire at once, again and
+again.
+"""
 
 
 def _to_nobody(_: object) -> None: ...
@@ -60,7 +61,6 @@ class Batcher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Refuse waiting items and await the results of running ones."""
         self._closing = True
         self._disarm()
         for one in _entries(self.policy.clear()):
@@ -122,7 +122,6 @@ class Batcher:
         self._arm(decision.look_at, now)
 
     def _arm(self, at: float, now: float) -> None:
-        """Set the timer to this second, unless it fires earlier already."""
         if at >= self._looks_at:
             return
         self._disarm()
@@ -140,7 +139,7 @@ class Batcher:
             self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
-        """Decide once after all arrivals of one event loop iteration: a burst is one batch."""
+        """Decide once per event loop iteration, after all its arrivals: a burst is one batch."""
         self._looks_soon = False
         self._look(self._clock.monotonic())
 

@@ -18,10 +18,10 @@ from penstock.worker.batching.settings import Prior
 
 REMEMBERED_S = 2.0
 MOST_RATIOS, LEAST_RATIOS = 128, 8
-"""The device's pace is read from the batches of so many seconds; from no more and, where there were any, no fewer."""
+"""Seconds of recent batches that determine the device's pace: at most and, if available, at least."""
 MOST_KEYS = 256
 UNMEASURED_TAIL = 2.0
-"""How much longer than believed a batch may take before anything was measured."""
+"""The factor by which an unmeasured batch may exceed its predicted time."""
 _FOLLOWS = 0.3
 _TAIL = 0.99
 
@@ -52,7 +52,6 @@ class Computes:
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
 
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
-        """Add a measured batch; ``now`` is the time of its end in seconds."""
         curve = self._curves.get(key)
         if curve is None:
             curve = self._curves[key] = Curve(self._prior, self._most)

@@ -1,7 +1,7 @@
 """Compute time of a batch by size at the device's usual pace, never falling. Pure.
 
-Measurements are kept at a few sizes (knots), linear between them; beyond them the prior's shape continues. Noise that
-would make it fall is pooled (pool adjacent violators: the nearest curve that never falls).
+Measurements are kept at a few sizes (knots), linear between them; beyond them the prior's shape continues. Measurements
+that would make the curve fall are pooled (pool adjacent violators: the nearest curve that never falls).
 """
 
 from bisect import bisect_left
@@ -13,7 +13,7 @@ _FOLLOWS = 0.05
 _MOST_CHANGE = 1.0
 _MOST_WEIGHT = 20.0
 LEAST_S = 1e-6
-"""Nothing takes no time: a clock that did not move says little."""
+"""The least time of a batch: a clock that did not move measures nothing."""
 
 
 class Curve:

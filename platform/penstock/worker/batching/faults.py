@@ -1,7 +1,7 @@
 """Faults of a device or an item: the compute port's errors, quarantine by digest, a cap after out-of-memory.
 
-Evidence before blame (ADR 0043): an item counts as poison if it failed alone again after others had succeeded, so that
-a broken device quarantines nothing. Pure.
+An item counts as poison if it failed alone again after others had succeeded, so that a broken device quarantines
+nothing (ADR 0043). Pure.
 """
 
 from collections import OrderedDict
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from penstock.domain.errors import BadRequest
 
 QUARANTINE_S = 60.0
-"""How long an item that poisons is not computed."""
+"""Seconds for which a poisonous item is not computed."""
 SUSPECT_S = 600.0
-"""How long one failure alone is remembered."""
+"""Seconds for which a single failure is remembered."""
 STRIKES = 2
 MOST_SUSPECTS = 1024
 RECOVERS_S = 60.0
-"""A cap that lack of memory halved doubles in so many seconds."""
+"""Seconds in which a cap halved by lack of memory doubles again."""
 
 
 class OutOfMemory(Exception):
@@ -41,7 +41,7 @@ class _Suspect:
 
 
 class Quarantine:
-    """Inputs that repeatedly failed alone; of more than a thousand suspects, the one unseen for longest is dropped."""
+    """Inputs that repeatedly failed alone; beyond a thousand suspects the least recently seen is dropped."""
 
     def __init__(self) -> None:
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
@@ -59,7 +59,6 @@ class Quarantine:
         return 0.0
 
     def succeeded(self) -> None:
-        """Record a computed batch, which proves that the device works."""
         self._successes += 1
 
     def failed_alone(self, digest: bytes, now: float) -> None:

@@ -8,7 +8,7 @@ from math import inf
 from penstock.worker.batching.items import Key, Waiting
 
 ARRIVALS = 16
-"""The recent rate is read from so many arrivals: a burst shows at once, and so does its end."""
+"""Arrivals from which the recent rate is computed: few enough that a burst's begin and end show at once."""
 
 
 class Group:
@@ -32,7 +32,6 @@ class Group:
         yield from self.offline
 
     def counts(self) -> Collection[int]:
-        """Return the number of waiting items per tenant; O(n)."""
         return Counter(one.item.tenant for one in self).values()
 
     @property

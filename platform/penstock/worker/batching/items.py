@@ -18,10 +18,10 @@ class Key:
     version: VersionId
     dtype: str = ""
     bucket: int = 0
-    """The tokens or pixels to which each of its items is padded; 0 pads them to the longest of the batch."""
+    """The tokens or pixels to which each item is padded; 0 pads items to the longest of the batch."""
     shape: tuple[int, ...] = ()
     arguments: tuple[str, ...] = ()
-    """Arguments of the task that change the graph."""
+    """The task's arguments that change the compute graph."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Item:
     payload: object
     digest: bytes = b""
     weight: float = 1.0
-    """Its tenant's among those whose items are computed here."""
+    """The tenant's weight among tenants with items here."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,11 +65,11 @@ class Fired:
     most_items: int
     waits_s: tuple[float, ...]
     padding_ratio: float
-    """The part of what was computed that was padding."""
+    """The part of the computed tokens or pixels that was padding."""
     window_s: float
-    """How long an interactive item could have waited for a batch of this size."""
+    """The longest wait of an interactive item for a batch of this size."""
     predicted_s: float
-    """The p99 of its compute, as it was predicted."""
+    """The predicted p99 of the compute time."""
     compute_s: float | None
 
     @property
@@ -83,10 +83,10 @@ class Left(StrEnum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     LATE = "late"
-    """It could not be in time any more, and would have cost others their deadlines."""
+    """The item could no longer meet its deadline."""
     POISONED = "poisoned"
     QUARANTINED = "quarantined"
     OUT_OF_MEMORY = "out_of_memory"
     LOST = "lost"
-    """What computes was gone."""
+    """The computing process was lost."""
     CLOSING = "closing"

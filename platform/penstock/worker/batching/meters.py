@@ -21,8 +21,6 @@ CATALOGUE = (
 
 
 class BatchMeters:
-    """Callbacks of a batcher: ``Batcher(..., meters.fired, meters.left)``."""
-
     def __init__(self, version: VersionId) -> None:
         metrics = self.metrics = Metrics(CATALOGUE)
         self._batches = {one: metrics.counter(names.BATCHES).labels(version, one) for one in Trigger}

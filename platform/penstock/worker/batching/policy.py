@@ -1,20 +1,20 @@
-"""Decides when a batch starts, and with which items. Pure: waiting items and device in, decision and next look out.
+"""Decides the start and the items of each batch. Pure: waiting items and device in, decision and next look out.
 
 A batch starts when it is full (items, tokens or seconds), when its earliest deadline would be missed otherwise, when
-its oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The window is
-what the SLO leaves: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes first (ADR 0078);
-within it the earliest latest start, never before an older item of its class (ADR 0074): offline items fill what
-interactive ones leave, and do not starve.
+its oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The longest
+wait (window) is the rest of the SLO: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes
+first (ADR 0078); within a tenant the earliest latest start, never before an older item of its class (ADR 0074): offline
+items fill the room left by interactive ones, and do not starve.
 
-Trade-off: greedy. Idling for a group that may come would help on known traces only.
+Trade-off: the choice is greedy. Idling for an expected group would help only on known traces.
 
-A running batch cannot be taken back, and later requests wait for it. So its length is bounded: a tenant alone gets
-batches of half the time that the SLO allows, so that a newcomer is not late for that reason alone. Beside others the
-batch is bounded by the tenants' parts together; a part is the items that compute in an eighth of the SLO, or in 1.5
-times a single item if that is more. A device that gains from batching still gets large batches, another one single
-items. Virtual time, not the parts, decides whose items are in the batch.
+A running batch cannot be taken back, and later requests wait for it. So its length is bounded: a single tenant gets
+batches of half the SLO's time, so that a new tenant can still be served in time. With several tenants the batch is
+bounded by the sum of their parts; a part is the items that compute in an eighth of the SLO, or in 1.5 times a single
+item if that is more. A device that gains from batching still gets large batches, any other single items. Virtual time,
+not the parts, decides the tenants of the items.
 
-Trade-off (ADR 0078): small batches lose part of the gain of full ones while one tenant floods beside others.
+Trade-off (ADR 0078): small batches lose throughput while one tenant floods beside others.
 """
 
 from collections import OrderedDict
@@ -34,9 +34,9 @@ from penstock.worker.batching.tenants import Tenants
 
 ALONE_PART = 0.5
 BESIDE_PART = 0.125
-"""The part of the promised seconds that one batch may take, and that a tenant's items in it may beside others."""
+"""The part of the SLO's seconds that one batch may take, and a tenant's items in a shared batch."""
 SINGLE = 1.5
-"""So many times a single item's compute a batch may take in any case."""
+"""A batch may always take this multiple of a single item's compute time."""
 
 
 def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
@@ -58,7 +58,7 @@ def most_items(settings: BatchSettings, computes: Computes, group: Group, most: 
 
 
 MOST_GROUPS = 256
-"""So many keys without anything waiting are remembered for their arrivals."""
+"""Keys without waiting items whose arrivals are remembered."""
 
 
 class Device(NamedTuple):
@@ -204,7 +204,7 @@ class Policy:
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
     def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
-        """Return the time at which an idle device should start: when waiting gains nothing more."""
+        """Return the time at which an idle device should start, because further waiting gains nothing."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)
@@ -214,11 +214,11 @@ class Policy:
         return max(device.since, group.last_came) + gain_s
 
     def gain_s(self, key: Key, size: int, next_s: float) -> float:
-        """Return the longest wait for one more item that pays, with an arrival every ``next_s`` seconds.
+        """Return the longest worthwhile wait for one more item, with an arrival every ``next_s`` seconds.
 
-        Started now, a batch of n leaves the next item to a batch of its own. If batches of n keep up with arrivals, the
-        sum of all response times counts, and that batch is one of n + 1. If not, a queue grows and all of that batch's
-        device seconds are lost.
+        Started now, a batch of n leaves the next item to the following batch. If batches of n keep up with arrivals,
+        the sum of response times decides, and the following batch counts as n + 1. If not, a queue grows and the
+        following batch's device seconds are lost.
         """
         seconds = partial(self._computes.p50, key)
         own_s = seconds(1) if seconds(size) > size * next_s else seconds(1) / (size + 1)

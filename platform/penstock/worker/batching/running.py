@@ -1,7 +1,7 @@
-"""Computes a batch, by halves after a failure, so that a poisonous item fails alone.
+"""Computes a batch, in halves after a failure, so that a poisonous item fails alone.
 
-Compute is a plain function of a list of items, run in threads, without knowledge of callers. Each item ends exactly
-once: with a result, with an error, or because its caller left.
+Compute is a plain function of a list of items, run in threads, and knows no callers. Each item ends exactly once: with
+a result, with an error, or because its caller left.
 """
 
 import asyncio
@@ -17,9 +17,11 @@ from penstock.worker.batching.faults import ComputeLost, MemoryCap, OutOfMemory,
 from penstock.worker.batching.items import Item, Left, Waiting
 
 Result = object
-"""What compute makes of one item; an exception fails this item alone."""
+"""The result of one item; an exception fails this item alone."""
 Compute = Callable[[Sequence[Item]], Sequence[Result]]
-"""Computes a batch, in a thread. Raises ``OutOfMemory`` or ``ComputeLost``; what else it raises is laid on an item."""
+"""Computes a batch, in a thread. Raises ``OutOfMemory`` or ``ComputeLost``; any other error is attributed to an
+item.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,8 +50,6 @@ class _Timed:
 
 
 class Runner:
-    """Runs the batches of one device and learns compute times."""
-
     def __init__(self, compute: Compute, clock: Clock, computes: Computes, cap: MemoryCap) -> None:
         self._compute, self._clock, self._computes = compute, clock, computes
         self._last_ended_at = 0.0
@@ -63,7 +63,7 @@ class Runner:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def through(self, whole: Sequence[WaitingItem]) -> float | None:
-        """Compute a batch until each item has ended; return its seconds, None if it failed."""
+        """Compute a batch until each item has a result or error; return its seconds, None if it failed."""
         seconds = None
         parts = [whole]
         try:
@@ -98,7 +98,7 @@ class Runner:
         return _Timed(results, began_at, self._clock.monotonic())
 
     def _learn(self, part: Sequence[WaitingItem], timed: _Timed) -> float:
-        """Deliver results and learn the compute time, without the wait behind another batch."""
+        """Deliver results and learn the compute time, excluding the wait for an earlier batch."""
         began_at = max(timed.began_at, min(self._last_ended_at, timed.ended_at))
         seconds = timed.ended_at - began_at
         self._last_ended_at = max(self._last_ended_at, timed.ended_at)
@@ -109,7 +109,7 @@ class Runner:
         return seconds
 
     def _give_up(self, part: Sequence[WaitingItem], error: Exception) -> bool:
-        """Fail these items if they cannot be split further; return whether they were failed."""
+        """Fail these items if they can't be split further; return whether they were failed."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:
                 one.fail(WorkerLost(), Left.LOST)

@@ -29,10 +29,10 @@ class BatchSettings:
     """Tokens or pixels of a batch, padding included; 0 does not bound them."""
     slo_s: float = 0.0
     margin_s: float = 0.005
-    """For what is not compute: handing over, answering."""
+    """Seconds for work other than compute: transfer, answer."""
     in_flight: int = 1
     ahead_s: float = 0.0
-    """With two in flight, how long before the first one's predicted end the second may start."""
+    """With two batches in flight: seconds before the first one's predicted end at which the second may start."""
     interactive: Caps = field(default_factory=Caps)
     offline: Caps = field(default_factory=lambda: Caps(max_wait_s=1.0))
     prior: Prior = field(default_factory=Prior)

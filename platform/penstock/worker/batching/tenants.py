@@ -1,10 +1,10 @@
 """Device time received by each tenant, and the active tenants. Pure.
 
-Start-time fair queueing over predicted seconds of compute by weight: a text of 256 tokens counts by the time that it
-takes, not as one item.
+Start-time fair queueing over predicted compute seconds by weight: a text of 256 tokens counts by its time, not as one
+item.
 
-Trade-off: predicted seconds are charged as a batch starts, so that the order is right for items that come meanwhile;
-time beyond the prediction is charged to no tenant.
+Trade-off: predicted seconds are charged at a batch's start, so that later items are ordered correctly; time beyond the
+prediction is charged to no tenant.
 """
 
 from collections import OrderedDict
@@ -17,7 +17,7 @@ from penstock.fairness.turns import VirtualTimes
 from penstock.worker.batching.items import Waiting
 
 ACTIVE_S = 30.0
-"""A tenant counts as active for this time after its last item came."""
+"""Seconds for which a tenant counts as active after its last item."""
 MOST_TENANTS = 1024
 
 
@@ -45,7 +45,6 @@ class Tenants:
         return max(self._times.now, self._times.of(tenant))
 
     def charge(self, taken: Sequence[Waiting], each_s: float) -> None:
-        """Charge the tenants of a started batch ``each_s`` seconds for each item."""
         present = min(self.virtual_time(one.item.tenant) for one in taken)
         for one in taken:
             tenant = one.item.tenant

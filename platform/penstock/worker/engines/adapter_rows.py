@@ -2,12 +2,13 @@
 
 In a batch vLLM 0.32 gives each row its adapter's slot, -1 for none; its plain torch kernels read -1 as the last slot,
 so a base request beside an adapter request answers with the adapter. Here rows are grouped by slot. Rows without a slot
-are left alone (a NaN times 0 is NaN), others take one product per slot, for which vLLM copies the weights per row.
+are skipped (a NaN times 0 is NaN), others take one product per slot, for which vLLM copies the weights per row.
 
-A step of a small model is a thousand tiny products, each with the cost of a call: the parts of a layer (query, key,
-value) are joined while their slot holds the same adapter, two products instead of six. Unadapted layers take none.
+A step of a small model is a thousand tiny products, dominated by call overhead: the parts of a layer (query, key,
+value) are joined while their slot holds the same adapter, two products instead of six. Layers without adapters take
+none.
 
-``adapter_rows_in_worker`` installs it in the process that runs the model. Written for vLLM 0.32.
+``adapter_rows_in_worker`` installs this in the process that runs the model. Written for vLLM 0.32.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,14 +20,14 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 Wrapper = Any
-"""vLLM's, which has no types here."""
+"""vLLM's wrapper of a layer, untyped here."""
 Group = tuple[int, Any]
-"""A slot, and the rows of the batch that its adapter is for: a slice, or their numbers."""
+"""A slot, and its adapter's rows in the batch: a slice, or row numbers."""
 
 _REMEMBERED = 64
-"""A step asks for the same groups for each layer: so many batches are remembered, many more than a step has."""
+"""Batches whose groups are cached, since each layer of a step asks for the same ones; more than a step has."""
 _GROUPS, _MATRICES = "penstock_groups", "penstock_matrices"
-"""What vLLM's wrapper is given to remember: a batch's rows by slot, and layers' matrices."""
+"""Attributes cached on vLLM's wrapper: a batch's rows by slot, and layers' matrices."""
 
 
 class Product(NamedTuple):
@@ -73,7 +74,7 @@ def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int]
 
 
 def grouped(slots: Sequence[int]) -> tuple[Group, ...]:
-    """Return the rows of each adapter slot; rows with -1 belong to none."""
+    """Return the rows of each adapter slot; rows marked -1 are in none."""
     return _grouped(tuple(slots))
 
 
@@ -87,7 +88,7 @@ def _grouped(slots: tuple[int, ...]) -> tuple[Group, ...]:
 
 
 def _rows(rows: list[int]) -> Any:  # noqa: ANN401
-    """Return adjacent row numbers as a slice, with which torch copies nothing."""
+    """Return adjacent row numbers as a slice, which torch does not copy."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return slice(rows[0], rows[-1] + 1)
     return torch.tensor(rows)

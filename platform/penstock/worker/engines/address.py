@@ -1,4 +1,6 @@
-"""Short addresses for Unix sockets, which are limited to 108 bytes: a long path is reached below an open folder."""
+"""Short addresses for Unix sockets, which are limited to 108 bytes: a long path is addressed relative to an open
+folder.
+"""
 
 import os
 from collections.abc import Iterator

@@ -1,9 +1,8 @@
-"""Gives vLLM's answers the form that their APIs document, in the process of its HTTP server.
+"""Brings vLLM's answers into the form that their APIs document, in the process of its HTTP server.
 
-A cut stream of the Responses API ends as incomplete; the first event of a Messages stream counts cached tokens as the
-last one does; a tool call that was cut is a tool call, whole as streamed, and never markup; a Messages tool's input is
-an object, or the answer is the engine's failure. Written for vLLM 0.32; an engine without these functions does not
-start.
+A truncated stream of the Responses API ends as incomplete; the first event of a Messages stream counts cached tokens
+like the last; a truncated tool call is a tool call, whole as streamed, and never markup; a Messages tool's input is an
+object, or the engine fails. Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 import json
@@ -33,7 +32,7 @@ def install() -> None:
 
 
 def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyped here
-    """Return the maker of a Responses stream's last event."""
+    """Wrap the function that makes a Responses stream's last event."""
 
     class Incomplete(completed):
         type: Literal["response.incomplete"]
@@ -50,7 +49,7 @@ def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyp
 
 
 def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
-    """Wrap the reading of a whole answer: what holds no whole call is read as a stream would be."""
+    """Wrap the parser of a whole answer: without a complete call the answer is parsed as a stream would be."""
 
     @wraps(extract)
     def extracted(self: Any, model_output: str, request: Any) -> Any:  # noqa: ANN401
@@ -68,9 +67,9 @@ def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
 
 
 def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN401
-    """Tell whether the text holds a call's opening mark, or ends in the beginning of one.
+    """Tell whether the text contains a call's opening mark, or ends in the beginning of one.
 
-    A single character is one only if a call was forced: else it may be the text's own.
+    A single character counts only if a call was forced: else it may be ordinary text.
     """
     mark = getattr(parser, "tool_call_start_token", None)
     if not isinstance(mark, str) or not mark:
@@ -80,7 +79,7 @@ def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN4
 
 
 def _joined(deltas: Iterable[Any]) -> list[Any]:
-    """Return one call for each index of a stream's parts."""
+    """Return one call per index, joined from a stream's parts."""
     from vllm.entrypoints.generate.base.protocol import FunctionCall, ToolCall
 
     calls: dict[int, Any] = {}
@@ -105,7 +104,7 @@ def with_inputs(convert: Any) -> Any:  # noqa: ANN401
 
 
 def _as_object(arguments: str, *, is_cut: bool) -> str:
-    """Return arguments that are an object: of cut ones as much as is there; raises ``GenerationError``."""
+    """Return arguments that are an object, completed if truncated; raises ``GenerationError``."""
     from partial_json_parser import loads
     from vllm.exceptions import GenerationError
 
@@ -126,7 +125,7 @@ def _as_object(arguments: str, *, is_cut: bool) -> str:
 
 
 def with_cached(convert: Any) -> Any:  # noqa: ANN401
-    """Wrap the conversion of a chat stream to Messages: the first chunk tells its cached tokens."""
+    """Wrap the conversion of a chat stream to Messages: the first chunk reports cached tokens."""
 
     @wraps(convert)
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
@@ -144,7 +143,7 @@ async def _told(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def cached_in(chunk: str) -> str:
-    """Add to a chat chunk's usage the tokens that its request's meter has found and left in the cache."""
+    """Add the cached and created tokens of the request's meter to a chat chunk's usage."""
     meter = current.get()
     if meter is None or not chunk.startswith(_DATA) or chunk.startswith(_DONE):
         return chunk

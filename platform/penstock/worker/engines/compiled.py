@@ -1,4 +1,4 @@
-"""The folder of compiled engine code: other engines run it, so only its owner may write."""
+"""The folder of compiled engine code: engines run this code, so only its owner may write."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Logs how an engine's core ended: vLLM's server notices the loss and exits in good order.
+"""Logs the exit code of an engine's core: vLLM's server notices the loss and exits normally.
 
-The server's exit code is then 0, and the core's is known to this process alone. Written for vLLM 0.32; an engine
-without these functions does not start.
+The server's exit code is then 0, and only this process knows the core's. Written for vLLM 0.32; an engine without these
+functions does not start.
 """
 
 import logging

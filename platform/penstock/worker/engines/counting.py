@@ -1,9 +1,9 @@
-"""Fills requests' meters from vLLM's own output objects, in the process of its HTTP server.
+"""Fills requests' meters from vLLM's output objects, in the process of its HTTP server.
 
-Every API passes vLLM's ``OutputProcessor``: a request enters it in the context of its HTTP request, and each step's new
-token ids pass before detokenisation, so that the engine's own ids are counted. Before that each prompt of a list passes
-``AsyncLLM.add_request`` and waits there for room in its request's share. Written for vLLM 0.32; an engine without these
-functions does not start.
+Every API uses vLLM's ``OutputProcessor``: a request enters it in the context of its HTTP request, and each step's new
+token ids pass before detokenisation, so that the engine's own ids are counted. Earlier, each prompt of a list passes
+``AsyncLLM.add_request`` and waits there for a slot of its request's share. Written for vLLM 0.32; an engine without
+these functions does not start.
 """
 
 import logging
@@ -17,10 +17,12 @@ from penstock.worker.engines.step_time import StepTime
 from penstock.worker.meter import current, fill
 
 PRIORITY_PER_WEIGHT = 2
-"""A request's priority, which is a whole number, tells the engine's scheduler its tenant's weight: 1/2 is the least."""
+"""The scale of a request's integer priority, which carries its tenant's weight to the engine's scheduler: 1/2 is the
+least.
+"""
 
 _BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
-"""A step of a beam search is one request for each beam: its prompt is the first one's and what the beam has so far."""
+"""The name of a beam search's requests, one per beam and step: the prompt, and the beam's output so far."""
 
 
 def install() -> None:
@@ -71,7 +73,7 @@ def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa
 
 
 def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the output processor's ``add_request``: each request gets its meter."""
+    """Wrap the output processor's ``add_request``: each request is linked to its meter."""
 
     def add_request(self: Any, request: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
         known = request.request_id in self.request_states

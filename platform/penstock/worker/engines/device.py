@@ -1,4 +1,4 @@
-"""Choice of an engine's device. A worker that was given a GPU and cannot see it must not serve on the CPU instead: it
+"""Choice of an engine's device. A worker that was assigned a GPU and can't see it must not serve on the CPU instead: it
 would be a hundred times slower without a visible reason.
 """
 
@@ -12,7 +12,7 @@ from penstock.domain.errors import EngineError
 
 _GPU = re.compile(r"nvidia\d+")
 _NONE = frozenset({"", "void", "none"})
-"""What ``NVIDIA_VISIBLE_DEVICES`` says where a container was given no GPU."""
+"""The value of ``NVIDIA_VISIBLE_DEVICES`` in a container without a GPU."""
 
 
 class Device(StrEnum):
@@ -22,9 +22,7 @@ class Device(StrEnum):
 
 
 def names(folder: Path = Path("/dev")) -> list[str]:
-    """Return the visible devices; inside a container a GPU keeps its number, and a MIG slice shows its GPU's
-    number.
-    """
+    """Return the visible devices; a container's GPU keeps its number, and a MIG slice has its GPU's number."""
     return [path.name for path in folder.glob("nvidia*")]
 
 
@@ -33,7 +31,7 @@ def has_gpu(devices: Iterable[str]) -> bool:
 
 
 def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
-    """Return ``cuda`` or ``cpu``; raises ``CommandError``. ``given`` are the container's devices."""
+    """Return ``cuda`` or ``cpu``; raises ``CommandError``. ``given`` are the devices assigned to the container."""
     if wanted is Device.CPU:
         return Device.CPU
     if has_gpu(devices):
@@ -48,7 +46,6 @@ def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
 
 
 def check_ranks(ranks: int, chosen: str, devices: Iterable[str]) -> None:
-    """Raise ``EngineError`` if there are fewer GPUs than ranks."""
     gpus = sum(_GPU.fullmatch(name) is not None for name in devices) if chosen == Device.CUDA else 0
     if ranks > 1 and gpus < ranks:
         raise EngineError(f"this version runs on {ranks} GPUs, and this worker sees {gpus}: give its container so many")

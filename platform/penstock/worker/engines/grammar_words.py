@@ -1,8 +1,8 @@
 """Keeps a grammar compiler's own output out of an engine's log: it quotes callers' schemas.
 
-xgrammar (C++) writes warnings with patterns and rule names to file descriptor 2. While it works the descriptor leads to
-/dev/null and Python's log uses another one. Trade-off: other native output is lost in these milliseconds of each new
-grammar. Written for xgrammar 0.2; an engine without these functions does not start.
+xgrammar (C++) writes warnings with patterns and rule names to file descriptor 2. While it compiles, the descriptor
+leads to /dev/null and Python's log uses another one. Trade-off: other native output is lost in the milliseconds of each
+new grammar's compilation. Written for xgrammar 0.2; an engine without these functions does not start.
 """
 
 import inspect
@@ -21,7 +21,7 @@ _installed: list[str] = []
 
 
 class Quiet:
-    """Silences a file descriptor while any thread runs the block."""
+    """Silences a file descriptor while any thread is inside the block."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._lock, self._inside = descriptor, threading.Lock(), 0

@@ -1,7 +1,7 @@
-"""Start of the engine process: lifeline, environment, gate, then vLLM's unmodified main or the torch engine's.
+"""Start of the engine process: lifeline pipe, environment, gate, then vLLM's unmodified main or the torch engine's.
 
 Run as ``python -m penstock.worker.engines.launch PLAN LIFELINE_FD``, or forked from the pre-imported parent. vLLM's
-engine core imports this module again with ``spawn``: importing it must cost and do nothing.
+engine core imports this module again with ``spawn``: the import must be cheap and have no effect.
 """
 
 import os
@@ -15,7 +15,7 @@ from penstock.worker.engines.plan import Certificate, LaunchPlan
 
 
 def guard_listener(own: Certificate) -> None:
-    """Guard the server about to start; raises ``CommandError`` for unusable files."""
+    """Install TLS on the server about to start; raises ``CommandError`` for unusable files."""
     import uvicorn
 
     from penstock.domain.clock import SystemClock

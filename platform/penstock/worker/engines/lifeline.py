@@ -1,8 +1,9 @@
-"""A pipe that ties an engine to its holder: when the holder dies, the kernel kills the engine's process group.
+"""A pipe that ties an engine to its agent: when the agent dies, the kernel kills the engine's process group.
 
-The engine requests SIGKILL as the asynchronous I/O signal of the pipe's read end, for its group. The pipe is never
-written, so its only event is the writer's end. Unlike a parent-death signal it works for processes that are not our
-children, reaches the engine's children, and needs no thread. Linux only (``F_SETSIG``).
+The engine registers SIGKILL for its group as the asynchronous I/O signal of the pipe's read end. The pipe is never
+written, so its only event is that the writer closes it. Unlike a parent-death signal it works for processes that are
+not our children, includes the engine's children, and needs no thread. Return the pipe's ends for the engine and its
+agent; children inherit an end only if it is passed on.
 """
 
 import fcntl

@@ -1,8 +1,8 @@
-"""Keeps callers' text out of an engine's log and control characters out of its lines. In the engine's process.
+"""Removes callers' text from an engine's log and control characters from its lines. It runs in the engine's process.
 
-The agent reads the log's end for the reason of an exit; people on call read all of it. The engine core works for all
-requests at once, so what its schema, pattern and token code logs is taken for a request's text. Native output is kept
-out by ``grammar_words``.
+The agent reads the end of the log for the reason of an exit; operators read all of it. The engine core works for all
+requests at once, so log records of its schema, pattern and token code are assumed to quote requests. Native output is
+handled by ``grammar_words``.
 """
 
 import logging
@@ -14,7 +14,7 @@ LEFT_OUT = "(what it says of a request is left out)"
 MOST_CAUSES = 8
 _MARK = "penstock_plain"
 OF_REQUESTS = ("vllm.v1.structured_output", "vllm.v1.core.sched")
-"""Whose records are about requests wherever they are made: compiled grammars, and tokens in the scheduler."""
+"""Loggers whose records always concern requests: compiled grammars, and tokens in the scheduler."""
 _ESCAPES = {code: rf"\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\t"} | {
     ord("\n"): r"\n",
     ord("\r"): r"\r",
@@ -47,7 +47,7 @@ def _plain(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _places(error: BaseException | None) -> str:
-    """Return the class and traceback places of an error and its causes, without messages, which may quote a
+    """Return the classes and traceback positions of an error and its causes, without messages, which may quote a
     request.
     """
     found: list[str] = []

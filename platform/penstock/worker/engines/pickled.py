@@ -14,7 +14,7 @@ from typing import Any
 
 WEIGHTS = "model.safetensors"
 REFUSED = "refused: "
-"""So begins the line that says what is wrong with the file, in words for whoever made it."""
+"""The begin of the line that describes the file's fault, for the person who pushed it."""
 _OTHER = "it holds something else than tensors: a whole model, TorchScript, or no pickle"
 
 

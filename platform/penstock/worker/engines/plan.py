@@ -1,10 +1,10 @@
 """An engine process's launch plan: a private file written by the agent, read by the engine.
 
-A file, since other users can read arguments and environments, and it holds the ticket key.
+A file, because other users can read arguments and environments, and the plan holds the ticket key.
 
 The gate's settings follow the kind of engine. vLLM prefills in steps of a fixed number of tokens, and its scheduler
-preempts for other tenants. A torch engine has no such step: its batches are bounded in seconds and tenants take turns
-in them (ADR 0078), so requests need not wait in the queue for what others have in the batcher.
+preempts for other tenants. A torch engine has no such step: its batches are bounded in seconds and shared by tenants
+(ADR 0078), so requests need not wait in the queue for other tenants' items in the batcher.
 """
 
 import json
@@ -17,7 +17,7 @@ from penstock.worker.engines.vllm import kept_adapters, long_prefill, shares_ste
 from penstock.worker.gate_config import GateConfig
 
 NO_STEPS = 1 << 30
-"""Prompt tokens of a step, where there is none."""
+"""Prompt tokens of a step, for an engine without steps."""
 
 
 def for_engine(gate: GateConfig, manifest: Manifest) -> GateConfig:

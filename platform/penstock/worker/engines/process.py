@@ -62,7 +62,6 @@ class EngineProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def stop(self, grace_s: float) -> int | None:
-        """Send SIGTERM, kill after ``grace_s``; return the exit code."""
         self.send(signal.SIGTERM)
         with suppress(TimeoutError):
             async with timeout(grace_s):
@@ -115,7 +114,7 @@ class Files:
 class Launcher(Protocol):
     @property
     def is_warm(self) -> bool:
-        """True if an engine's start need not wait for imports."""
+        """True if an engine can start without waiting for imports."""
         ...
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
@@ -163,7 +162,6 @@ class Forking:
 
     @property
     def is_warm(self) -> bool:
-        """True if a pre-imported parent listens."""
         return not self.own and self.address.exists()
 
     def prepare(self) -> None:
@@ -246,7 +244,7 @@ class _Verdict:
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """Return the exit code that the parent sends, after a short wait: parent and agent see the end at the same
+        """Return the exit code that the parent sends, waiting shortly: parent and agent see the end at the same
         time.
         """
         if not self._asked:

@@ -1,8 +1,8 @@
 """Corrects the HTTP status of caller mistakes that vLLM reports as server errors, in the process of its HTTP
 server.
 
-A grammar that the compiler rejects is found after admission and ends as 500; an error in a stream of the Messages API
-loses its status. Written for vLLM 0.32; an engine without these functions does not start.
+A grammar that the compiler rejects is found after admission and would end as 500; an error in a stream of the Messages
+API would lose its status. Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 import json
@@ -35,9 +35,10 @@ def install() -> None:
 
 
 def _raising(raise_if_error: Any, refused: Callable[[str], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the end of a generation: a rejected grammar, or one without a way on, becomes a caller's mistake (400).
+    """Wrap the end of a generation: a rejected grammar, or one that allows no further token, becomes a caller's mistake
+    (400).
 
-    The scheduler ends a request with an error by itself in these two cases alone; a failing engine ends all of them.
+    vLLM's scheduler ends a single request with an error only in these two cases; a failing engine ends all of them.
     """
 
     def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401

@@ -1,9 +1,10 @@
-"""vLLM's scheduler with tenants: ``stepping`` selects the tenants of a step, vLLM plans it.
+"""vLLM's scheduler with tenants: ``stepping`` selects the tenants of a step, vLLM plans the step.
 
 Paused tenants' requests are hidden from vLLM while it plans the step and then appended behind the others; if the engine
-is full they are preempted for a prompt of the favoured tenant. Loaded by vLLM by name (``--scheduler-cls``) in its
-core's process. The cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries its
-weight. vLLM's first-come order reads neither. Written for vLLM 0.32; an engine without these functions does not start.
+is full they are preempted for a prompt of the tenant below its share. vLLM loads it by name (``--scheduler-cls``) in
+its core's process. The cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries
+its weight. vLLM's first-come order reads neither. Written for vLLM 0.32; an engine without these functions does not
+start.
 """
 
 from collections.abc import Iterator
@@ -90,9 +91,9 @@ class _BySteps(Scheduler):
         return taken
 
     def _make_room(self, running: list[Any], still: frozenset[str]) -> None:
-        """Preempt paused requests that block the first prompt: sequence slots and KV blocks.
+        """Preempt paused requests that occupy the sequence slots and KV blocks of the first prompt.
 
-        The least often preempted goes first, then the newest. Its KV blocks stay cached until needed.
+        The least often preempted request is chosen first, then the newest. Its KV blocks stay cached until needed.
         """
         head = next((one for one in self.waiting if _tenant(one) not in still), None)
         if head is None or head.status not in _READABLE:

@@ -1,14 +1,14 @@
 """Divides an engine's time: each step's seconds in equal parts among the sequences in it. Pure.
 
-In a step are the sequences with output and the prompts in prefill. All parts together never exceed the engine's busy
-time. Trade-off: the prompts that a step actually read are unknown; the gate keeps the engine's queue short, so each
-prompt inside is charged a part.
+A step contains the sequences with output and the prompts in prefill. All parts together never exceed the engine's busy
+time. Trade-off: the prompts that a step actually processed are unknown; the gate keeps the engine's queue short, so
+each prompt inside is charged a part.
 """
 
 from collections.abc import Callable, Sequence
 
 Charge = Callable[[float], None]
-"""Takes the seconds that are a request's."""
+"""Called with the engine seconds of a request."""
 
 
 class StepTime:
@@ -24,13 +24,12 @@ class StepTime:
         self._reading.clear()
 
     def reads(self, request: str, charge: Charge) -> None:
-        """Charge a prompt in prefill until its first output."""
         self._reading[request] = charge
 
     def each(self, at: float, outputs: Sequence[str], inside: int) -> float:
         """Return the seconds per output of the step that ended at ``at``; prompts in prefill are charged too.
 
-        A step delivered in lots has an unknown number of outputs: all ``inside`` count.
+        A step delivered in batches has an unknown number of outputs: all ``inside`` count.
         """
         for request in outputs:
             self._reading.pop(request, None)

@@ -1,11 +1,11 @@
-"""Selects the tenants of an engine's next step: a tenant above its share pauses while a smaller one's prompt is
-prefilled.
+"""Selects the tenants of an engine's next step: a tenant above its share pauses while a prompt of a tenant below its
+share is prefilled.
 
-A decoding sequence lengthens each step, and a prompt takes all that is left of one. The gate's queue decides admission;
-inside the engine tenants share steps here. Pure: it imports no engine and reads no clock.
+A decoding sequence lengthens each step, and a prompt takes the rest of the step. The gate's queue decides admission;
+this module decides steps inside the engine. Pure: it imports no engine and reads no clock.
 
 Trade-off: a paused tenant makes no tokens. So a pause lasts at most ``MOST_STILL`` steps in a row, and applies only to
-tenants that hold more than their share and were served it lately, in favour of tenants that were not.
+tenants above their share of sequences and of recent service, for the benefit of tenants below theirs.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,23 @@ from dataclasses import dataclass, field
 from penstock.fairness.fading import Fading
 
 MOST_STILL = 4
-"""So many steps in a row somebody stands still at most; everybody takes part in the next one."""
+"""The most consecutive steps of a pause; all tenants take part in the next step."""
 
 SERVED_SLACK = 1.25
-"""Whoever was lately served up to this times its share, among those here, has its prompts read first; whoever was
-served less than its share over this has to stand still for nobody."""
+"""The tolerated ratio of recent service to share: a tenant above it may be paused, a tenant below it has its prompts
+prefilled first.
+"""
 
 SERVED_HALF_S = 10.0
-"""What was served so long ago counts half."""
+"""The half-life of recent service in seconds."""
 
 ABOUT_S = 30.0
-"""A tenant is about so long after its last step."""
+"""Seconds for which a tenant counts as present after its last step."""
 
 PROMPT_PART = 0.25
-"""The part of a step that a prompt of somebody who holds more than its share takes, while others are about: whoever
-comes waits for the step that runs."""
+"""The part of a step for one prompt of a tenant above its share while others are present: new requests wait for the
+running step.
+"""
 
 
 def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
@@ -73,7 +75,7 @@ class Stepping:
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0
     is_shared: bool = False
-    """Whether several tenants are here: what one is served alone counts nothing."""
+    """Whether several tenants are present: service without others is not counted."""
 
     def next(self, here: Sequence[Inside], now: float) -> Turnout:
         self._see(here, now)
@@ -87,7 +89,7 @@ class Stepping:
         return Turnout(prompt_part=PROMPT_PART) if reading and over.issuperset(reading) else EVERYBODY
 
     def served(self, name: str, tokens: float, now: float) -> None:
-        """Charge a tenant's tokens of the present step; uncontended service is free."""
+        """Charge a tenant's tokens of the present step; service without other tenants present is free."""
         if not self.is_shared:
             return
         known = self._about[name]

@@ -1,5 +1,5 @@
-"""Translates engines' metrics into the platform's names: vLLM's, and the torch engine's, which has no KV cache and
-batches for steps.
+"""Translates metrics of vLLM and of the torch engine, which has no KV cache and counts batches as steps, into the
+platform's names.
 
 Stateless: a restarted engine's counters start from zero, like any process's.
 """
@@ -32,17 +32,17 @@ _PROGRESS = (
     "vllm:iteration_tokens_total_count",
     "torch:batches_total",
 )
-"""Each step of the engine moves one of these, also a long prefill in chunks, which yields no token yet."""
+"""Counters of which each engine step moves at least one, also a chunk of a long prefill without a token."""
 _RUNNING = ("vllm:num_requests_running", "torch:items_running")
 _WAITING = ("vllm:num_requests_waiting", "torch:items_waiting")
 _ENGINES = ("vllm:", "torch:")
 
 KV_BLOCKS = "num_gpu_blocks"
-"""A label of vLLM's ``cache_config_info``: how many KV blocks the engine has, on any device."""
+"""A label of vLLM's ``cache_config_info``: the number of KV blocks, on any device."""
 _CACHE_CONFIG = "vllm:cache_config_info{"
 _BLOCKS = re.compile(rf'{KV_BLOCKS}="(\d+)"')
 _NULL_BLOCK = 1
-"""What vLLM's pool has where a model needs no KV cache: nothing is ever kept in it."""
+"""The block count of vLLM's pool for a model without KV cache: nothing is stored in it."""
 
 _WANTED = frozenset((*NAMES, *_PROGRESS))
 

@@ -14,45 +14,46 @@ from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.worker.engines import stepping
 
 SHUTDOWN_TIMEOUT_S = 2
-"""How long vLLM itself waits for running requests at SIGTERM. Short: the agent has drained it before."""
+"""Seconds that vLLM waits for running requests at SIGTERM. Short, because the agent has drained the engine before."""
 
 QUEUE_PER_SEQUENCE = 8
-"""How many requests may wait inside the engine per place in its batch: a second wall behind the gate's."""
+"""Requests that may wait inside the engine per sequence slot: a second bound behind the gate's."""
 
 CPU_KV_BYTES = 64 << 20
-"""KV cache on a CPU where the version names none (encoders need none)."""
+"""KV cache on a CPU if the version names none (encoders need none)."""
 
 NOWHERE = "media.invalid"
-"""The only host that an engine may fetch media from: a name that never resolves (RFC 6761). To vLLM an empty list of
-hosts means all of them."""
+"""The only host from which an engine may fetch media: a name that never resolves (RFC 6761). An empty list of hosts
+would allow all of them.
+"""
 
 GRAMMAR_CACHE_MB = 64
-"""Compiled grammars that the engine keeps, of whatever callers sent: vLLM's own 512 are half of a small engine."""
+"""Megabytes of compiled grammars that the engine keeps: vLLM's default of 512 is half of a small engine."""
 GRAMMAR_REGEX_S = 2
-"""How long vLLM compiles one regular expression."""
+"""Seconds that vLLM may compile one regular expression."""
 
 _SECRET = frozenset({"PENSTOCK_DATABASE_URL", "PENSTOCK_LIMITS_URL", "PENSTOCK_ANSWERS_URL"})
 
 GATE_MODULE = "penstock.worker.gate.corridor"
 GATE = f"{GATE_MODULE}.Gate"
-"""Loaded by vLLM itself, by name: no room below the gate imports it."""
+"""vLLM loads the gate by name: no room below the gate imports it."""
 SCHEDULERS = "penstock.worker.engines.scheduler"
-"""Loaded by vLLM as well, in the process of its core."""
+"""vLLM loads the scheduler by name, in the process of its core."""
 
 ADAPTER_ROWS = "penstock.worker.engines.adapter_rows_in_worker.Extension"
-"""Loaded by vLLM in the process that runs the model."""
+"""vLLM loads this module in the process that runs the model."""
 ADAPTERS_PER_SLOT = 4
-"""So many adapters are kept in memory for each that may be in a batch: from there one is in a slot within a step."""
+"""Adapters kept in memory for each batch slot: from there one reaches a slot within a step."""
 ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""Sizes of slots that vLLM has; a smaller adapter fits into a larger one."""
+"""Slot ranks that vLLM has; a smaller adapter fits into a larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a CPU.
 
-    ``compiled`` is the folder of compiled code, empty for vLLM's default. ``sleeps``: on a GPU it can free the device
-    and keep its process; only the gate reaches those endpoints.
+    ``compiled`` is the folder of compiled code, empty for vLLM's default. ``sleeps``: on a GPU vLLM frees the device
+    and keeps its process; only the gate reaches those endpoints.
     """
 
     host: str
@@ -64,7 +65,6 @@ class Place:
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
-    """Return vLLM's arguments; ``folder`` holds the version's files."""
     return (
         *("--model", str(folder)),
         *("--served-model-name", version),
@@ -86,9 +86,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
 
 
 def shares_steps(manifest: Manifest) -> bool:
-    """Tell whether tenants share the engine's steps; a pooling request takes a single step, so it has nothing to
-    share.
-    """
+    """Tell whether tenants share the engine's steps; a pooling request takes a single step and has none to share."""
     return manifest.task is Task.GENERATE
 
 
@@ -101,7 +99,7 @@ def long_prefill(manifest: Manifest) -> int:
 
 
 def threads_for(cores: int) -> int:
-    """Return half of the cores: gateway, server and the next engine need the others.
+    """Return half of the cores: gateway, server and the next engine need the rest.
 
     Measured on two cores: one thread gave 24 tokens/s, two that sleep while waiting 18 (two that spin: 32, and 7 as
     soon as anything else ran).
@@ -113,7 +111,7 @@ def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that take effect only at the start of an engine or of the pre-imported
     parent.
 
-    Huge pages hold weights and KV cache: with 4 KiB pages a CPU step spends a tenth of its time on page look-ups.
+    Huge pages back weights and KV cache: with 4 KiB pages a CPU step spends a tenth of its time on page look-ups.
     Addresses that may hold a password are left out.
     """
     kept = {name: value for name, value in inherited.items() if name not in _SECRET}
@@ -167,7 +165,7 @@ def _compiled(place: Place) -> dict[str, str]:
 
 
 def _scheduler(place: Place) -> str:
-    """Return the scheduler class; a CPU engine plans no step while another one runs."""
+    """Return the scheduler class; a CPU engine does not plan ahead while a step runs."""
     return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
@@ -219,7 +217,7 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 
 
 def _sleeps_inside(place: Place) -> bool:
-    """Tell whether the engine sleeps within its process; on a CPU the process ends instead."""
+    """Tell whether the engine sleeps inside its process; on a CPU the process ends instead."""
     return place.sleeps and place.device != "cpu"
 
 
@@ -245,9 +243,9 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Enable tools, with arguments that follow their schema: by default vLLM binds those of ``strict`` tools alone.
+    """Enable tools, with arguments that follow their schema: vLLM's default enforces only ``strict`` tools.
 
-    Without a parser it refuses even a named tool with a schema.
+    Without a parser vLLM refuses even a named tool with a schema.
     """
     if not parser:
         return ()

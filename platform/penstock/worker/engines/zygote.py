@@ -2,12 +2,12 @@
 
 ``python -m penstock.worker.engines.zygote SOCKET`` serves the agents of one user. An agent sends its plan's path and
 two file descriptors (log, lifeline), and gets the engine's pid, later its wait status. Engines outlive this process:
-their lifeline is their agent's.
+their lifeline belongs to their agent.
 
 Forking is safe since a single thread runs, checked before each fork; on refusal the agent starts from scratch. CPU
 only: a device context does not survive a fork.
 
-Trade-off: vLLM's CPU platform insists on ``spawn`` for its core; this one setting is put back to ``fork``
+Trade-off: vLLM's CPU platform requires ``spawn`` for its core; this setting is restored to ``fork``
 (``_let_engine_core_fork``).
 """
 
@@ -58,7 +58,7 @@ class Parent:
     poller: select.poll = field(default_factory=select.poll)
     agents: dict[int, socket.socket] = field(default_factory=dict)
     children: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
-    """By pidfd: the engine's pid and the connection of the agent that asked for it."""
+    """By pidfd: the engine's pid and the connection of its agent."""
 
     def serve(self) -> Child:
         """Fork engines on request while this process lives; return only in the forked child."""
@@ -175,9 +175,9 @@ def _let_engine_core_fork() -> None:
 
 
 def _register_models() -> None:
-    """Register the imported models as classes: by name vLLM would import itself again to inspect each.
+    """Register the imported models as classes: given names, vLLM would import itself again to inspect each.
 
-    That costs 7 s on a quiet machine, once per architecture and cache.
+    That costs 7 s on an idle machine, once per architecture and cache.
     """
     from vllm.model_executor.models import ModelRegistry
 

@@ -1,7 +1,7 @@
-"""The agent's orders about an engine's adapters: the wanted one, load, ready or refused.
+"""The agent's requests about an engine's adapters: report the wanted one, load, mark ready or refused.
 
-The agent brings files and asks golden prompts; loading goes through vLLM's own API in this process, which no gateway
-reaches. It knows no file sources.
+The agent fetches files and asks golden prompts; loading uses vLLM's API inside this process, unreachable for gateways.
+It knows no file sources.
 """
 
 import asyncio
@@ -65,9 +65,10 @@ class AdapterPages:
         return self._metrics.exposition()
 
     def refusal(self, adapter: VersionId) -> tuple[str, float]:
-        """Return why this adapter isn't served here, and for how many seconds; empty if it may be.
+        """Return the reason why this adapter isn't served here, and for how many seconds; empty if it may be.
 
-        It also wakes the agent's poll: the queue notes the wish right after, without an ``await`` in between.
+        The call also wakes the agent's poll: the queue records the request right after, without an ``await`` in
+        between.
         """
         self._news.set()
         now = self._clock.monotonic()
@@ -77,7 +78,7 @@ class AdapterPages:
     async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
         """Return the adapter to load, as soon as there is one; empty after ``wait_s``.
 
-        There is one agent: an earlier order without its answer is given up.
+        There is one agent: its new poll cancels an earlier unanswered one.
         """
         until = self._clock.monotonic() + float(json.loads(body)["wait_s"])
         if self._residents.loading is not None:
@@ -95,7 +96,7 @@ class AdapterPages:
         return OK, {}
 
     async def pin(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Keep these adapters, and want the missing ones; one slot always is for others."""
+        """Keep these adapters loaded, and request the missing ones; one slot always stays for others."""
         named = tuple(VersionId(one) for one in json.loads(body)["adapters"])
         self._residents.pinned = frozenset(named[: self._slots.size - 1])
         self._news.set()
@@ -114,7 +115,7 @@ class AdapterPages:
         return status, {"full": False, **({} if status == OK else {"error": said})}
 
     async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Take the agent's result of a load: ready, or the reason against serving it here."""
+        """Record the agent's result of a load: ready, or the reason for refusing it."""
         raw, now = json.loads(body), self._clock.monotonic()
         adapter, outcome = VersionId(raw["adapter"]), str(raw["outcome"])
         self._loads.labels(self._version, outcome).inc()
@@ -144,7 +145,7 @@ class AdapterPages:
         return True
 
     async def _drop(self, scope: Scope, adapter: VersionId) -> None:
-        """Forget an adapter, first at the queue; vLLM keeps its weights until others need the slot."""
+        """Remove an adapter, first from the queue; vLLM keeps its weights until others need the slot."""
         if not self._residents.holds(adapter):
             return
         self._slots.drop(adapter)
@@ -152,7 +153,6 @@ class AdapterPages:
         await self._ask(scope, "unload", {"lora_name": adapter})
 
     async def _ask(self, scope: Scope, what: str, body: dict[str, str]) -> tuple[int, str]:
-        """Call vLLM's adapter API in this process; return status and text."""
         path = f"/v1/{what}_lora_adapter"
         own = {**scope, "path": path, "raw_path": path.encode(), "headers": [(b"content-type", b"application/json")]}
         return await call(self._app, own, json.dumps(body).encode())

@@ -1,4 +1,4 @@
-"""ASGI without a framework: types, header, body, plain answer, and a call inside this process."""
+"""ASGI without a framework: types, header, body, plain answer, and calls inside this process."""
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from http import HTTPStatus
@@ -18,7 +18,6 @@ class BodyTooLarge(Exception):
 
 
 def header(scope: Scope, name: bytes) -> bytes:
-    """Return the first header of this name, or empty."""
     return next((value for key, value in scope["headers"] if key == name), b"")
 
 

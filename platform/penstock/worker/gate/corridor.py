@@ -1,9 +1,9 @@
 """The life of a request at its worker: ticket → adapter → wait → engine → settle.
 
-The gate is vLLM's ``--middleware``: no extra hop, and no way round the checks. It imports neither vLLM nor torch, and
-knows no models.
+The gate is vLLM's ``--middleware``: no extra hop, and no request can avoid its checks. It imports neither vLLM nor
+torch, and knows no models.
 
-Trade-off: it shares the engine's event loop, so its work per request and chunk must be next to nothing.
+Trade-off: it shares the engine's event loop, so its work per request and chunk must be minimal.
 """
 
 import asyncio
@@ -34,12 +34,10 @@ from penstock.worker.share import Share
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
-    """A request that may enter the engine; ``report`` describes its wait."""
-
     receive: Receive
     report: Report
     work: Work | None = None
-    """As the queue knows it; None for the platform's own probes, which do not wait."""
+    """The queue's entry; None for the platform's own probes, which do not wait."""
 
 
 class Gate:
@@ -102,7 +100,7 @@ class Gate:
             raise Refused(GateRefusal.ADAPTER, why, QueueRefusal(None, for_s))
 
     def _without(self, ticket: Ticket) -> tuple[str, float]:
-        """Return the reason and seconds for which the ticket's adapter does not answer; empty if it may."""
+        """Return the reason and seconds for which the ticket's adapter is refused; empty if it is served."""
         if not ticket.adapter:
             return "", 0.0
         return self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine takes no adapters", 0.0)

@@ -1,6 +1,6 @@
 """Entry to the gate: requests with a valid ticket, and the platform's own orders.
 
-A resting or draining worker refuses tenants' new requests. Earlier ones go on: no order ends a stream, and waiting
+A resting or draining worker refuses tenants' new requests. Earlier ones continue: no order ends a stream, and waiting
 requests keep their order.
 """
 
@@ -18,9 +18,9 @@ from penstock.worker.gate.tickets import TicketCheck
 
 _TICKET = HEADER.encode()
 _MAX_BODY_BYTES = 64 << 20
-"""More than any gateway lets in: a bound for a holder of a worker's key that is no gateway."""
+"""More than any gateway accepts: a bound for a holder of a worker's key that is no gateway."""
 _SERVED = frozenset(Api)
-"""The engine's paths that can be reached, by POST only."""
+"""The engine's reachable paths, by POST only."""
 
 
 class Entry:
@@ -39,7 +39,7 @@ class Entry:
             self.inside -= 1
 
     def presented(self, scope: Scope) -> Presented:
-        """Return the ticket by its header alone, before the body."""
+        """Return the ticket from its header, before the body is read."""
         try:
             presented = self._tickets.presented(header(scope, _TICKET))
         except Unauthenticated as error:
@@ -51,7 +51,7 @@ class Entry:
         return presented
 
     async def accept(self, presented: Presented, scope: Scope, receive: Receive) -> tuple[Ticket, Receive]:
-        """Return a request's ticket, used up, and a channel that begins with its body."""
+        """Return a request's ticket, marked as used, and a channel that begins with its body."""
         if scope["path"] not in _SERVED or scope["method"] != "POST":
             raise Refused(GateRefusal.PATH)
         body = await self._body(presented, scope, receive)

@@ -3,7 +3,7 @@
 ``send`` runs once per token in the engine's process: a plain function that returns the server's awaitable, so that a
 chunk costs no coroutine.
 
-Tokens after a disconnect are counted by the server's further events: a lower bound, since the engine batches steps
+Tokens after a disconnect are counted from the server's later events: a lower bound, since the engine batches steps
 ahead.
 """
 
@@ -28,14 +28,14 @@ LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
     Api.RESPONSES: (b"event: response.completed", b"event: response.incomplete", b"event: response.failed"),
     Api.MESSAGES: (b"event: message_stop",),
 }
-"""How the last event of a stream begins; vLLM's server sends whole events."""
+"""Prefixes of a stream's last event; vLLM's server sends whole events."""
 _REPORT_EVERY = 16
-"""A stream's tokens are reported to the queue in lots: often enough for fairness, too seldom to cost anything."""
+"""Tokens of a stream between reports to the queue: often enough for fairness, rare enough to be cheap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request at this worker; ``request`` is its local name, since a gateway's may come twice."""
+    """One request at this worker; ``request`` is its local id, since a gateway's id may come twice."""
 
     ticket: Ticket
     request: RequestId
@@ -44,7 +44,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """A request's path, the server's channels, a clock in seconds, the report for each head."""
+    """A request's path, the server's channels, a clock in seconds, and the report for each response head."""
 
     path: str
     receive: Receive
@@ -54,7 +54,7 @@ class RequestChannels:
 
 
 class InFlight:
-    """One request inside the engine. The platform's probes are no load, except adapters'."""
+    """One request inside the engine. The platform's probes do not count as load, except adapters' checks."""
 
     __slots__ = (
         "_connection",
@@ -146,7 +146,7 @@ class InFlight:
         return replace(self._connection.report, batched=meter.batched, used=used)
 
     def _tell_at_the_end(self, message: Message) -> None:
-        """Put the request's usage before the stream's last event, in the same chunk."""
+        """Insert the request's usage before the stream's last event, in the same chunk."""
         if self._is_metered:
             message["body"] = b"%b%b\n%b" % (
                 COMMENT,
@@ -155,7 +155,7 @@ class InFlight:
             )
 
     def _progressed(self, tokens: int) -> None:
-        """Report new tokens to the queue; the first report means that the prompt is in."""
+        """Report new tokens to the queue; the first report means that the prompt is prefilled."""
         now, queue = self._connection.clock(), self._tally.queue
         if not self._has_first:
             self._has_first, self._first_at = True, now

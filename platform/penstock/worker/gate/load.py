@@ -1,7 +1,8 @@
 """Counts of requests in the engine, the source of ``Load``.
 
-It knows neither HTTP nor the engine. Trade-off: running and waiting are estimated from the batch size, or by the
-engine's count if that is worse (it lacks KV blocks); asking per request would cost more than the rest of the gate.
+It knows neither HTTP nor the engine. Trade-off: running and waiting requests are estimated from the batch size, or
+taken from the engine's count if that is worse (it lacks KV blocks); asking per request would cost more than the rest of
+the gate.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from penstock.domain.serving.load import Load
 
 MOST_UNSEEN_S = 3.0
-"""Three of the agent's looks: how long its last one speaks for the engine."""
+"""Seconds for which the agent's last reading counts: three of its intervals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +18,9 @@ class Observed:
     waiting: int = 0
     kv_used_ratio: float = 0.0
     kv_blocks: int = 0
-    """How many KV blocks it has; 0 until it has said so."""
+    """The engine's KV blocks; 0 until reported."""
     is_still: bool = False
-    """Since the last look its counters have not moved, and its processes did nothing."""
+    """Whether counters and processes have been inactive since the last reading."""
 
 
 class LoadBook:
@@ -51,7 +52,7 @@ class LoadBook:
     def observe(self, observed: Observed, now: float) -> None:
         """Take a reading of the engine at monotonic second ``now``.
 
-        An engine is still if it did nothing between two readings with work.
+        An engine is stalled if it made no progress between two readings with work.
         """
         has_work = self.in_flight + self.probes > 0
         since_s = self._since_s(now)
@@ -62,13 +63,13 @@ class LoadBook:
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
-        """Return the seconds that an engine with work has done nothing, 0 if it works; None before a reading."""
+        """Return the seconds without progress of an engine with work, 0 if it progresses; None before a reading."""
         if self._read_at is None:
             return None
         return self._still_s + self._since_s(now) if self._is_still else 0.0
 
     def _since_s(self, now: float) -> float:
-        """Return the seconds since the last reading; beyond the bound its agent, or this process, stood still."""
+        """Return the seconds since the last reading, bounded: beyond that its agent, or this process, was suspended."""
         return 0.0 if self._read_at is None else min(now - self._read_at, MOST_UNSEEN_S)
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:

@@ -1,6 +1,6 @@
 """Meters of a gate's requests by name: running ones, and for a minute ended ones.
 
-A gateway that lost its answer can ask for the usage. A repeated request takes its name over.
+A gateway that lost an answer can query its usage. A repeated request reuses its name.
 
 Trade-off: a flood of short requests forgets earlier ones, but gateways ask within milliseconds.
 """
@@ -62,7 +62,9 @@ class Meters:
         _resolve(self._awaited.pop(meter, None))
 
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
-        """Return the usage so far, final for ends within ``wait_s``, without unknown requests."""
+        """Return the requests' usage so far, final for those that end within ``wait_s``; unknown requests are left
+        out.
+        """
         if wait_s > 0.0:
             await self._until_here([name for name in requests if name not in self._meters], min(wait_s, LOOK_S))
         known = {name: meter for name in requests if (meter := self._meters.get(name)) is not None}
@@ -74,7 +76,7 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """Wait briefly for requests that come after their caller has left."""
+        """Wait briefly for requests that arrive after their caller has left."""
         if not unknown:
             return
         loop = asyncio.get_running_loop()
@@ -96,7 +98,7 @@ def _resolve(waiting: asyncio.Future[None] | None) -> None:
 
 
 class UsageQuery(msgspec.Struct):
-    """The requests; the answer waits up to ``wait_s`` for running ones."""
+    """The requested ids; the answer waits up to ``wait_s`` for running requests."""
 
     requests: list[str]
     wait_s: float = 0.0

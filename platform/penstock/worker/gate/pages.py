@@ -1,7 +1,7 @@
 """The gate's own pages: load, metrics, the platform's orders and queries.
 
 Orders (drain, rest, sleep, usage, adapters …) need the platform's ticket; metrics are for this machine only. Sleep is
-called inside the engine's process: the gate lets nothing through to it.
+called inside the engine's process: the gate forwards no request to its endpoint.
 """
 
 import json
@@ -24,7 +24,7 @@ from penstock.worker.meter import are_filled
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
 SLEEP, WAKE = "/penstock/sleep", "/penstock/wake"
 _OF_ENGINE = {SLEEP: ("/sleep", b"level=1"), WAKE: ("/wake_up", b"")}
-"""VLLM's own: level 1 keeps the weights in the host's memory, so a wake reads no file."""
+"""vLLM's endpoints: level 1 keeps the weights in the host's memory, so a wake reads no file."""
 
 Answer = tuple[int, bytes]
 Order = Callable[[Scope, bytes], Awaitable[Answer]]

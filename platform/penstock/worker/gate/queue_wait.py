@@ -1,7 +1,7 @@
-"""A request's wait: until it may enter, is rejected, its client leaves, or its time is over.
+"""A request's wait: until it may enter, is rejected, its client leaves, or its time is up.
 
-Its time is its deadline, or its tier's queue timeout, which stops while its adapter loads. Entering at once costs one
-call and no task. A waiting request's body is read, to notice a disconnect.
+Its time ends at its deadline, or after its tier's queue timeout, which pauses while its adapter loads. Immediate entry
+costs one call and no task. A waiting request's body is read, to notice a disconnect.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from penstock.worker.gate.queueing.constants import LOOK_S
 from penstock.worker.gate.queueing.work import Work
 
 WORD_S = 0.05
-"""So long before its deadline a request that still waits is sent away: its gateway is told why."""
+"""Seconds before its deadline at which a waiting request is refused, so that its gateway gets an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class QueueRefusal:
     why: Shed | None
     wait_s: float = 0.0
     reason: str | None = None
-    """What was in its way, where that is no lack of capacity: its own tenant's requests, or its adapter's load."""
+    """The obstacle if it is no lack of capacity: the tenant's own requests, or the adapter's load."""
 
     @property
     def fields(self) -> dict[str, object]:
@@ -40,13 +40,13 @@ class QueueRefusal:
 
 
 FOR_GOOD = QueueRefusal(None)
-"""Nothing is known of when it could enter."""
+"""The expected wait if none is known."""
 
 
 class AdapterWait:
-    """The wait for an adapter's load or slot; the rest is a queue's.
+    """The wait for an adapter's load or slot; any other wait is for the queue.
 
-    It is decided on arrival: an adapter in memory that needs no swap is not waited for.
+    It is decided on arrival: for an adapter in memory that needs no swap it is zero.
     """
 
     __slots__ = ("_adapter", "_came_at", "_met", "_slots")
@@ -59,7 +59,6 @@ class AdapterWait:
             self._met = Met.QUEUED if slots.wait_s(work.adapter, now, 1.0) else Met.HIT
 
     def ended(self, now: float) -> Adapted:
-        """Return the adapter's part of the wait so far."""
         if self._met is Met.LOADED:
             waited_s = self._slots.residents.held_s(self._adapter, self._came_at, now)
         elif self._met is Met.QUEUED:
@@ -146,7 +145,7 @@ class QueueWait:
 
     @property
     def _start_by(self) -> float:
-        """The second until which it may wait in a queue, as known now."""
+        """The second until which the request may wait in a queue, as known now."""
         work, now = self._work, self._clock()
         if not work.start_by:
             return math.inf
@@ -154,7 +153,7 @@ class QueueWait:
         return max(by, now + LOOK_S) if self._queue.forecast.waits_for_load(work) else by
 
     def _reason(self) -> str | None:
-        """Return the wait's reason besides capacity, if any."""
+        """Return the reason for the wait other than capacity, if any."""
         if self._queue.forecast.waits_for_load(self._work):
             return ADAPTER_LOADING
         return TENANT_QUEUE if self._queue.forecast.waits_for_own(self._work) else None

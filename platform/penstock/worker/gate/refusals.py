@@ -58,7 +58,7 @@ class Refused(Exception):
 
 
 class RefusalAnswers:
-    """Answers and counts refusals; ``headers`` are every answer's."""
+    """Sends and counts refusals; ``headers`` are added to every answer."""
 
     def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[Report], Headers]) -> None:
         counter = metrics.counter(names.GATE_REFUSALS)

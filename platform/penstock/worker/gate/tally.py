@@ -1,4 +1,4 @@
-"""The sums over one gate's requests: metrics and load."""
+"""The sums over one gate's requests, for metrics and load."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,7 +55,6 @@ class Tally:
 
     @property
     def load(self) -> Load:
-        """The engine's and the queue's load; waiting work in tokens of service."""
         inside, queue = self.book.load, self.queue
         return replace(
             inside,

@@ -1,7 +1,7 @@
-"""Valid tickets: signed for this worker and request, in time, and unused.
+"""Validates tickets: signed for this worker and request, in time, and unused.
 
-Used ones are remembered while they would be valid: two clock skews at most. A restarted gate remembers none: for that
-long an observed ticket works once more.
+Used tickets are remembered while they would be valid: two clock skews at most. A restarted gate remembers none: for
+that long an intercepted ticket works once more.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ class UsedTickets:
         return len(self._nonces)
 
     def use(self, presented: Presented, now: float) -> bool:
-        """Note its use at Unix second ``now``; False if it was used before."""
+        """Record the ticket's use at Unix second ``now``; False if it was used before."""
         while self._by_age and self._by_age[0][0] < now:
             self._nonces.discard(self._by_age.popleft()[1])
         if presented.nonce in self._nonces:
@@ -38,14 +38,16 @@ class TicketCheck:
         self._used = UsedTickets()
 
     def presented(self, header: bytes) -> Presented:
-        """Return a signed, recent ticket, or raise ``Unauthenticated``. Cheap: before the body."""
+        """Return a signed, recent ticket, or raise ``Unauthenticated``. Cheap, since it runs before the body is
+        read.
+        """
         try:
             return unseal(header.decode("ascii"), self._key, self._clock.now())
         except UnicodeDecodeError as error:
             raise Unauthenticated("the internal ticket is damaged") from error
 
     def accept(self, presented: Presented, path: str, body: bytes) -> Ticket:
-        """Return the ticket for its one use, or raise ``Unauthenticated``."""
+        """Return the ticket, marked as used, or raise ``Unauthenticated``."""
         if presented.binding != binding_of(path, body):
             raise Unauthenticated("the internal ticket is for another request")
         if not self._used.use(presented, self._clock.now()):

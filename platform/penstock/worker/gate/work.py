@@ -1,7 +1,7 @@
-"""An engine's queue, a ticket as work for it, and one request's limit there. Pure.
+"""An engine's queue, the conversion of a ticket to work for it, and one request's bounds there. Pure.
 
-A second check: a gateway with an old table may not know the batch size, and none knows the KV blocks. Without it too
-large a request would wait in the engine's queue.
+A second check after the gateway's: a gateway with an old table may not know the batch size, and none knows the KV
+blocks. Without it too large a request would wait in the engine's queue.
 """
 
 import sys
@@ -17,12 +17,13 @@ from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import GateConfig
 
 MOST_AT_ONCE = 0.125
-"""The part of an engine's sequences that the prompts of one list have at once: the others wait for those, so that who
-comes next waits for a few prompts and not for a list."""
+"""The part of an engine's sequences that the prompts of one list may use at once, so that a later request waits for a
+few prompts and not for a list.
+"""
 
 
 def queue_of(config: GateConfig) -> AdmissionQueue:
-    """Return the gate's queue; slots alone bound it until the engine has said how many KV blocks it has."""
+    """Return the gate's queue; only slots bound it until the engine has reported its KV blocks."""
     size = EngineSize(
         max_seqs=config.max_num_seqs,
         kv_blocks=sys.maxsize,
@@ -39,7 +40,7 @@ def queue_of(config: GateConfig) -> AdmissionQueue:
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
     """Return the ticket's work; ``clocks_apart``: the queue's seconds less the ticket's.
 
-    A list's prompts are in the engine a few at a time, and book slots and blocks for those alone.
+    A list's prompts enter the engine a few at a time, and only those hold slots and blocks.
     """
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))
@@ -63,7 +64,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
 
 
 def excess(ticket: Ticket, work: Work, size: EngineSize) -> str:
-    """Return the need beyond one request's limit, for its caller; empty if it may run."""
+    """Return the part of the need that exceeds one request's bounds, as text for its caller; empty if it may run."""
     if not work.expected_output_tokens:
         return ""
     most = most_sequences(size.max_seqs)

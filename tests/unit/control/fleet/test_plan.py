@@ -54,6 +54,14 @@ def test_a_worker_that_only_reports_counts() -> None:
     assert step(wants(1), [beat("guest", ago_s=5.0)], view(), NOW).start == (TINY,)
 
 
+def test_a_dead_worker_is_replaced_at_once() -> None:
+    """Its last heartbeat is young, and its host saw its process end since then; a heartbeat after that counts."""
+    dead = Death(worker=WorkerId("w1"), version=TINY, at=NOW - 0.5)
+    gone = FleetView(deaths=(dead,))
+    assert step(wants(1), [beat("w1", ago_s=1.0)], gone, NOW).start == (TINY,)
+    assert step(wants(1), [beat("w1", ago_s=0.2)], gone, NOW) == NOTHING
+
+
 def test_the_idlest_extra_worker_is_drained() -> None:
     """Of too many ready workers the one with the least work goes."""
     seen = [beat("w1", tokens=9), beat("w2", tokens=1), beat("w3", tokens=5)]

@@ -35,7 +35,7 @@ def entries(table: RoutingTable) -> dict[VersionId, VersionEntry]:
 
 
 def make(catalogue: Catalogue, seen: list[Seen], latest: RoutingTable = EMPTY) -> RoutingTable:
-    return validate(build(catalogue, seen, latest, NOW, lease_s=5.0))
+    return validate(build(catalogue, seen, latest, NOW, silence_s=5.0))
 
 
 def test_an_adapter_stands_in_the_table_beside_its_base() -> None:

@@ -18,8 +18,8 @@ from penstock.domain.tenancy.owners import Owned
 from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import NOW
 
-LEASE_S = 5.0
-make = partial(build, lease_s=LEASE_S)
+SILENCE_S = 15.0
+make = partial(build, silence_s=SILENCE_S)
 ROUTED, DEPLOYED, IDLE = things.version(seed="a"), things.version(seed="c"), things.version(seed="d")
 CATALOGUE = Catalogue(
     versions=(ROUTED, DEPLOYED, IDLE),
@@ -58,10 +58,10 @@ def test_nothing_new_keeps_the_table() -> None:
 
 
 def test_a_silent_worker_leaves_the_table() -> None:
-    """A lease lasts for its seconds and not longer."""
+    """Its silence is borne for these seconds and not longer: its engine may answer all the while."""
     first = make(CATALOGUE, [READY], EMPTY, NOW)
-    assert workers(make(CATALOGUE, [READY], first, NOW + LEASE_S - 0.1)) == [("w1", WorkerState.READY)]
-    gone = make(CATALOGUE, [READY], first, NOW + LEASE_S)
+    assert workers(make(CATALOGUE, [READY], first, NOW + SILENCE_S - 0.1)) == [("w1", WorkerState.READY)]
+    gone = make(CATALOGUE, [READY], first, NOW + SILENCE_S)
     assert (gone.number, workers(gone)) == (2, [])
 
 
@@ -100,11 +100,11 @@ def starts(table: RoutingTable) -> set[tuple[str, float]]:
 
 
 def test_silence_while_nobody_listened_is_held_against_nobody_in_the_table() -> None:
-    """A controller that comes back after a lease keeps who was in the table for one lease, and brings nobody back."""
+    """A controller that comes back keeps each worker of the table for as long as it bears silence, and adds none."""
     first = make(CATALOGUE, [READY], EMPTY, NOW)
     since = NOW + 60
     assert make(CATALOGUE, [READY], first, since, since) is first
-    assert workers(make(CATALOGUE, [READY], first, since + LEASE_S, since)) == []
+    assert workers(make(CATALOGUE, [READY], first, since + SILENCE_S, since)) == []
     assert workers(make(CATALOGUE, [READY], EMPTY, since, since)) == []
 
 
@@ -196,8 +196,8 @@ def test_who_has_no_place_beside_pins_is_told() -> None:
     on = tuple(Deployment(version=one.id, replicas=1, pinned=one is ROUTED) for one in (ROUTED, DEPLOYED))
     known, size = Catalogue(versions=(ROUTED, DEPLOYED), deployments=on), worker_bytes(ROUTED.manifest)
     for pool_bytes, crowded in ((size, True), (2 * size, False), (0, False)):
-        table = build(known, [], EMPTY, NOW, lease_s=LEASE_S, pool_bytes=pool_bytes)
+        table = build(known, [], EMPTY, NOW, silence_s=SILENCE_S, pool_bytes=pool_bytes)
         assert {one.id: one.is_crowded_out for one in table.versions} == {ROUTED.id: False, DEPLOYED.id: crowded}
     free = replace(known, deployments=(replace(on[0], pinned=False), on[1]))
-    table = build(free, [], EMPTY, NOW, lease_s=LEASE_S, pool_bytes=size)
+    table = build(free, [], EMPTY, NOW, silence_s=SILENCE_S, pool_bytes=size)
     assert not any(one.is_crowded_out for one in table.versions)

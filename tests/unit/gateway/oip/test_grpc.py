@@ -255,11 +255,14 @@ async def test_the_calls_own_deadline_is_the_requests() -> None:
     assert second == 0.0
 
 
-async def test_metadata_of_a_megabyte_ends_the_call_alone() -> None:
-    """A client that sends endless metadata hears a status, and the server goes on."""
+@pytest.mark.parametrize("before", [0, 3])
+async def test_metadata_of_a_megabyte_ends_its_connection_alone(before: int) -> None:
+    """A client that sends endless metadata hears a status, on a new connection or a used one; the server goes on."""
     async with site() as at:
         async with grpc.aio.insecure_channel(at.address) as channel:
             call: Any = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+            for _ in range(before):
+                await call(message(inputs=[PLAIN]), metadata=tuple(AUTH.items()))
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call(message(inputs=[PLAIN]), metadata=(*AUTH.items(), ("x-much", "a" * (1 << 20))))
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

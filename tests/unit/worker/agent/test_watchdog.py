@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.lateness.activity import Activity
 from penstock.worker.agent.watchdog import STEPS, Doing, StallLimits, Watchdog, doing
-from penstock.worker.engines.vitals import Activity, Vitals
+from penstock.worker.engines.vitals import Vitals
 
 PATIENCE = StallLimits.of(10.0)
 RESTING, UNKNOWN, NOTHING, WORKING, COMPILING = Doing

@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.lateness.activity import Activity
 from penstock.worker.agent.watchdog import Doing, doing
 from penstock.worker.engines import vitals
-from penstock.worker.engines.vitals import Activity, Vitals
+from penstock.worker.engines.vitals import Vitals
 from tests.support.patience import until
 
 SLEEPS = "import time; print(flush=True); time.sleep(60)"
@@ -94,4 +95,4 @@ def test_processes_that_are_gone_do_nothing() -> None:
     with running(SLEEPS) as pid:
         pass
     seen = vitals.read(pid)
-    assert (seen.server, seen.core, seen.compiles) == (vitals.Activity(), vitals.Activity(), False)
+    assert (seen.server, seen.core, seen.compiles) == (Activity(), Activity(), False)

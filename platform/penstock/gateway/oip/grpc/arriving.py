@@ -1,4 +1,4 @@
-"""Waits for a call's message; a refusal can end the wait before the message is whole."""
+"""Waits for a call's message; a refusal can end the wait before the message is complete."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Bounds concurrent calls by tenant and by address: no key and no address can take them all.
+"""Bounds concurrent calls by tenant and by address: no key and no address can use them all.
 
 A call counts from its metadata on: for its tenant if the key is valid, else for its address. Every call reads its
 message itself, since grpc would first wait for the message, without a limit and before any check.
@@ -27,11 +27,11 @@ from penstock.intake.types import Headers
 
 RETRY_S = 1.0
 STRANGERS_RATIO = 8
-"""One call of so many is for those who show no key: probes, and programs that ask what there is."""
+"""One of this many calls is for callers without a key: probes, and programs that list models."""
 Context = Any
-"""What grpc.aio gives its handlers; its own types are generic over messages."""
+"""grpc.aio's context for handlers; its own types are generic over messages."""
 Handler = Any
-"""Its description of a method."""
+"""grpc's description of a method."""
 
 
 class RpcCaller(NamedTuple):
@@ -107,7 +107,7 @@ class Calls(grpc.aio.ServerInterceptor):
         return self._strangers, caller.client.address
 
     async def _message(self, caller: RpcCaller, context: Context) -> object:
-        """Return the message of a call beside inference, bounded like an HTTP head."""
+        """Return the message of a call other than inference, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
             message = await arrived(reading(context), caller.client, self._edge.limits.header_timeout_s)
@@ -131,7 +131,7 @@ async def _answered(answer: Any, context: Context, client: Client) -> object:  #
 
 
 def _over(room: SharedRoom, who: str, client: Client, call: "asyncio.Task[Any]") -> None:
-    """Release the call's place once its client has received the answer or is gone."""
+    """Release the call's room once its client has received the answer or has left."""
     client.wrote(call)
     room.give(who, 1)
 

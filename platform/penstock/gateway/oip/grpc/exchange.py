@@ -31,7 +31,7 @@ from penstock.intake.types import Headers
 
 
 class RpcExchange(RequestExchange):
-    """The parts that whole and streamed answers share."""
+    """The common parts of whole and streamed answers."""
 
     __slots__ = ("_asked", "_found", "_left_s", "_way_back", "trailers")
 
@@ -96,7 +96,7 @@ class RpcExchange(RequestExchange):
         return raw
 
     async def _arrived(self, who: Principal) -> bytes | None:
-        """Return the message; None if none will come."""
+        """Return the message; None if none will arrive."""
         raise NotImplementedError
 
     def _check_size(self, size: int) -> None:
@@ -105,7 +105,7 @@ class RpcExchange(RequestExchange):
             raise BodyTooLarge(f"the message is larger than {limit} bytes")
 
     def _streaming(self, body: Body) -> Body:
-        """Return the body with ``stream`` set as this kind of call needs it."""
+        """Return the body with the ``stream`` field that this kind of call needs."""
         if body.get(STREAM):
             raise InvalidField("ModelInfer answers as a whole: ModelStreamInfer streams", param=STREAM)
         return body
@@ -128,7 +128,7 @@ class RpcExchange(RequestExchange):
         return answer
 
     def _translate(self, raw: bytes) -> None:
-        """Translate the API's whole answer, and keep the result."""
+        """Translate the API's whole answer, and store the result."""
         raise NotImplementedError
 
 
@@ -162,7 +162,7 @@ class UnaryExchange(RpcExchange):
 
     @property
     def told(self) -> Headers:
-        """Return facts on a refused request, for the trailers."""
+        """Return facts about a refused request, for the trailers."""
         return self._told()
 
     @property
@@ -202,7 +202,7 @@ class StreamedExchange(RpcExchange):
             self._outbox.ready(Said(messages.streamed(final, self._named())))
 
     def ended(self) -> None:
-        """Note a streamed answer's trailers."""
+        """Store a streamed answer's trailers."""
         if isinstance(self._way_back, TextReply):
             told = InferAnswer(outputs=(), parameters=self._way_back.told)
             self.trailers = [*self.trailers, *self._way_back.head, *_usage(told)]

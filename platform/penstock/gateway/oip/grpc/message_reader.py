@@ -1,6 +1,6 @@
-"""Reads messages of tensors; large element-wise contents in a child process, like large JSON.
+"""Reads messages of tensors; large element-wise contents are read in a child process, like large JSON.
 
-The child returns raw contents, so that this process never walks the elements.
+The child returns raw contents, so that this process never iterates over the elements.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.preprocess.offload import DONE
 
 MAX_LISTED_BYTES = 4 << 20
-"""As much as JSON may take. Raw there may be more."""
+"""Bytes of element-wise contents, as much as JSON may have. Raw contents may be larger."""
 
 
 async def received_by(reader: BodyReader, who: str, data: bytes) -> Received:

@@ -1,8 +1,9 @@
 """The protocol's messages: classes from the compiled proto, and the translation of requests and answers. Pure.
 
-The classes live in a descriptor pool of their own, so that another copy of the protocol in the process does not clash.
-Raw contents are not parsed: only a large message's outermost fields are walked, and contents stay views of the received
-bytes; output contents are appended with one copy. Source: Protocol Buffers' encoding; ``open_inference.proto``.
+The classes live in a separate descriptor pool, so that another copy of the protocol in the process does not conflict.
+Raw contents are not parsed: only a large message's outermost fields are scanned, and contents stay views of the
+received bytes; output contents are appended with one copy. Source: Protocol Buffers' encoding;
+``open_inference.proto``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,13 +32,13 @@ from penstock.gateway.oip.nouns import (
 
 SERVICE = "inference.GRPCInferenceService"
 LARGE_BYTES = 16 << 10
-"""Smaller messages are parsed as they are, in 2 ms at most; of larger ones raw contents are found first."""
+"""Bytes up to which messages are parsed whole, in 2 ms at most; in larger ones raw contents are located first."""
 MAX_TOLD_BYTES = 64 << 10
-"""Of what a message says beside its tensors' data: names, shapes, parameters."""
+"""Bytes of a message beside its tensors' data: names, shapes, parameters."""
 MAX_FIELDS = 1024
-"""Outermost fields of a large message: names, parameters, tensors and their contents; to walk so many takes 1 ms."""
+"""Outermost fields of a large message: names, parameters, tensors and their contents; scanning takes 1 ms."""
 MAX_LISTED = 1 << 18
-"""Numbers of a tensor that may stand in its contents one by one: more are sent raw."""
+"""Elements of a tensor that may be sent one by one: more must be sent raw."""
 _RAW_INPUT, _RAW_OUTPUT, _STREAMED = 7, 6, 2
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 _MAX_VARINT_BITS = 63
@@ -108,7 +109,7 @@ class Received:
 
 
 def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
-    """Return a message without element-wise contents, and these in binary form; raises ``BadRequest``."""
+    """Return a message without element-wise contents, and these contents in binary form; raises ``BadRequest``."""
     received = Received(head, [])
     blobs = [bytes(one.data) for one in received.request().inputs]
     for given in received.message.inputs:
@@ -120,7 +121,7 @@ def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def check_told(head: bytes) -> None:
-    """Raise ``BodyTooLarge`` if a head has more bytes than names, shapes and parameters may take."""
+    """Raise ``BodyTooLarge`` if a head has more bytes than names, shapes and parameters may have."""
     if len(head) > MAX_TOLD_BYTES:
         raise BodyTooLarge(f"names, shapes and parameters take more than {MAX_TOLD_BYTES} bytes")
 
@@ -217,7 +218,7 @@ def streamed(answer: InferAnswer, named: Named, error: str = "") -> bytes:
 
 
 class Piece:
-    """The pieces of one streamed answer: the data of its one ``BYTES`` tensor varies, the rest is encoded once."""
+    """The messages of one streamed answer: the data of its only ``BYTES`` tensor vary, the rest is encoded once."""
 
     __slots__ = ("_head",)
 
@@ -256,7 +257,7 @@ def _set(parameter: Any, value: Parameter) -> None:  # noqa: ANN401  a message o
 
 
 def _prefix(field: int, size: int) -> bytes:
-    """Return the tag and length of a delimited field."""
+    """Return the tag and length of a length-delimited field."""
     out = bytearray((field << 3 | _DELIMITED,))
     while size >= 0x80:  # noqa: PLR2004  seven bits to a byte
         out.append(size & 0x7F | 0x80)

@@ -1,7 +1,7 @@
 """Replies over gRPC: an answer as one message, or as a message per piece of text.
 
-Writing never waits: pieces stay in an outbox, which the call's writer empties at the client's pace. Pieces that come
-meanwhile join the next message, so that a slow client gets fewer and longer messages.
+Writing never waits: messages stay in an outbox, which the call's writer empties at the client's pace. Text that arrives
+meanwhile is added to the next message, so that a slow client gets fewer and longer messages.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from penstock.gateway.oip.nouns import InferAnswer, Named, Parameter
 from penstock.intake.types import Headers
 
 FINAL = "triton_final_response"
-"""The parameter by which Triton's clients see the last message of an answer."""
+"""The parameter that marks an answer's last message for Triton's clients."""
 _DATA, _OWN, _ERROR, _DONE = b"data: ", b": penstock ", b'data: {"error"', b"data: [DONE]"
 _LOW_WATER_SHARE = 4
 
@@ -30,7 +30,7 @@ def _unheard(_: bytes) -> None: ...
 
 
 class RpcReply:
-    """The parts that replies over gRPC share: head, and disconnect."""
+    """The common parts of replies over gRPC: head, and disconnect."""
 
     def __init__(self) -> None:
         self.head: Headers = []
@@ -79,7 +79,7 @@ class RpcReply:
         self._on_gone = self._on_pause = self._on_resume = _nothing
 
     def part(self) -> None:
-        """Drop references after the end, so that no cycle is left to the garbage collector."""
+        """Drop references after the end, which avoids a cycle for the garbage collector."""
         self._forget()
 
 
@@ -149,7 +149,7 @@ class Outbox:
 
 
 class Said:
-    """A source of one message, which is complete already."""
+    """A source of a single complete message."""
 
     def __init__(self, message: bytes) -> None:
         self._message = message

@@ -1,6 +1,7 @@
-"""The gRPC server: bounds on clients, health, reflection, drain. Its connections come through the relay.
+"""The gRPC server: bounds on clients, health, reflection, drain. Its connections come through the relay, which bounds
+them.
 
-Several gateways of a machine share one port (``SO_REUSEPORT``): a successor listens before its predecessor goes.
+Several gateways of a machine share one port (``SO_REUSEPORT``): a successor listens before its predecessor ends.
 """
 
 import asyncio
@@ -54,14 +55,14 @@ def _v1() -> descriptor_pb2.FileDescriptorProto:
 
 
 MAX_STREAMS = 128
-"""Calls at a time on one connection, as HTTP/2 servers have it; further ones wait at the client."""
+"""Concurrent calls on one connection, as usual for HTTP/2 servers; further ones wait at the client."""
 FIRST_BYTES = 16 << 10
-"""Of a message before its call has asked for it; then its client may send all of it. The library's own way is to let
-clients send ever more, up to megabytes.
+"""Bytes of a message that a client may send before its call reads it; then it may send all. The library's default would
+let clients send up to megabytes.
 """
 KEEPALIVE_S, KEEPALIVE_WITHIN_S = 60.0, 20.0
 PING_EVERY_S = 10.0
-"""A client that pings more often is sent away."""
+"""A client that pings more often is disconnected."""
 MAX_PING_STRIKES = 4
 CANCEL_S = 1.0
 WATCH_EVERY_S = 0.5

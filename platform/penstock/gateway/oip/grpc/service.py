@@ -29,13 +29,13 @@ from penstock.intake.limits import QUESTION_BYTES
 from penstock.intake.types import Headers
 
 MOST_AT_ONCE = 32
-"""Requests of one stream that are answered at a time; further ones wait in its flow control."""
+"""Concurrent requests of one stream; further ones wait in its flow control."""
 INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"})
 """Methods whose handlers are given who calls, and read messages themselves."""
 
 
 class Handler(Protocol):
-    """Answers a call beside inference, from caller and message."""
+    """Answers a call other than inference, from caller and message."""
 
     def __call__(self, who: Principal, asked: Any) -> bytes: ...  # noqa: ANN401  a message of the pool
 
@@ -98,7 +98,7 @@ class OpenInference:
         return StreamedExchange(self._edge, headers, raw, context.time_remaining(), outbox)
 
     def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
-        """Answer in a task of its own: a disconnect ends the request through its reply, not by cancellation."""
+        """Answer in a separate task: a disconnect ends the request through its reply, not by cancellation."""
         task = asyncio.get_running_loop().create_task(exchange.run(self._edge.corridor.serve))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -118,7 +118,7 @@ class OpenInference:
     # -- questions ---------------------------------------------------------------------------
 
     def _plain(self, answer: Handler, *, is_open: bool = False) -> Callable[[str], Callable[..., Awaitable[bytes]]]:
-        """Return a handler for calls beside inference; with ``is_open`` they need no key."""
+        """Return a handler for calls other than inference; with ``is_open`` they need no key."""
 
         def make(name: str) -> Callable[..., Awaitable[bytes]]:
             kind = CLASSES[f"{name}Request"]
@@ -172,7 +172,7 @@ class OpenInference:
 
 
 class _StreamCall:
-    """One ``ModelStreamInfer``: takes requests as they come, and one writer sends pieces as they are made.
+    """One ``ModelStreamInfer``: starts requests as they arrive, and one writer sends messages as they are made.
 
     ``ask`` may refuse a large request while it still arrives.
     """
@@ -209,7 +209,7 @@ class _StreamCall:
             self._context.set_trailing_metadata(status.metadata(last.trailers))
 
     async def _take(self) -> StreamedExchange | None:
-        """Start requests as they come; close the outbox after the last answer."""
+        """Start requests as they arrive; close the outbox after the last answer."""
         read, last, number = reading(self._context), None, 0
         try:
             while True:

@@ -1,1 +1,1 @@
-"""Work of a started engine before it may serve: typical shapes, and golden prompts."""
+"""Checks and warm-up of a started engine before it may serve: typical shapes, and golden prompts."""

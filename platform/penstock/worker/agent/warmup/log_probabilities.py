@@ -1,6 +1,7 @@
-"""Checks that an engine's log probabilities are finite: an overflow shows only there.
+"""Checks that an engine's log probabilities are finite, which reveals an overflow.
 
-Callers would get an empty answer with status 200. Golden prompts find a model that is merely wrong.
+With an overflow callers would get an empty answer with status 200. A model with wrong but finite numbers is found by
+golden prompts.
 """
 
 import math
@@ -15,15 +16,15 @@ from penstock.worker.agent.warmup.ask import Ask
 TIMEOUT_S = 60.0
 PROBE_TOKENS = 8
 _FLOOR = -9999.0
-"""What vLLM says instead of minus infinity: no token that was chosen can have it."""
+"""vLLM's substitute for minus infinity: no chosen token can have it."""
 _NO_JSON = "JSON compliant"
-"""Of the words in which Python's ``json`` refuses NaN: an engine can't send its answer then."""
+"""Part of the error with which Python's ``json`` refuses NaN: the engine can't send its answer then."""
 
 
 async def fault(manifest: Manifest, ask: Ask) -> str:
     """Generate a few tokens; return the fault in their log probabilities, empty if they are finite.
 
-    The prompt is the manifest's first golden one. Raises as ``Ask`` does.
+    The prompt is the manifest's first golden one. Raises the errors of ``Ask``.
     """
     prompt = manifest.golden[0].prompt if manifest.golden else list(range(1, 1 + PROBE_TOKENS))
     body = {"prompt": prompt, "max_tokens": PROBE_TOKENS, "min_tokens": 1, "logprobs": 1, "temperature": 0}

@@ -1,8 +1,8 @@
 """Warm-up requests of typical shapes: short, long, many at once, with callers' usual options, so that lazily made
 kernels, allocations, tokenisers, templates and grammars exist before the first caller.
 
-Trade-off: each shape costs start time, so there are few, with short outputs; options ride along with the long prompt.
-Pure: it only builds bodies.
+Trade-off: each shape costs start time, so there are few, with short outputs; options are combined with the long prompt.
+Pure: it only builds request bodies.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BATCH = 4
 SHORT_TOKENS = 8
 OUTPUT_TOKENS = 8
 _FIRST_TOKEN, _TOKENS = 10, 500
-"""Ids that every vocabulary has, and no special ones."""
+"""Ids of ordinary tokens that every vocabulary has."""
 
 Body = dict[str, object]
 
@@ -29,7 +29,7 @@ CALLERS_ASK: tuple[Body, ...] = (
     {"temperature": 1.0, "n": 2},
     {"structured_outputs": {"json": _SCHEMA}, "ignore_eos": False},
 )
-"""What the first callers ask for and a plain completion does not touch."""
+"""Common request options that a plain completion does not exercise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,9 +145,7 @@ class App:
         return answered
 
     def _given(self, body: bodies.Body, scope: Message) -> Sequence[Given]:
-        """Return the request's items; for a probe with token ids that the model cannot take, the handler's
-        examples.
-        """
+        """Return the request's items; for a probe with token ids that the model can't take, the handler's examples."""
         if body.is_example:
             return self._service.examples(body.examples)
         given = bodies.items(body)

@@ -23,7 +23,7 @@ _AS_DONE: dict[str, tuple[object, ...]] = {
     "truncate_prompt_tokens": (),
     "use_activation": (True,),
 }
-"""vLLM's fields that would change the answer, each with the values that ask for what a handler does anyway."""
+"""vLLM's fields that would change the answer, each with the values that equal a handler's behaviour."""
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def form_of(body: Body) -> Callable[[list[float]], object]:
 
 
 def numbers(row: Features, settings: HandlerSettings) -> list[float]:
-    """Return the first output as numbers; raises ``EngineError`` if JSON cannot hold them."""
+    """Return the first output as numbers; raises ``EngineError`` if JSON can't hold them."""
     told = row.get(settings.outputs[0].name)
     values: list[float] = [] if told is None else told.float().flatten().tolist()
     if not values or any(value - value != 0.0 for value in values):  # NaN and infinities

@@ -14,7 +14,6 @@ class Undeclared(EngineError):
 
 
 def check_example(row: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` unless the handler's outputs are exactly those declared."""
     for one in settings.outputs:
         if one.name not in row:
             raise Undeclared(f"the handler declares output {one.name} and gives {_names(row)}")

@@ -1,7 +1,7 @@
 """Interface for a model's author: input to tensors, the model itself, output to answer (ADR 0071).
 
 ``preprocess`` and ``postprocess`` take one item and run on several CPU threads; ``forward`` takes a batch in a thread
-beside the event loop, without gradients. None of them knows HTTP, tenants or batching.
+beside the event loop, without gradients. A handler knows nothing of HTTP, tenants or batching.
 """
 
 from abc import ABC, abstractmethod
@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from penstock.domain.models.model import HandlerSettings
 
 Features = Mapping[str, torch.Tensor]
-"""Tensors by name: of one item without a batch's dimension, or of a batch, whose first dimension it is."""
+"""Tensors by name: of one item without batch dimension, or of a batch, with the batch as first dimension."""
 Given = str | bytes | Sequence[int] | Features
-"""One item as it came: a text or a ``data:`` URL, an element of a ``BYTES`` tensor, token ids, or a row of tensors."""
+"""One item as received: a text or a ``data:`` URL, an element of a ``BYTES`` tensor, token ids, or a row of tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Model:
     device: torch.device
     dtype: torch.dtype
     max_tokens: int
-    """The longest text that is taken."""
+    """The longest accepted text."""
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Return the weights on the device; floats in the serving dtype."""
@@ -45,11 +45,11 @@ class Prepared:
 
     features: Features
     tokens: int
-    """What it counts as in limits and price."""
+    """The item's tokens for limits and price."""
     cost: int = 1
-    """Tokens or pixels that the model computes for it, without padding."""
+    """The item's computed tokens or pixels, without padding."""
     padded: int = 0
-    """The tokens or pixels that it was padded to; 0 where nothing is padded."""
+    """The tokens or pixels after padding; 0 without padding."""
 
 
 class Handler(ABC):
@@ -69,7 +69,7 @@ class Handler(ABC):
 
     @abstractmethod
     def forward(self, batch: Features) -> Features:
-        """Return the model's outputs by declared name, row by row."""
+        """Outputs are by declared name, row by row."""
 
     @abstractmethod
     def example(self) -> Given:

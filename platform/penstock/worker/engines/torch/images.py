@@ -1,10 +1,10 @@
-"""Decodes an image to RGB pixels of one size, within bounds of pixels and so of time. Knows no model.
+"""Decodes an image to RGB pixels of one size, within a bound on pixels and so on time. It knows no model.
 
-An image that cannot be decoded faithfully is refused with the reason: a network answers wrong colours with confidence.
-Pillow reads the header first, so a decompression bomb is refused before a pixel exists; a large JPEG is decoded at a
-fraction of its size. ``stripping`` removes metadata before Pillow sees it.
+An image that can't be decoded faithfully is refused with the reason: a network classifies wrong colours with high
+confidence. Pillow reads the header first, so a decompression bomb is refused before a pixel exists; a large JPEG is
+decoded at a fraction of its size. ``stripping`` removes metadata before Pillow sees it.
 
-It is turned by its EXIF orientation tag, the only tag that is read.
+The image is turned by its EXIF orientation, the only tag that is read.
 """
 
 import io
@@ -22,7 +22,7 @@ from penstock.formats.pictures import MAX_PIXELS
 from penstock.worker.engines.torch.stripping import damaged, stripped
 
 MAX_TAGS = 256
-"""Tags stand in order, and this one is among the first."""
+"""EXIF tags are sorted, and orientation is among the first."""
 _ORIENTATION = 0x0112
 _KINDS = {1: "B", 3: "H", 4: "I"}
 _TURNS = {
@@ -75,7 +75,7 @@ def encoded(given: str | bytes, param: str) -> bytes:
 
 
 def pixels(data: bytes, side: int, param: str) -> Image.Image:
-    """Return the centre square, ``side`` pixels wide, in RGB; raises ``InvalidField``."""
+    """Return the centre square in RGB; raises ``InvalidField``."""
     shown = stripped(data, param)
     try:
         with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """The Open Inference Protocol between gateway and worker: a JSON header and each tensor's bytes.
 
 Source: Open Inference Protocol, REST, with the binary tensor data extension. The gateway reads tensors in JSON and
-sends binary ones. Bytes are copied once, into the tensors of the computation.
+sends binary ones. Bytes are copied only once, into the computed tensors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,11 +47,11 @@ class Request(msgspec.Struct, frozen=True):
     items: list[Given]
     outputs: tuple[str, ...]
     classes: dict[str, int] = {}
-    """Of these outputs so many of the highest values, with their labels."""
+    """The number of highest values with labels to return, by output."""
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Parse a tensor request; raise ``BadRequest`` that names the faulty tensor."""
+    """Raise ``BadRequest`` that names the faulty tensor."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:
@@ -81,7 +81,7 @@ class Form:
     classes: Mapping[str, int] = field(default_factory=dict)
     labels: Sequence[str] = ()
     finite: str = ""
-    """The output that a NaN or an infinity makes a fault."""
+    """The output in which a NaN or an infinity is an error."""
 
 
 def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, int]:
@@ -132,7 +132,7 @@ def _tensors(described: Sequence[_Tensor], rest: memoryview) -> dict[str, Tensor
 
 
 def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
-    """Refuse undeclared inputs, and inputs of unequal item counts."""
+    """Refuse undeclared inputs, and inputs with different item counts."""
     known = {one.name: one for one in settings.inputs}
     for name, tensor in tensors.items():
         if name not in known:
@@ -171,8 +171,8 @@ def _as_torch(tensor: Tensor) -> torch.Tensor:
 def ranked(rows: torch.Tensor, classes: int, labels: Sequence[str]) -> tuple[bytes, list[int]]:
     """Return the texts as elements of ``BYTES``, and their shape: ``value:index[:label]``, highest first.
 
-    As in Triton's classification extension; of equal values the first leads. ``rows`` holds an item a row. Labels are
-    given if each value has one.
+    As in Triton's classification extension; of equal values the first is listed first. ``rows`` holds one item per row.
+    Labels are given if each value has one.
     """
     is_float = rows.is_floating_point()
     flat = rows.reshape(len(rows), -1).to(torch.float64 if is_float else torch.int64)

@@ -21,7 +21,7 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Load the version's handler; raise ``ArtifactRefused`` if the version names none."""
+    """Raise ``ArtifactRefused`` if the version names no handler."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler: it is not for this engine")
@@ -44,7 +44,7 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def labels_of(folder: Path, settings: HandlerSettings) -> tuple[str, ...]:
-    """Return each class's label; none if a class is its number."""
+    """None if a class is its number."""
     return tuple((folder / settings.labels).read_text().splitlines()) if settings.labels else ()
 
 

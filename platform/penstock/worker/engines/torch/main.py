@@ -1,7 +1,7 @@
-"""Becomes the torch engine: load the handler, listen, serve until told to stop.
+"""Becomes the torch engine: load the handler, listen, serve until stopped.
 
-By the metrics of its CPU tier (inputs waiting for a thread, their waits, the time that threads are held) it is scaled
-apart from the device: a queue here asks for cores, one for a batch asks for devices.
+Metrics of its CPU tier (inputs waiting for a thread, their waits, the time that threads are held) let it be scaled
+apart from the device: a queue for threads needs cores, one for a batch needs devices.
 """
 
 import importlib
@@ -56,8 +56,9 @@ class PrepareMeters:
 
 
 SWITCH_S = 0.0005
-"""After so long whoever computes gets the interpreter back, which each operation of a model asks for: a busy event loop
-would keep it for ten times as long."""
+"""The interpreter's switch interval: operations of a model ask for the interpreter lock, which a busy event loop would
+keep ten times as long.
+"""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -97,9 +98,9 @@ async def _serve(serving: Serving) -> None:
 
 
 def batch_settings(manifest: Manifest, settings: HandlerSettings, slo_s: float) -> BatchSettings:
-    """Return the batching settings; offline items may fill half of a batch that others leave room in.
+    """Return the batching settings; offline items may fill half of a batch's remaining room.
 
-    Texts of one batch have as many tokens as the manifest's step.
+    The tokens of a batch are bounded by the manifest's step.
     """
     offline = Caps(max_items=max(1, settings.max_batch // 2), max_wait_s=1.0)
     tokens = 0 if settings.item_tokens else manifest.engine.max_num_batched_tokens
@@ -115,8 +116,8 @@ def _gated(app: App, *pages: Callable[[], bytes]) -> Any:  # noqa: ANN401  the g
 def _listening(serving: Serving) -> socket.socket:
     """Listen at the address that the agent keeps for the engine.
 
-    The socket names its protocol: else asyncio doesn't know it for TCP, and an answer's second part waits 40 ms for an
-    acknowledgement.
+    The socket names its protocol: otherwise asyncio does not set TCP_NODELAY, and an answer's second part waits 40 ms
+    for an acknowledgement.
     """
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -1,4 +1,4 @@
-"""Logs the place of a handler's failure for the handler's author, without the error's message, which may quote a
+"""Logs the source positions of a handler's failure for its author, without the error's message, which may quote a
 caller.
 """
 
@@ -19,5 +19,5 @@ def place_of(error: BaseException) -> str:
 
 
 def log(words: str, *told: object) -> None:
-    """Write a log line outside of the request's context, in which the log would leave the text out."""
+    """Write a log line outside of the request's context, because in it the text would be removed."""
     Context().run(logging.getLogger(__name__).warning, words, *told)

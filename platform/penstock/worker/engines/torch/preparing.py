@@ -1,6 +1,6 @@
-"""Preprocesses inputs on threads, in fair turns between tenants; an input is not begun once its caller has left.
+"""Preprocesses inputs on threads, shared fairly between tenants; an input is skipped if its caller has left.
 
-It joins the turns to the threads, and knows neither models nor batches.
+It connects the fair order to the threads, and knows neither models nor batches.
 """
 
 import asyncio
@@ -16,16 +16,14 @@ from penstock.worker.engines.torch.handler import Prepared
 from penstock.worker.engines.torch.turns import PendingInput, ThreadTurns
 
 Note = Callable[[float, float], None]
-"""Hears of each input how long it waited for a thread, and how long that was held."""
+"""Called with the seconds that an input waited for a thread, and held it."""
 Made = asyncio.Future[Prepared]
 BESIDE = 2
-"""Threads of the pool beside those that one tenant may hold: one for whoever holds none, one for outputs."""
+"""Threads beyond one tenant's maximum: one for a tenant that holds none, one for outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An input's work, deadline, arrival, and its caller's future."""
-
     work: Callable[[], Prepared]
     deadline_at: float
     came_at: float
@@ -46,7 +44,7 @@ class Preparing:
         return len(self._turns)
 
     async def prepared(self, work: Callable[[], Prepared], ticket: Ticket) -> Prepared:
-        """Return the work's result from a thread, or raise its error; ``DeadlineInQueue`` if no thread was free in
+        """Return the work's result from a thread, or raise its error; ``DeadlineInQueue`` if no thread became free in
         time.
 
         A cancelled caller leaves the queue; running work keeps its thread until it ends.
@@ -63,7 +61,7 @@ class Preparing:
             raise
 
     def at_once(self, work: Callable[[], Prepared]) -> Prepared:
-        """Do quick work on the event loop: two thread switches would cost more."""
+        """Do quick work on the event loop, since two thread switches would cost more."""
         began_at = self._clock.monotonic()
         made = work()
         self._note(0.0, self._clock.monotonic() - began_at)

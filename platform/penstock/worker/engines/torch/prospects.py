@@ -1,13 +1,10 @@
-"""Predicts whether a request can meet its deadline, from the time that its items took so far; if not, names the
-reason.
-Pure.
+"""Predicts from measured item times whether a request can meet its deadline; if not, names the reason. Pure.
 
-A list that the whole device could not compute in its time is refused as too large once that is nearly sure: the fewer
-measurements, the later. A list that runs out of time is too large if it needed more than its tenant's share of the
-device; if its tenant already has its share of the items here, it waited for its own.
+A list that the whole device could not compute in time is refused as too large once that is nearly certain: the fewer
+measurements, the later. A list that misses its deadline was too large if it needed more than its tenant's share of the
+device; if its tenant already had its share of the items here, it waited for its own tenant.
 
-Trade-off: shares are even here, and by items: weights are the queue's and the batcher's, and few refusals depend on
-them.
+Trade-off: equal shares by items are assumed; queue and batcher apply the weights, and few refusals depend on them.
 """
 
 from collections import Counter
@@ -20,9 +17,9 @@ from penstock.domain.ids import TenantId
 from penstock.domain.outcome import TENANT_QUEUE
 
 SURE_PART = 0.1
-"""The part of its time after which what its items took tells something."""
+"""The part of a request's time after which its item times are meaningful."""
 DOUBT = 0.5
-"""How much more than it has time for a request must need at first to be refused."""
+"""The initial factor of predicted need over available time from which a request is refused."""
 
 
 @dataclass(slots=True)
@@ -34,9 +31,11 @@ class Prospect:
     done: int = 0
     engine_s: float = 0.0
     has_begun: bool = False
-    """One of its items was in a batch, which nobody takes back."""
+    """Whether one of its items was in a batch, which can't be withdrawn."""
     came_behind_own: bool = False
-    """Its tenant had its share of all that was here when it came: all of those may run out of time at once."""
+    """Whether its tenant already had its share of the items here on arrival: then all of those may miss their deadlines
+    together.
+    """
 
     @property
     def whole_s(self) -> float:

@@ -1,8 +1,8 @@
 """Items in, outputs out: prepared on CPU threads, batched, computed beside the event loop, counted for the bill.
 
-It knows the handler, the batcher and the request's meter; HTTP and its shapes are the app's.
+It knows the handler, the batcher and the request's meter; ``app`` handles HTTP.
 
-An item counts within its version's declared bounds.
+An item's token count is capped by its version's declared bounds.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from penstock.worker.meter import Meter, current
 
 
 class Counts:
-    """The counts of one handler; the first one beyond its bounds is logged."""
+    """The token counts of one handler; the first one beyond its bounds is logged."""
 
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False
 
     def billed(self, prepared: Prepared, given: Given) -> Prepared:
-        """Return the item with the count that the gateway has reserved: it knows images by the same heads."""
+        """Return the item with the count that the gateway reserved, which reads the same image headers."""
         within = self._within(prepared)
         decoded = pictures.tokens_of_item(given) if self._most else 0
         return replace(within, tokens=within.tokens + decoded) if decoded else within
@@ -62,11 +62,13 @@ class Counts:
 
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
-"""What torch's allocator of a CPU says; it has no error of its own for it."""
+"""The out-of-memory message of torch's CPU allocator, which has no error class for it."""
 BATCHES = 2
-"""One that is computed, one that waits to be formed: so many does the queue have slots for."""
+"""Batches for which the queue has slots: one in computation, one being formed."""
 WORD_S, WORD_PART = 0.1, 0.05
-"""So long before its deadline, and no larger a part of its time, a request is given up: whoever asked is told why."""
+"""Seconds before its deadline, and the largest part of its time, at which a request is given up, so that its caller
+gets an answer.
+"""
 _Done = tuple[Features, int, Batched | None]
 
 
@@ -91,13 +93,11 @@ class _Asked:
 
 
 class Compute:
-    """Computes one batch in a thread, for the batcher."""
-
     def __init__(self, handler: Handler, numbers: Numbers, clock: Clock) -> None:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Compute a batch; raise ``OutOfMemory``, or an error of the model."""
+        """Raise ``OutOfMemory``, or an error of the model."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -218,9 +218,7 @@ class Service:
         return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
 
     async def _told(self, row: Features) -> Features:
-        """Return a row's answer; on the event loop if postprocessing changes nothing, since a thread costs a
-        switch.
-        """
+        """Return a row's answer; on the event loop if postprocessing changes nothing, which saves a thread switch."""
         if not _has_postprocess(self._handler):
             return row
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
@@ -269,7 +267,6 @@ def _features(item: Item) -> Features:
 
 
 def _digest(given: Given) -> bytes:
-    """Return a fingerprint for the poison list; empty for tensors and token ids."""
     raw = given.encode(errors="surrogatepass") if isinstance(given, str) else given
     return hashlib.blake2b(raw, digest_size=16).digest() if isinstance(raw, bytes) else b""
 

@@ -1,9 +1,8 @@
-"""Bound on each list's concurrent items: two full batches while its tenant is alone here, else the list's own
-share.
+"""Bound on each list's concurrent items: two full batches while no other tenant is present, else the list's own share.
 
-A list's share (``meter.share``) protects neighbours; without any it would leave batches empty. Items already running
-when a neighbour comes fit the queue's slots and end within two batches; until then the list adds none. Slots, charges
-and weights in the queue are unchanged.
+A list's share (``meter.share``) protects other tenants; without any it would leave batches partly empty. Items already
+running when another tenant arrives fit the queue's slots and end within two batches; until then the list adds none.
+Slots, charges and weights in the queue are unchanged.
 """
 
 from collections import Counter
@@ -23,7 +22,9 @@ class Sharing:
 
     @contextmanager
     def of(self, tenant: TenantId, share: Share | None) -> Iterator[None]:
-        """Register a request while the block runs. The platform's own requests do not count as neighbours."""
+        """The platform's own requests do not count as other tenants. The platform's own requests do not count as
+        neighbours.
+        """
         if tenant == PLATFORM:
             yield
             return

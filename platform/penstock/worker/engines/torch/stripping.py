@@ -1,8 +1,8 @@
 """Reduces a JPEG or PNG to its pixels before the decoder sees it. Pure.
 
-Profiles, texts, previews and extra segments cost decoder time that no header tells, and change no pixel here: they are
-removed, and the number of remaining segments is bounded. EXIF is returned apart, for rotation. WebP passes as it is:
-its container is parsed in C.
+Profiles, texts, previews and extra segments cost decoder time not visible in any header, and don't change the pixels:
+they are removed, and the number of remaining segments is bounded. EXIF data are returned separately, for rotation. WebP
+is left unchanged: its container is parsed in C.
 """
 
 import struct
@@ -13,19 +13,19 @@ from penstock.domain.errors import InvalidField
 from penstock.formats.pictures import JPEG, PNG
 
 MAX_SCANS = 20
-"""A progressive JPEG has about ten; each goes over all of its pixels, however few bytes it has."""
+"""A progressive JPEG has about ten scans; each processes all pixels, however few bytes it has."""
 MAX_SEGMENTS = 1024
-"""Before a JPEG's first scan: a profile of the largest size has 255, previews a few dozen."""
+"""Segments before a JPEG's first scan: a profile of the largest size has 255, previews a few dozen."""
 MAX_TABLES_BYTES = 1 << 16
-"""A JPEG's frame and tables have about three kilobytes."""
+"""Bytes of a JPEG's frame and tables, usually about three kilobytes."""
 LEAST_CHUNKS, CHUNK_BYTES = 1024, 512
-"""So many chunks may any PNG have, and one more for so many of its bytes: encoders write 8 KiB at a time."""
+"""The chunks that any PNG may have, and the bytes for each further chunk: encoders write 8 KiB at a time."""
 MAX_CHUNK_BYTES = 1024
-"""Of a PNG's head, palette and transparency."""
+"""Bytes of a PNG's head, palette and transparency."""
 _SCAN, _END = b"\xff\xda", b"\xff\xd9"
 _STANDALONE = frozenset({0x00, 0x01, *range(0xD0, 0xDA)})
 _NEEDED = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDC, 0xDD, 0xE0, 0xEE})
-"""Frame, tables and restarts, and two that tell in which colours they are: JFIF and Adobe."""
+"""Segments kept: frame, tables and restarts, and two that determine the colours: JFIF and Adobe."""
 _APP1, _EXIF = 0xE1, b"Exif\0\0"
 _CHUNK = struct.Struct(">I4s")
 

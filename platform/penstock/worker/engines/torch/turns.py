@@ -1,10 +1,10 @@
-"""Fair sharing of preprocessing threads: the next input is that of the tenant with fewest threads for its weight.
+"""Fair sharing of preprocessing threads: the next input is that of the tenant with the fewest threads for its weight.
 Pure.
 
 Work on a thread can't be stopped, and an image may take a second: so the pool has one thread more than a tenant may
-hold, for a tenant that holds none. Between equals start-time fair queueing over the threads' seconds decides.
+hold, for a tenant without any. Between equal tenants start-time fair queueing over the threads' seconds decides.
 
-Trade-off: turns are by tenant alone; between priority classes the queue at the gate has chosen before.
+Trade-off: only tenants share threads; the gate's queue has already ordered priority classes.
 """
 
 from collections import deque

@@ -1,13 +1,13 @@
 """The adapters in the engine's batch: it has slots for a few at once. Pure.
 
-If all slots run requests, vLLM admits no other adapter: a third beside two busy ones would wait for ever. Here an
-adapter keeps its slot, and its requests go first, until another has waited ``BOUND_S``; then a slot closes, and changes
-hands after its running requests. Waiting adapters go in fair order.
+If all slots run requests, vLLM admits no other adapter: a third one beside two busy ones would wait forever. Here an
+adapter keeps its slot, and its requests go first, until another has waited ``BOUND_S``; then the slot closes and is
+reassigned after its running requests. Waiting adapters go in fair order.
 
 The bound: of ``n`` adapters for ``s`` slots, each is served after ``n / s`` times ``BOUND_S`` plus the longest answer
 in a closing slot.
 
-Trade-off: a longer bound swaps less and leaves fewer closed slots empty; adapters wait longer.
+Trade-off: a longer bound swaps less and leaves fewer closed slots empty, but other adapters wait longer.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class _Slot:
     since: float
     running: int = 0
     goes_to: VersionId = NO_VERSION
-    """Whose it is once nothing runs in it; it takes nobody in until then."""
+    """The next adapter of the slot once nothing runs in it; until then the slot takes no requests."""
 
 
 class AdapterSlots:
@@ -47,7 +47,7 @@ class AdapterSlots:
         return adapter in self._slots
 
     def since(self, adapter: VersionId, now: float) -> float:
-        """Return the adapter's first second in its slot; ``now`` without an open one."""
+        """Return the second at which the adapter got its slot; ``now`` without an open one."""
         slot = self._slots.get(adapter)
         return slot.since if slot is not None and not slot.goes_to else now
 
@@ -56,16 +56,16 @@ class AdapterSlots:
         return slot.running if slot is not None else 0
 
     def is_open(self, adapter: VersionId) -> bool:
-        """Tell whether it takes requests without a swap; true without an adapter."""
+        """Tell whether the adapter takes requests without a swap; true for requests without an adapter."""
         if not adapter:
             return True
         slot = self._slots.get(adapter)
         return slot is not None and not slot.goes_to and self.residents.has(adapter)
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
-        """Tell whether an adapter's request may enter; one that has waited its bound gets a slot closed.
+        """Tell whether an adapter's request may enter; if the adapter has waited its bound, a slot is closed for it.
 
-        ``checks``: the request checks the adapter, and may enter before it is ready.
+        ``checks``: the request tests the adapter, and may enter before the adapter is ready.
         """
         if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
             return False
@@ -95,7 +95,7 @@ class AdapterSlots:
             slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Cancel its promise: none of its requests waits any more."""
+        """Cancel the adapter's promised slot, since none of its requests waits any more."""
         promised = self._promised.pop(adapter, None)
         if promised is not None:
             self._slots[promised].goes_to = NO_VERSION
@@ -107,7 +107,6 @@ class AdapterSlots:
         self.gave_up(adapter)
 
     def wait_s(self, adapter: VersionId, now: float, stay_s: float) -> float:
-        """Return a request's wait for its adapter alone, if answers take ``stay_s``."""
         if not adapter or self.is_open(adapter):
             return 0.0
         if not self.residents.has(adapter):
@@ -117,7 +116,7 @@ class AdapterSlots:
         return max(0.0, self._due_at(adapter, now) - now) + stay_s
 
     def _replaceable(self, adapter: VersionId, now: float) -> VersionId | None:
-        """Return an adapter with an idle slot that is promised to no other."""
+        """Return an adapter whose slot is idle and promised to no other adapter."""
         promised = self._promised.get(adapter)
         if promised is not None:
             return promised if not self._slots[promised].running else None
@@ -130,7 +129,7 @@ class AdapterSlots:
         return now - slot.since >= BOUND_S / 2 or not self.residents.waits(name)
 
     def _promise(self, adapter: VersionId, now: float) -> bool:
-        """Close a slot for an adapter that has waited long enough; one of several stays open."""
+        """Close a slot for an adapter that has waited long enough; of several slots one stays open."""
         due_at = self._due_at(adapter, now)
         if now < due_at:
             self._look(due_at)

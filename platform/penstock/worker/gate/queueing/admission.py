@@ -1,7 +1,7 @@
 """The queue before one engine: each request enters, waits or is refused.
 
-The fair queue gives the next request, the rules tell if it may enter, the forecast if waiting makes sense; so the
-engine's own queue stays shallow. It never blocks; callers are called back. Time is an argument.
+The fair queue gives the next request, the rules decide if it may enter, the forecast if it should wait; so the engine's
+own queue stays short. Calls never block; results come by callbacks. Time is an argument.
 """
 
 import math
@@ -33,7 +33,7 @@ class Shed(StrEnum):
     EVICTED = "evicted"
     CLOSING = "closing"
     ADAPTER = "adapter"
-    """The adapter that it asks for isn't served here."""
+    """The request's adapter isn't served here."""
 
 
 Admit = Callable[[], None]
@@ -51,7 +51,7 @@ class _Entry:
 
 
 class AdmissionQueue:
-    """Single-threaded: calls never overlap. ``pace`` is the first guess in tokens of service per second."""
+    """Single-threaded: calls never overlap. ``pace`` is the initial estimate in tokens of service per second."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class AdmissionQueue:
     # -- coming and leaving ------------------------------------------------------------------
 
     def arrive(self, work: Work, now: float, admit: Admit, reject: Reject) -> None:
-        """Take a request: exactly one callback is called, now or later, unless it leaves before."""
+        """Take a request: exactly one callback is called, now or later, unless the request leaves before."""
         self._see(work, now)
         forecast = self.forecast
         wait_s = self.expected_wait_s(work, now)
@@ -112,13 +112,13 @@ class AdmissionQueue:
         self._open(now)
 
     def give_up(self, request: RequestId, now: float) -> float:
-        """End a request's wait; return the seconds until it should come back."""
+        """End a request's wait; return the seconds until its caller should retry."""
         again_s = self.forecast.again_s(self._entries[request].work, now)
         self.leave(request, now)
         return again_s
 
     def leave(self, request: RequestId, now: float) -> None:
-        """End a request; unused bookings are given back. Twice is harmless."""
+        """End a request; its bookings are released. A second call has no effect."""
         entry = self._entries.pop(request, None)
         if entry is None:
             return
@@ -143,7 +143,7 @@ class AdmissionQueue:
             self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
     def turn_away(self, adapter: VersionId, now: float, for_s: float = 0.0) -> None:
-        """Reject all that wait for an adapter not served here for some seconds."""
+        """Reject all waiting requests for an adapter that is refused for some seconds."""
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self._take_out(work.request)
@@ -153,7 +153,7 @@ class AdmissionQueue:
     # -- what the engine has done ------------------------------------------------------------
 
     def progressed(self, request: RequestId, tokens: int, now: float) -> None:
-        """Count output tokens; the first ones also mean that the prompt is done."""
+        """Count output tokens; the first ones also mean that the prompt is prefilled."""
         entry = self._entries[request]
         done = PROMPT_WEIGHT * entry.prompt_left + OUTPUT_WEIGHT * tokens
         entry.output_tokens += tokens
@@ -168,7 +168,7 @@ class AdmissionQueue:
             self._open(now)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:
-        """Correct the prompt by the engine's count: excess charge and blocks are given back."""
+        """Correct the prompt by the engine's count: excess charge and blocks are released."""
         entry = self._entries.get(request)
         if entry is None or entry.entered_at is None or prompt_tokens >= entry.work.prompt_tokens:
             return
@@ -220,7 +220,7 @@ class AdmissionQueue:
         return self.slots.is_full and not (size.preempts or size.time_shares)
 
     def _choose(self, now: float) -> Work | None:
-        """Take a request on its tenant's reserved capacity, else the next in fair order that fits."""
+        """Take a request on its tenant's reserved slots, else the next in fair order that fits."""
         self.look_at = None
         if not len(self.fair) or self._is_full:
             return None
@@ -239,7 +239,6 @@ class AdmissionQueue:
         return self.fair.pop(lambda work: self._fits(work, now), pick)
 
     def _fits(self, work: Work, now: float) -> Fit:
-        """Tell whether a request may enter: adapter slot, then rules, then anticipation."""
         if not self._may_join(work.adapter, work.tenant, now):
             return Fit.NO_SLOT
         fit = self.rules.fits(work, is_owed=self.fair.is_owed(work))
@@ -251,11 +250,11 @@ class AdmissionQueue:
         return fit if until is None else Fit.AFTER_YOU
 
     def _may_join(self, adapter: VersionId, tenant: TenantId, now: float) -> bool:
-        """Tell whether an adapter may join the batch; unchecked ones only for the platform."""
+        """Tell whether an adapter may join the batch; unchecked ones only for the platform's tests."""
         return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
 
     def _share_anew(self) -> None:
-        """Give running tenants with waiting requests new shares, if the active tenants have changed."""
+        """Recompute the shares of running tenants with waiting requests, if the active tenants have changed."""
         if self._shared_at != self.rules.active.changes:
             self._shared_at = self.rules.active.changes
             for tenant, _ in self.slots.holders():
@@ -273,7 +272,7 @@ class AdmissionQueue:
         self._anticipation.came(work.tenant, now)
 
     def _push(self, work: Work, now: float) -> Sequence[Work] | None:
-        """Queue it, and return the evicted requests; None, and no change, without room."""
+        """Queue the request, and return the evicted ones; None, without a change, if there is no room."""
         evicted = self.fair.make_room(work)
         if evicted is None:
             return None

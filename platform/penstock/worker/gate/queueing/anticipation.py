@@ -1,10 +1,11 @@
-"""Anticipatory scheduling (Iyer and Druschel, SOSP'01): a flood's prompt stands back for a tenant about to return.
+"""Anticipatory scheduling (Iyer and Druschel, SOSP'01): a flooding tenant's prompt is delayed for a tenant about to
+return.
 
-A begun prompt can't be taken back, and later requests wait for its step. So the flood's next prompt briefly waits for a
-tenant that would go first and usually returns soon, as measured.
+A prompt in prefill can't be withdrawn, and later requests wait for its step. So the flooding tenant's next prompt waits
+briefly for a tenant that would go first and usually returns soon, as measured.
 
-Trade-off: slots stay empty meanwhile. So it lasts for part of an answer's time, half of all time at most, and only for
-tenants that usually return within it.
+Trade-off: slots stay empty during the delay. So a delay lasts for part of an answer's time, in total at most half of
+all time, and only for tenants that usually return within it.
 """
 
 from collections import OrderedDict
@@ -32,7 +33,7 @@ class _Habit:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A tenant without requests here: its last standing, when it left, its usual pause."""
+    """A tenant without requests here: its last standing, the time of its last request's end, its usual pause."""
 
     tenant: TenantId
     standing: Standing
@@ -41,8 +42,6 @@ class Absent:
 
 
 class Expected:
-    """The absent tenants with short usual pauses. Every operation is O(1)."""
-
     def __init__(self) -> None:
         self._habits: OrderedDict[TenantId, _Habit] = OrderedDict()
         self._away: OrderedDict[TenantId, Absent] = OrderedDict()
@@ -68,20 +67,20 @@ class Expected:
         habit.pause_s = usual_s + LEARNING * (pause_s - usual_s)
 
     def soon(self, most_s: float, now: float) -> Iterator[Absent]:
-        """Yield the tenants worth a wait that lasts until ``most_s`` after they left."""
+        """Yield the tenants worth waiting for until ``most_s`` after their last request ended."""
         for one in self._away.values():
             if now < one.left_at + most_s and one.pause_s <= ANTICIPATION_PART * most_s:
                 yield one
 
 
 class Patience:
-    """Bounds standing back: each wait, and half of all time."""
+    """Bounds of the delays: each delay's length, and half of all time."""
 
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 
     def lasts_until(self, most_s: float, now: float) -> float | None:
-        """Go on waiting, and return the end; None if the time is used up."""
+        """Extend the delay, and return its end; None if its time is used up."""
         self._pass(now)
         self._waits = self._spent_s < most_s
         return now + most_s - self._spent_s if self._waits else None
@@ -109,7 +108,7 @@ class Anticipation:
         self._patience.rest(now)
 
     def until(self, head: Work, fair: FairQueue, stay_s: float, now: float) -> float | None:
-        """Return when to ask again for a flood's prompt; None if it may go."""
+        """Return the second at which a delayed prompt is considered again; None if it may go now."""
         if not fair.is_flood(head):
             return None
         most_s = min(MOST_ANTICIPATION_S, ANTICIPATION_PART * stay_s)

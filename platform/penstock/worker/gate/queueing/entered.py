@@ -1,6 +1,6 @@
-"""Requests that entered the engine while another waited: by standing, its own tenant's and all others'. Pure.
+"""Counts requests that entered the engine while another waited: by standing, its own tenant's and all others'. Pure.
 
-Trade-off: counters by standing and present tenant only; two snapshots give the difference in O(1).
+Trade-off: only counters by standing and present tenant are kept; two snapshots give the difference in O(1).
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from penstock.worker.gate.queueing.work import Work
 
 
 class Mark(NamedTuple):
-    """Counts at an arrival: all that entered, its own tenant's, the other present tenants."""
+    """Counts at an arrival: all entered requests, the tenant's own, the other present tenants."""
 
     everybody: tuple[int, ...]
     own: tuple[int, ...]
@@ -47,14 +47,14 @@ class Entered:
         self._tenants[work.tenant].entered[work.standing] += 1
 
     def gone(self, work: Work) -> None:
-        """End a request; with its last one, the tenant is forgotten."""
+        """End a request; with its last one, the tenant is removed."""
         tenant = self._tenants[work.tenant]
         tenant.here -= 1
         if not tenant.here:
             del self._tenants[work.tenant]
 
     def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
-        """Return the requests entered since the mark, best standing first."""
+        """Return the requests that entered since the mark, best standing first."""
         own = self._tenants.get(tenant)
         ours = own.entered if own is not None else mark.own
         return tuple(

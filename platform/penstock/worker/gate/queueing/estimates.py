@@ -1,6 +1,6 @@
-"""Measured, never configured: the engine's pace, and a request's stay.
+"""Estimates of the engine's pace and a request's stay: always measured, never configured.
 
-Only time with waiting requests tells the capacity; other times can raise the estimate, not lower it.
+Capacity is measured only while requests wait; other times can raise the estimate, not lower it.
 """
 
 import math
@@ -27,7 +27,7 @@ class ServiceRate:
             self._since, self._done, self._is_full = now, 0.0, True
 
     def idle(self, now: float) -> None:
-        """Note an empty engine: idle time must not count as slowness."""
+        """Record an empty engine: idle time must not count as slowness."""
         self._fold(now)
         self._since = None
 
@@ -49,7 +49,7 @@ class ServiceRate:
 
 
 class Stay:
-    """A request's seconds in the engine, by expected cost; 0 until one was seen."""
+    """A request's seconds in the engine, by expected cost; 0 until one was measured."""
 
     def __init__(self) -> None:
         self._seconds = self._cost = 0.0

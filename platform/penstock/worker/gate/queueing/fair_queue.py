@@ -2,9 +2,9 @@
 
 Priority levels (one per standing) share the engine by weight, tenants in a level likewise; both by start-time fair
 queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged its
-expected cost at dispatch, corrected as its tokens come. An idle tenant resumes at the present virtual time. The lowest
-weighted level keeps its share: the starvation bound. Spare levels run while nothing else waits. In a full queue lower
-standings give way.
+expected cost at dispatch, corrected as its tokens are generated. An idle tenant resumes at the present virtual time.
+The lowest weighted level keeps its share: the starvation bound. Spare levels run only while no other request waits. In
+a full queue requests of lower standing are evicted.
 
 Trade-off: strict priority would lower interactive latency under overload, but starve batch work. It knows neither HTTP,
 the engine nor the clock.
@@ -33,7 +33,7 @@ def oldest(flow: Flow) -> Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of waiting: per tenant and standing, and in all, in requests and tokens of service."""
+    """Bounds on waiting work: per tenant and standing, and in all, in requests and tokens of service."""
 
     tenant_requests: int = 256
     tenant_cost: float = 400_000.0
@@ -42,7 +42,7 @@ class Bounds:
 
 
 class FairQueue:
-    """One worker's queue. Every operation is O(log tenants); nothing waits."""
+    """One worker's queue. Every operation is O(log tenants), without waiting."""
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
@@ -69,9 +69,10 @@ class FairQueue:
     # -- coming and going ----------------------------------------------------------------
 
     def make_room(self, work: Work) -> list[Work] | None:
-        """Take out the requests that this one evicts; None if evicting would not help.
+        """Remove the requests that this one evicts; None if eviction would not make room.
 
-        Lowest standing first, there the newest of the longest tenant. A tenant at its own bound evicts none.
+        The lowest standing is evicted first, there the newest request of the longest queue. A tenant at its own bound
+        evicts none.
         """
         flow = self._levels[work.standing].flows.get(work.tenant)
         if flow is not None and not self._has_room_of_its_own(flow, work):
@@ -88,7 +89,7 @@ class FairQueue:
         return evicted
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Queue a request after ``make_room``; ``share`` is its tenant's of the slots."""
+        """Queue a request after ``make_room``; ``share`` is its tenant's share of the slots."""
         level = self._levels[work.standing]
         if not level.waiting:
             self._times.resume(work.standing)
@@ -121,7 +122,7 @@ class FairQueue:
     def pop(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work] = oldest) -> Work | None:
         """Take and charge the next request that ``fits``; None if none may start.
 
-        ``pick`` gives a tenant's request.
+        ``pick`` selects a tenant's request.
         """
         shared = [one for one in self._levels if self._levels[one].waiting and not one.is_spare]
         spare = [one for one in self._levels if self._levels[one].waiting and one.is_spare]
@@ -141,33 +142,33 @@ class FairQueue:
         return None
 
     def head_of(self, tenant: TenantId, pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Return a tenant's next request in its best level, spare ones left out; None without one."""
+        """Return a tenant's next request in its best level, without spare levels; None without one."""
         flows = (level.flows.get(tenant) for level in self._shared if level.waiting)
         return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
 
     def pop_apart(self, work: Work) -> Work:
-        """Start a tenant's head on its own capacity: its level is not charged, its neighbours lose nothing."""
+        """Start a tenant's first request on its own reserved slots: its level is not charged, others lose nothing."""
         level = self._levels[work.standing]
         self._apart.add(work.request)
         return self._dispatch(level, work)
 
     def is_flood(self, head: Work) -> bool:
-        """Tell whether as much of the head's tenant waits as runs."""
+        """Tell whether at least as many requests of this tenant wait as run."""
         flow = self._levels[head.standing].flows[head.tenant]
         return len(flow.queue) >= flow.running > 0
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether its tenant was served no more than others of its standing, running requests left out."""
+        """Tell whether its tenant was served no more than others of its standing, not counting running requests."""
         return self._levels[work.standing].is_owed(work)
 
     def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
-        """Tell whether an absent tenant would go before a waiting head if it came now."""
+        """Tell whether an absent tenant would go before a waiting request if it arrived now."""
         if standing is not head.standing:
             return standing > head.standing
         return self._levels[standing].would_go_first(tenant, head)
 
     def correct(self, work: Work, delta_cost: float) -> None:
-        """Charge (or give back, if negative) a dispatched request's cost beyond its expectation."""
+        """Charge (or return, if negative) a dispatched request's cost beyond its expectation."""
         level = self._levels[work.standing]
         if work.request not in self._apart:
             self._times.charge(work.standing, delta_cost / level.weight)
@@ -176,7 +177,7 @@ class FairQueue:
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service probably done before the request; an estimate in O(1).
 
-        Other levels get their share meanwhile; spare work waits for all better ones.
+        Other levels get their share meanwhile; a spare request waits for all better ones.
         """
         level = self._levels[work.standing]
         ahead = level.ahead_of(work)
@@ -191,9 +192,9 @@ class FairQueue:
         return flow.cost if flow is not None else 0.0
 
     def waiting_without(self, work: Work) -> float | None:
-        """Return the waiting cost without its tenant; None if it would find no room even so.
+        """Return the waiting cost without its tenant's; None if there would be no room even then.
 
-        A tenant beyond its own bounds is only in its own way.
+        A tenant beyond its own bounds waits only for itself.
         """
         flows = [level.flows[work.tenant] for level in self._levels.values() if work.tenant in level.flows]
         own = self._levels[work.standing].flows.get(work.tenant)

@@ -1,6 +1,6 @@
 """One tenant's queue inside a level, and the level's longest queues.
 
-The order by length is lazy: a flow is noted when it grows, corrected when looked at, in O(log n).
+The order by length is lazy: a flow's entry is added when it grows, and corrected when read, in O(log n).
 """
 
 import heapq
@@ -20,8 +20,8 @@ class Flow:
     """One tenant's queue and virtual time.
 
     ``last`` is its last request's part of the virtual time, ``inside`` that of running ones; ``fresh`` its first
-    request's cost until it is served again, ``noted`` its load as last noted. ``share`` is its share of the slots for
-    requests like its own.
+    request's cost until it is served again, ``noted`` its load as last recorded. ``share`` is its share of the slots,
+    counted in requests like its own.
     """
 
     tenant: TenantId
@@ -40,15 +40,16 @@ class Flow:
     noted: float = 0.0
     queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
     lines: dict[VersionId, OrderedDict[RequestId, int]] = field(default_factory=dict)
-    """The same by adapter, with the order in which they came."""
+    """The requests by adapter, in order of arrival."""
     came: int = 0
 
     @property
     def rank(self) -> float:
-        """The flow's virtual time in the order, least first; less its running part, up to its share of slots.
+        """The flow's virtual time for ordering, least first; less its running part, up to its share of slots.
 
-        So a few concurrent requests need not queue behind a flood one by one. A flow with nothing running is ahead by
-        its last request, since it waited for that answer. Both are bounded: in the long run service follows weights.
+        So a few concurrent requests need not wait one by one behind a flooding tenant. A flow with nothing running is
+        moved ahead by its last request, since it waited for that answer. Both corrections are bounded: in the long run
+        service follows weights.
         """
         if not self.running:
             return self.virtual - self.last
@@ -56,7 +57,9 @@ class Flow:
 
     @property
     def place(self) -> Place:
-        """Its entry in its level's order; any other is outdated. Of equals the one with less inside is first."""
+        """The flow's entry in its level's order; any other is outdated. Of equal flows the one with less inside is
+        first.
+        """
         return round(self.rank, 6), self.slots, self.arrival, self.tenant
 
     def push(self, work: Work) -> None:
@@ -108,8 +111,6 @@ class Flow:
 
 
 class LongestFlows:
-    """A level's flows by waiting cost over weight."""
-
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TenantId]] = []
 
@@ -122,7 +123,7 @@ class LongestFlows:
             heapq.heappush(self._heap, (flow.noted, -flow.arrival, flow.tenant))
 
     def longest(self, flows: Mapping[TenantId, Flow]) -> Flow:
-        """Return the longest flow, of equals the newest; at least one must wait."""
+        """Return the longest flow, of equal ones the newest; at least one must wait."""
         while True:
             noted, arrival, tenant = self._heap[0]
             flow = flows.get(tenant)

@@ -1,6 +1,6 @@
-"""A request's expected wait, whether it is too long, and when a refused caller is to come back. Pure.
+"""A request's expected wait, whether it is too long, and the time at which a refused caller should retry. Pure.
 
-Expected wait = work before it ÷ measured pace, or the time until its adapter is there; in the queue's seconds and
+Expected wait = work before it ÷ measured pace, or the time until its adapter is loaded; in the queue's seconds and
 tokens of service.
 
 Trade-off: an O(1) estimate with headroom for later requests that go first, instead of a simulation.
@@ -29,11 +29,10 @@ class Forecast:
         self.pace, self.stay, self.retries = pace, Stay(), Retries()
 
     def wait_s(self, work: Work, now: float) -> float:
-        """Return the request's wait: for the work before it, or for its adapter."""
         return max(self._ahead_of(work) / self.pace.per_s, self._adapter_s(work, now))
 
     def _ahead_of(self, work: Work) -> float:
-        """Return the work before it, and until a slot comes free; 0 if it could enter.
+        """Return the work until the request's turn and until a slot becomes free; 0 if it could enter now.
 
         On its tenant's reserved slot only its own work is before it.
         """
@@ -52,14 +51,14 @@ class Forecast:
     # -- too long ----------------------------------------------------------------------------
 
     def retries_s(self, work: Work, now: float) -> float:
-        """Return the time of the retries that its tenant was told to make before."""
+        """Return the seconds of work of its tenant's expected retries, which go first."""
         return self.retries.before(work, self._rules.active.share_of(work) or 1.0, now) / self.pace.per_s
 
     def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float:
-        """Return the seconds past its deadline; 0 if it may try.
+        """Return the predicted seconds past the request's deadline; 0 if it may wait.
 
-        A request that can enter at once may always try. A waiting one needs the time to run, too: else it displaces one
-        that could be in time.
+        A request that can enter at once may always try. A waiting request also needs time to run: otherwise it
+        displaces one that could meet its deadline.
         """
         if not work.deadline_at:
             return 0.0
@@ -68,13 +67,13 @@ class Forecast:
         return _over_s(work.deadline_at - now - run_s, wait_s, retries_s)
 
     def timed_out_s(self, work: Work, now: float, wait_s: float, retries_s: float) -> float:
-        """Return the wait beyond its queue timeout, which stops while its adapter loads."""
+        """Return the predicted wait beyond its queue timeout, which pauses while its adapter loads."""
         if not work.start_by:
             return 0.0
         return _over_s(work.start_by - now, max(0.0, wait_s - self._load_s(work, now)), retries_s)
 
     def is_hopeless(self, work: Work, now: float) -> bool:
-        """Tell whether a request has waited too long to be in time, while others could be."""
+        """Tell whether a request has waited too long to meet its deadline, while others still could."""
         if not work.deadline_at or not len(self._fair):
             return False
         return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
@@ -90,7 +89,7 @@ class Forecast:
         return not self.late_s(work, now, wait_s, retries_s) and not self.timed_out_s(work, now, wait_s, retries_s)
 
     def waits_for_own(self, work: Work) -> bool:
-        """Tell whether it waits for its own tenant: with turns taken inside, it would be in."""
+        """Tell whether it waits only for its own tenant: with time shared inside, it would be in."""
         slots = self._slots
         return (
             slots.size.time_shares and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
@@ -122,7 +121,7 @@ class Forecast:
         return self.retry_s(work, self.wait_s(work, now) + self.retries_s(work, now), now)
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
-        """Return when to come back after this obstacle, and expect the request then."""
+        """Return the seconds until a retry for this obstacle, and register the expected retry."""
         retry_s = max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s)
         if retry_s <= MINUTE_S:
             self.retries.expect(work, now + retry_s, now)
@@ -130,10 +129,10 @@ class Forecast:
 
 
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:
-    """Return the seconds until a request would wait no longer than it may; 0 if it may wait now.
+    """Return the seconds until a request would wait no longer than allowed; 0 if it may wait now.
 
     While retries are expected, a new request may wait for only part of its time: that leaves them room, and the engine
-    work if none comes.
+    work if none arrives.
     """
     may_wait_s = may_s / WAIT_HEADROOM
     if not wait_s or wait_s <= (NEW_PART if retries_s else 1.0) * may_wait_s:

@@ -1,8 +1,8 @@
 """One priority level of the fair queue: its tenants, by start-time fair queueing.
 
-The flow with the least virtual time is next; one with nothing inside may be ahead by a request. Of equals the one with
-less inside is first, then the older: many tenants with one request each are served as they came. Operations are O(log
-tenants), amortised.
+The flow with the least virtual time is next; a flow with nothing inside may be ahead by a request. Of equal flows the
+one with less inside is first, then the older: many tenants with one request each are served in order of arrival.
+Operations are O(log tenants), amortised.
 """
 
 import heapq
@@ -29,9 +29,9 @@ class PriorityLevel:
         self._crowded: list[Flow] = []
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Queue a request; ``share`` is its tenant's of the slots.
+        """Queue a request; ``share`` is its tenant's share of the slots.
 
-        An idle flow resumes at the present: idling earns nothing.
+        An idle flow resumes at the present virtual time: idling earns nothing.
         """
         flow = self.flows.get(work.tenant)
         if flow is None:
@@ -56,7 +56,7 @@ class PriorityLevel:
             self._queue_up(flow)
 
     def take_out(self, work: Work) -> Flow:
-        """Take a waiting request out of queue and sums; exact zeros stop float drift."""
+        """Remove a waiting request from queue and sums; exact zeros prevent float drift."""
         flow = self.flows[work.tenant]
         flow.take_out(work)
         self.waiting -= 1
@@ -68,10 +68,11 @@ class PriorityLevel:
         return flow
 
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
-        """Return the least served flow's fitting head, and move the level's virtual time there.
+        """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
 
-        ``pick`` gives a flow's head. Heads without room are overtaken a bounded number of times, heads beyond their
-        share freely, heads that fit in a step or two never: small prompts would keep out a large one.
+        ``pick`` selects a flow's first request. First requests without room are overtaken a bounded number of times,
+        those beyond their share freely, those that fit in a step or two never: small prompts would keep out a large
+        one.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -101,7 +102,7 @@ class PriorityLevel:
         return chosen
 
     def overtaken(self) -> None:
-        """Count a request that overtakes the last choice's heads without room."""
+        """Count an overtaking of the last choice's requests without room."""
         for flow in self._crowded:
             flow.bypassed += 1
 
@@ -126,7 +127,7 @@ class PriorityLevel:
         self._queue_up(flow)
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether its tenant is ahead of others by one request at most, running ones left out."""
+        """Tell whether its tenant leads others by one request at most, not counting running ones."""
         flow = self.flows.get(work.tenant)
         if flow is None:
             return True
@@ -142,7 +143,7 @@ class PriorityLevel:
     def ahead_of(self, work: Work) -> float:
         """Return the level's tokens of service probably done before the request.
 
-        That is its tenant's own queue, the others' by weight meanwhile, and new tenants' first requests.
+        It sums its tenant's own queue, the other tenants' service by weight meanwhile, and new tenants' first requests.
         """
         flow = self.flows.get(work.tenant)
         own = flow.cost if flow is not None else 0.0
@@ -166,14 +167,14 @@ class PriorityLevel:
         heapq.heappush(self._next, flow.place)
 
     def _age(self, flow: Flow) -> None:
-        """Forget the fresh cost: the flow's first request since idling is gone."""
+        """Reset the fresh cost: the flow's first request after idling has left."""
         self._fresh -= flow.fresh
         flow.fresh = 0.0
         if not self.waiting:
             self._fresh = 0.0
 
     def _queue_up(self, flow: Flow) -> None:
-        """Put a waiting flow in order; the old entry's rank tells that it is outdated."""
+        """Add a waiting flow to the order; an old entry is recognised by its outdated rank."""
         if not flow.queue:
             return
         if len(self._next) > 2 * self._busy + MOST_KNOWN:

@@ -1,10 +1,11 @@
-"""Whether a request may enter the engine now: reservations, each standing's part, the part for returning tenants.
+"""Rules by which a request may enter the engine now: reservations, each standing's part, the part for returning
+tenants.
 
-Shares of service are the queue's rule. All slots are used while a fitting request waits, but for an eighth for tenants
-below their share, and the slots left free by a flood that stands back.
+Shares of service are decided by the queue. All slots are used while a fitting request waits, except an eighth for
+tenants below their share, and slots left free by anticipation.
 
-Trade-off: free slots cost throughput for isolation; a tenant that returns with more requests than reserved slots gets
-the next free ones.
+Trade-off: free slots cost throughput for isolation; a tenant that returns with more requests than reserved slots waits
+for the next free ones.
 """
 
 import math
@@ -30,7 +31,7 @@ _BOUND_FROM = {
     )
     for one in Standing
 }
-"""For each standing the parts that a request of it takes from: they lie inside each other, but for the spare ones."""
+"""The parts that bound a request, by standing: each contains the next, except those of spare levels."""
 
 
 _FULL = frozenset({Fit.NO_ROOM, Fit.CLOSED})
@@ -60,7 +61,7 @@ class MayEnter:
         return Fit.YES if fit in _FULL and is_owed and self._preempts(work) else fit
 
     def enters_past_full(self, work: Work) -> bool:
-        """Tell whether it enters past full slots, up to its share, if tenants take turns inside."""
+        """Tell whether it may enter beyond full slots, up to its share, if tenants share the engine by time."""
         slots = self.slots
         if not slots.size.time_shares or work.standing.is_spare:
             return False
@@ -82,12 +83,12 @@ class MayEnter:
 
     @property
     def may_leave_free(self) -> bool:
-        """True while no more than the reserve is free, so that a flood may stand back."""
+        """True while the free slots do not exceed the reserve, so that a flood may be delayed."""
         whole = self.slots.whole
         return whole.slots - self.slots.held.slots <= RESERVE_PART * whole.slots
 
     def _preempts(self, work: Work) -> bool:
-        """Tell whether the engine preempts for it: its tenant's only one, beside a tenant with too many."""
+        """Tell whether the engine preempts for it: its tenant's only request, beside a tenant above its share."""
         slots, need = self.slots, self.slots.need(work)
         if not slots.size.preempts or work.standing.is_spare or slots.held_by(work.tenant).slots:
             return False
@@ -97,11 +98,11 @@ class MayEnter:
         return any(self._is_over(one, held) for one, held in slots.holders())
 
     def _is_over(self, tenant: TenantId, held: Room) -> bool:
-        """Tell whether a tenant exceeds its part of the used slots, and so stands still in the engine."""
+        """Tell whether a tenant exceeds its part of the used slots, and is therefore paused in the engine."""
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> Room:
-        """Return the room that the request leaves to active tenants below their share; none if its own is below."""
+        """Return the room that the request must leave to active tenants below their share; none if its own is below."""
         whole, held = self.slots.whole, self.slots.held_by(work.tenant)
         share = whole.times(self.active.share_of(work))
         if is_owed and held.slots < share.slots and held.blocks <= share.blocks:
@@ -116,9 +117,9 @@ class MayEnter:
         return PREFILL_PART if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
     def _left(self, work: Work, kept: Room) -> Room:
-        """Return the request's remaining room in the engine and in each part that it takes from.
+        """Return the request's remaining room in the engine and in each part that bounds it.
 
-        Each keeps ``kept`` for the other active tenants that it bounds, of the request's standing or better.
+        Each part keeps ``kept`` for the other active tenants that it bounds, of the request's standing or better.
         """
         holds, active = self.slots, self.active
         left = holds.whole.minus(holds.held).minus(self.reserved.kept)

@@ -1,8 +1,8 @@
-"""An engine's adapters in memory, the wanted ones, and the next to leave. Pure.
+"""An engine's adapters in memory, the requested ones, and the next to evict. Pure.
 
 One is loaded at a time, a bounded number per minute, tenants with the fewest recent loads first: a tenant with a
-thousand adapters delays others by one load. Load times are measured, and part of the forecast. A refused pin is retried
-less and less, behind waiting adapters.
+thousand adapters delays others by one load. Load times are measured and included in the forecast. A refused pin is
+retried at growing intervals, after adapters with waiting requests.
 
 Trade-off: with more adapters in use than fit, most requests are refused until the next minute's loads; without a bound
 the engine would only load.
@@ -54,7 +54,7 @@ class AdapterRefusal:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """The time during which a refused pin isn't wanted of itself."""
+    """The time during which a refused pin is not retried."""
 
     of_s: float
     until: float
@@ -95,11 +95,11 @@ class Residents:
         return now - self._began
 
     def has(self, adapter: VersionId) -> bool:
-        """Tell whether it is in memory and checked."""
+        """Tell whether the adapter is in memory and checked."""
         return adapter in self._checked
 
     def holds(self, adapter: VersionId) -> bool:
-        """Tell whether its weights are in memory, checked or not."""
+        """Tell whether the adapter's weights are in memory, checked or not."""
         return adapter in self._at
 
     # -- who waits ---------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Residents:
         waiting.tenants[tenant] += 1
 
     def gone(self, adapter: VersionId, tenant: TenantId) -> bool:
-        """End one request's wait; tell whether it was the last."""
+        """End one request's wait for the adapter; tell whether it was the last."""
         waiting = self._waiting[adapter]
         waiting.tenants[tenant] -= 1
         if not waiting.tenants[tenant]:
@@ -133,7 +133,7 @@ class Residents:
         return waiting.since if waiting is not None else None
 
     def waits_from(self, adapter: VersionId, now: float) -> None:
-        """Note that it was served: the rest waits from now on."""
+        """Record a served request of the adapter: its waiting requests count from now on."""
         waiting = self._waiting.get(adapter)
         if waiting is not None:
             waiting.since = now
@@ -151,7 +151,7 @@ class Residents:
         return min(coming, key=lambda one: self._turn(one, had, now), default=None)
 
     def look_at(self, now: float) -> float | None:
-        """Return when ``wanted`` may change without an event."""
+        """Return the second at which ``wanted`` may change without an event."""
         self._forget(now)
         if len(self._loads) >= LOADS_PER_MINUTE:
             return self._loads[0][0] + MINUTE_S
@@ -165,7 +165,7 @@ class Residents:
         self._loads.append((now, frozenset(tenants)))
 
     def gives_way(self, busy: frozenset[VersionId], now: float) -> VersionId | None:
-        """Return the adapter to drop for the next one: the least used, first without waiting requests.
+        """Return the adapter to evict for the next one: the least used, first those without waiting requests.
 
         ``busy`` are in the batch. None if there is room, or if none may leave now (``is_full``).
         """
@@ -196,7 +196,7 @@ class Residents:
             self.loading = None
 
     def refuse(self, adapter: VersionId, why: str, now: float, for_s: float) -> None:
-        """Refuse it for ``for_s``; a pin is wanted again after growing pauses."""
+        """Refuse the adapter for ``for_s``; a pin is retried at growing intervals."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
         self._refused[adapter] = AdapterRefusal(why, now + for_s)
@@ -207,7 +207,7 @@ class Residents:
         self.loading = None if self.loading == adapter else self.loading
 
     def gave_up(self, adapter: VersionId) -> None:
-        """End its load without fault; it may be wanted again at once."""
+        """End the adapter's load without fault; it may be requested again at once."""
         self.loading = None if self.loading == adapter else self.loading
 
     def dropped(self, adapter: VersionId) -> None:
@@ -215,7 +215,7 @@ class Residents:
         self._checked.pop(adapter, None)
 
     def refusal(self, adapter: VersionId, now: float) -> AdapterRefusal | None:
-        """Return why it isn't served here now, and until when; None if it may be."""
+        """Return the reason and duration for which the adapter isn't served here; None if it may be."""
         refused = self._refused.get(adapter)
         if refused is not None and refused.until <= now:
             del self._refused[adapter]
@@ -223,11 +223,11 @@ class Residents:
         return refused
 
     def held_s(self, adapter: VersionId, since: float, now: float) -> float:
-        """Return the seconds since then that a request has waited for it alone, not in a queue."""
+        """Return the seconds since the given moment that a request waited for its adapter, not in a queue."""
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:
-        """Return the seconds until it is here, after earlier wanted ones."""
+        """Return the seconds until the adapter is loaded, after those requested earlier."""
         since = self.waits_since(adapter)
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()

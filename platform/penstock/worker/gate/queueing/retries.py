@@ -1,11 +1,12 @@
-"""Places for refused requests that come back on time. Pure.
+"""Places for refused requests that retry on time. Pure.
 
-Each tenant has a line of refused requests beside its queue. A retry on time may wait as any request; a new one finds
-the line before it. So in lasting overload capacity goes to callers that honour ``Retry-After``, which grows with the
+Each tenant has a line of expected retries beside its queue. A retry on time may wait like any request; a new request
+comes after the line. So in lasting overload capacity goes to callers that honour ``Retry-After``, which grows with the
 line.
 
-Trade-off: a retry is known by tenant and prompt length alone, which tells most apart. The returning part is learned;
-places lapse soon after their time. Other workers know nothing of them; routing by prefix mostly leads back.
+Trade-off: a retry is recognised by tenant and prompt length alone, which suffices mostly. The part of callers that
+return is learned; places expire soon after their time. Other workers don't know these places; prefix routing mostly
+leads back to this one.
 """
 
 from bisect import insort
@@ -45,7 +46,7 @@ class Retries:
         return len(self._lines)
 
     def takes(self, work: Work, now: float) -> bool:
-        """Take the request's due place; False without one."""
+        """Use the request's due place; False without one."""
         line = self._living(work, now)
         for at, place in enumerate(line.places if line is not None else ()):
             if place.due_at > now:
@@ -56,7 +57,7 @@ class Retries:
         return False
 
     def before(self, work: Work, share: float, now: float) -> float:
-        """Return the work before the end of its line, for a tenant with this share."""
+        """Return the work before the end of its tenant's line, for a tenant with this share."""
         line = self._living(work, now)
         if line is None:
             return 0.0
@@ -64,7 +65,7 @@ class Retries:
         return self._kept_ratio * really * min(line.cost / share, self._cost)
 
     def expect(self, work: Work, due_at: float, now: float) -> None:
-        """Keep a place for a retry then, if its line has room."""
+        """Reserve a place for a retry at this time, if its tenant's line has room."""
         self._forget(now)
         line = self._lines.setdefault((work.standing, work.tenant), _Line())
         self._lines.move_to_end((work.standing, work.tenant))
@@ -74,7 +75,7 @@ class Retries:
             self._cost += work.cost
 
     def learn(self, work: Work, output_tokens: int) -> None:
-        """Note an ended request's real cost; one without output tells nothing."""
+        """Record an ended request's real cost; one without output is ignored."""
         if output_tokens:
             self._expected = REMEMBERED * self._expected + work.cost
             self._real = REMEMBERED * self._real + cost(work.prompt_tokens + work.work_tokens, output_tokens)

@@ -1,14 +1,14 @@
 """Each tenant's part of the engine: its share by weight among active tenants, and its reservation.
 
-A tenant is active from its first request with a share, while one waits or runs, and half a minute longer: after a short
-pause it finds a slot.
+A tenant is active from its first request with a share, while one waits or runs, and half a minute longer, so that after
+a short pause it finds a slot.
 
-Of reserved, unused capacity a quarter stays free, at least one slot; the rest is lent, and freed slots go to reserving
-tenants first. An engine learns of a reservation by the first request, and keeps it for an hour after the last. Above
-four fifths of the engine all reservations shrink in proportion; less than half a slot reserves nothing.
+Of reserved, unused slots a quarter stays free, at least one; the rest is lent, and freed slots go to tenants with
+reservations first. An engine learns a reservation from the first request, and keeps it for an hour after the last.
+Above four fifths of the engine all reservations shrink in proportion; less than half a slot reserves nothing.
 
-Trade-off: decodes can't be preempted, so lent slots come back only as answers end. Lending none would waste the engine;
-lending all would let long answers hold everything.
+Trade-off: running answers can't be preempted, so lent slots are returned only as answers end. Lending none would waste
+the engine; lending all would let long answers occupy everything.
 """
 
 import math
@@ -31,7 +31,7 @@ class _Tenant(NamedTuple):
 
 
 class Active:
-    """Active tenants, least recently seen first; spare work makes none active."""
+    """Active tenants, least recently seen first; spare requests don't make a tenant active."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -42,12 +42,12 @@ class Active:
         self._weight = 0.0
 
     def others(self, work: Work, up_to: Standing) -> int:
-        """Return the number of other active tenants, of the request's standing or better up to this one."""
+        """Return the number of other active tenants with a standing from the request's up to ``up_to``."""
         own = self._tenants.get(work.tenant)
         return sum(self._many[work.standing : up_to + 1]) - (own is not None and work.standing <= own.standing <= up_to)
 
     def share_of(self, work: Work) -> float:
-        """Return its tenant's part (0..1] of the engine, by its weight there; spare work has none."""
+        """Return the tenant's part (0..1] of the engine, by its weight there; a spare request has none."""
         own = in_engine(work.standing, work.weight)
         return 0.0 if work.standing.is_spare else own / max(self._weight, own)
 
@@ -57,7 +57,7 @@ class Active:
         return in_engine(known.standing, known.weight) / self._weight if known is not None else 0.0
 
     def seen(self, work: Work, now: float) -> None:
-        """Note a tenant's request; its latest with a share gives the standing."""
+        """Record a tenant's request; its latest with a share gives the standing."""
         known = before = self._drop(work.tenant)
         if not work.standing.is_spare:
             known = _Tenant(now, work.standing, work.weight)
@@ -85,7 +85,7 @@ class Active:
         return len(self._tenants) <= 1
 
     def forget(self, now: float) -> None:
-        """Drop silent tenants; one with requests here counts as seen now."""
+        """Remove tenants without recent requests; one with requests here counts as seen now."""
         while self._tenants:
             name, tenant = next(iter(self._tenants.items()))
             if tenant.seen >= now - ACTIVE_S:

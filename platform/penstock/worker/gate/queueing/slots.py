@@ -1,9 +1,9 @@
 """The engine's batch slots and KV blocks, by tenant and standing.
 
-A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue; it
-preempts only if a tenant below its share displaces another (``may_enter``) or many answers run long at once. A longer
-answer's blocks are counted as its tokens come. A request holds a slot for each of its sequences; those of one prompt
-share its full blocks. Entitlement is not asked here.
+A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue; the
+engine preempts only if a tenant below its share displaces another (``may_enter``) or many answers run long at once. A
+longer answer's blocks are counted as its tokens are generated. A request holds a slot for each of its sequences; those
+of one prompt share its full blocks. Tenants' shares are not considered here.
 
 Trade-off: booking ``max_tokens`` would never preempt but leave most of the KV cache empty; booking the expectation may
 preempt if many answers run long. Preemptions are counted.
@@ -25,20 +25,20 @@ class EngineSize:
     kv_blocks: int
     block_size: int
     watermark: float = 0.02
-    """The part of the blocks that is left free for running requests to grow into."""
+    """The part of the blocks left free for running requests to grow into."""
     prefill_tokens: int = 256
-    """How many prompt tokens one step of the engine takes: as many may be on their way through prefill before the
-    next request waits here instead, and not behind all of them in the engine."""
+    """Prompt tokens of one engine step: with as many in prefill, the next request waits here instead of in the
+    engine.
+    """
 
     preempts: bool = False
-    """True if the engine takes slots back from tenants above their share, for another tenant's first prompt."""
+    """True if the engine preempts tenants above their share for another tenant's first prompt."""
     time_shares: bool = False
-    """True if tenants take turns inside the engine by service: a slot there is in no other tenant's way."""
+    """True if tenants share the engine by time: a slot there blocks no other tenant."""
     long_prefill_tokens: int = 0
-    """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
+    """The most tokens of one prompt in a step, if its request is not the only one; 0 for no bound."""
 
     def in_a_step(self, prompt_tokens: int) -> int:
-        """Return a prefilling prompt's part of a step."""
         return min(prompt_tokens, self.long_prefill_tokens) if self.long_prefill_tokens else prompt_tokens
 
     def blocks(self, tokens: int) -> int:
@@ -77,7 +77,7 @@ class Room(NamedTuple):
         return Room(self.slots * part, self.blocks * part)
 
     def takes(self, need: "Room") -> bool:
-        """Tell whether ``need`` fits; part of the last slot will do."""
+        """Tell whether ``need`` fits; part of the last slot suffices."""
         return need.slots - 1 < self.slots and need.blocks <= self.blocks
 
     def takes_one_more(self, held: "Room", need: "Room") -> bool:
@@ -141,7 +141,7 @@ class Slots:
         return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
     def places_for(self, work: Work) -> float:
-        """Return the slots for requests like this: KV blocks may be scarcer."""
+        """Return the number of requests like this one that fit: KV blocks may be scarcer."""
         need = self.need(work)
         return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
 
@@ -155,10 +155,10 @@ class Slots:
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
-        """Tell whether slots, blocks and a step's part for prefill leave room for the request.
+        """Tell whether slots, blocks and a step's part for prefill have room for the request.
 
-        A tenant with nothing inside waits for earlier prompts only: to fit behind them it would miss the next step. A
-        request above every bound still fits an empty engine.
+        For a tenant with nothing inside only earlier prompts count: to fit behind later ones it would miss the next
+        step. A request above every bound still fits into an empty engine.
         """
         if not self._slots:
             return Fit.YES
@@ -196,7 +196,7 @@ class Slots:
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
-        """Free the request's slots; twice is harmless."""
+        """Free the request's slots; a second call has no effect."""
         self.prefilled(request)
         slot = self._slots.pop(request, None)
         if slot is not None:

@@ -1,4 +1,4 @@
-"""What a request costs the engine, in tokens of service."""
+"""A request's cost to the engine, in tokens of service."""
 
 import math
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ def cost(prompt_tokens: int, output_tokens: int) -> float:
 class Work:
     """A request as the queue sees it; ``deadline_at`` and ``start_by`` in the queue owner's seconds, 0 for none.
 
-    Tokens are of all prompts and sequences; ``prompts`` and ``sequences`` are those in the engine at once, and ``part``
-    their part of all.
+    Tokens are sums over all prompts and sequences; ``prompts`` and ``sequences`` are those in the engine at once, and
+    ``part`` their part of all.
     """
 
     request: RequestId
@@ -29,21 +29,20 @@ class Work:
     expected_output_tokens: int
     deadline_at: float = 0.0
     start_by: float = 0.0
-    """Until when it may wait: its queue timeout."""
+    """The end of the permitted wait by its queue timeout."""
     sequences: int = 1
-    """How many answers are decoded side by side: its prompts times the choices of each, and a slot for each of them."""
+    """Sequences decoded at once: prompts times choices, with a slot each."""
     prompts: int = 1
     part: float = 1.0
     work_tokens: int = 0
-    """What it makes CPUs do beside its prompt (grammar, template, log probabilities), as prompt tokens."""
+    """CPU work beside the prompt (grammar, template, log probabilities), as prompt tokens."""
     reserved: float = 0.0
-    """The part of the engine that is kept for its tenant, as its plan says."""
+    """The part of the engine reserved for its tenant by its plan."""
     adapter: VersionId = NO_VERSION
-    """The adapter that answers it; none where the engine's own version does."""
+    """The adapter that answers the request; empty for the engine's own version."""
 
     @property
     def prompt_at_once(self) -> int:
-        """Mean tokens of the prompts in the engine at once."""
         return self.prompt_tokens if self.part == 1.0 else math.ceil(self.prompt_tokens * self.part)
 
     @property
@@ -55,14 +54,14 @@ class Work:
 class Fit(StrEnum):
     YES = "yes"
     OVER_SHARE = "over_share"
-    """There is room, but not for this tenant or so large a request: others may pass it freely."""
+    """There is room, but not for this tenant or so large a request: others may overtake it freely."""
     AFTER_YOU = "after_you"
-    """There is room, but somebody who goes first is expected any moment: others may pass it freely."""
+    """There is room, but a request that goes first is expected soon: others may overtake this one freely."""
     NO_SLOT = "no_slot"
-    """Its adapter isn't in the engine's batch: others may pass it freely, until it has waited its bound."""
+    """Its adapter isn't in the engine's batch: others may overtake it freely, until it has waited its bound."""
     SOON = "soon"
-    """The prompts on their way through prefill are in its way, for a step or two: everybody waits for it."""
+    """Prompts in prefill leave no room for a step or two: all requests wait for it."""
     CLOSED = "closed"
-    """There is no slot for its standing at all now: its neighbours in the level needn't be asked."""
+    """No slot is open to its standing now: other flows of the level needn't be examined."""
     NO_ROOM = "no_room"
-    """It needs more than is free: smaller work may pass it, a bounded number of times."""
+    """It needs more than is free: smaller work may overtake it, a bounded number of times."""

@@ -5,4 +5,4 @@ SHIPPED = {
     "sentences": "penstock.worker.engines.torch.handlers.sentences",
     "text_classifier": "penstock.worker.engines.torch.handlers.text_classifier",
 }
-"""Each is a module with one class of a ``Handler``; imported only by an engine that runs it."""
+"""Modules with one ``Handler`` class each; imported only by an engine that runs it."""

@@ -1,6 +1,7 @@
 """Sentence encoders of BERT's kind: the mean of token vectors, normalised (Reimers and Gurevych, 1908.10084).
 
-The encoder is written from the paper (Devlin and others, 1810.04805); names are those of the published weights.
+The encoder is written from the paper (Devlin and others, 1810.04805); parameter names are those of the published
+weights.
 """
 
 from pathlib import Path
@@ -80,7 +81,6 @@ class Encoder(nn.Module):
 
 
 def encoder_of(model: Model, weights: dict[str, torch.Tensor]) -> Encoder:
-    """Load the encoder; other weights are ignored."""
     found = numbers(model.folder / "config.json")
     missing = [name for name in (*_SIZES, _POSITIONS, _TYPES) if name not in found]
     if missing:

@@ -1,4 +1,4 @@
-"""A text classifier: a linear head on a sentence encoder's vectors, returns class probabilities.
+"""A text classifier: a linear head on a sentence encoder's vectors; it returns class probabilities.
 
 ``scripts/topics`` makes the head; it is computed in float32 whatever the encoder's dtype.
 """
