@@ -1,7 +1,7 @@
 """Asked work in worker-seconds a second, from the step model at the largest batch that objectives and memory allow.
 Pure.
 
-Work and not utilisation: a busy GPU says that it has work, not how much more it could take (ADR 0109).
+Work and not utilisation: a busy GPU says that it has work, not how much more it could take (ADR 0113).
 Trade-off: mean lengths stand for all requests; target load covers their spread.
 """
 

@@ -8,7 +8,6 @@ import yaml
 
 from penstock.control.autoscaler import bounds
 from penstock.control.autoscaler.bounds import Bounds, ClockFloor
-from penstock.control.autoscaler.constants import IDLE_S
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecRefused
 
@@ -35,7 +34,7 @@ def test_what_is_written_is_what_binds() -> None:
     found = bounds.parse(yaml.safe_load(text), "scale.yaml")
     assert found == (
         Bounds(versions="chat@*", least=0, most=8, idle_s=60.0, parked=2, price_per_hour=1.5),
-        Bounds(versions="*", least=1, most=2, idle_s=IDLE_S),
+        Bounds(versions="*", least=1, most=2, idle_s=600.0),
     )
     assert bounds.of(VersionId("chat@0123456789ab"), found) is found[0]
     assert bounds.of(VersionId("other@0123456789ab"), found) is found[1]

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.autoscaler import constants as c
 from penstock.control.autoscaler import law
 from penstock.control.autoscaler.law import Engines, Load, Need
 from penstock.control.autoscaler.work import Curve, Shape, Speed
@@ -64,7 +63,7 @@ def test_growth_multiplies_what_arrives() -> None:
 def test_a_backlog_is_worked_off_within_its_budget() -> None:
     """The drain budget is its least for a short objective, and what a long objective leaves after the prompt."""
     short = needed(replace(FULL, backlog=400))
-    assert (short.workers, short.reason) == (pytest.approx(4.0 + 400 * 0.5 / c.DRAIN_LEAST_S), "backlog")
+    assert (short.workers, short.reason) == (pytest.approx(4.0 + 400 * 0.5 / 20.0), "backlog")
     slow = replace(TIER, objectives=(replace(TIER.objectives[0], within_s=40.05),))
     assert needed(replace(FULL, backlog=400), tier=slow).workers == pytest.approx(4.0 + 400 * 0.5 / 40.0)
 
@@ -79,7 +78,7 @@ def test_held_requests_count_like_waiting_ones_and_ask_for_one_at_least() -> Non
     nobody = replace(LOAD, work=0.0)
     none = replace(FULL, ready=0, fill_ratio=0.0, kv_used_ratio=0.0)
     assert needed(none, VersionDemand(held_requests=1), load=nobody).wish == 1
-    assert needed(none, VersionDemand(held_requests=400), load=nobody).wish == 400 * 0.5 / c.DRAIN_LEAST_S
+    assert needed(none, VersionDemand(held_requests=400), load=nobody).wish == 400 * 0.5 / 20.0
     assert needed(none, load=nobody).wish == 0
 
 
@@ -112,7 +111,7 @@ def test_a_guard_adds_a_quarter_to_full_workers(engines: dict[str, float], deman
         ({"itl_p90_s": 0.1}, CALM),
         ({"kv_used_ratio": 0.9}, CALM),
         ({}, VersionDemand(answered=100, late=10)),
-        ({}, VersionDemand(answered=c.JUDGED_LEAST - 1, late=c.JUDGED_LEAST - 1)),
+        ({}, VersionDemand(answered=50 - 1, late=50 - 1)),
     ],
 )
 def test_at_its_bound_no_guard_adds(engines: dict[str, float], demand: VersionDemand) -> None:
@@ -122,7 +121,7 @@ def test_at_its_bound_no_guard_adds(engines: dict[str, float], demand: VersionDe
 
 def test_just_enough_answers_are_judged() -> None:
     """Fifty answers, all late, say something."""
-    assert needed(FULL, VersionDemand(answered=c.JUDGED_LEAST, late=c.JUDGED_LEAST)).reason == "late_answers"
+    assert needed(FULL, VersionDemand(answered=50, late=50)).reason == "late_answers"
 
 
 def test_the_worst_guard_is_named() -> None:
@@ -137,12 +136,12 @@ def test_late_answers_of_fewer_workers_do_not_count() -> None:
 
 def test_no_guard_buys_for_idle_workers() -> None:
     """Late answers beside free slots have another cause; the record says it, and nothing is added."""
-    idle = replace(FULL, fill_ratio=c.FULL_RATIO - 0.01, kv_used_ratio=0.1, ttft_p90_s=9.0)
+    idle = replace(FULL, fill_ratio=0.7 - 0.01, kv_used_ratio=0.1, ttft_p90_s=9.0)
     found = needed(idle, VersionDemand(answered=100, late=100))
     assert (found.guard, found.wish) == (0, 5)
     assert found.reason.endswith("late_answers and predicted_ttft beside idle workers: no capacity is missing")
-    assert needed(replace(idle, fill_ratio=c.FULL_RATIO)).guard == 7
-    assert needed(replace(idle, kv_used_ratio=c.FULL_RATIO)).guard == 7
+    assert needed(replace(idle, fill_ratio=0.7)).guard == 7
+    assert needed(replace(idle, kv_used_ratio=0.7)).guard == 7
 
 
 def test_one_worker_gets_one_more() -> None:

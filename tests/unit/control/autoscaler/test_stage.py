@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.autoscaler import constants as c
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.stage import BY_HAND, MISSING, NO_BATCH, NO_CURVE, Scaled, Scene, State, Step, scale
 from penstock.control.autoscaler.work import Curve
@@ -111,12 +110,12 @@ def test_in_waits_for_the_window_and_goes_a_tenth_at_a_time() -> None:
         ended |= {*version.target.ended}
         if record.act is Act.IN:
             changes.append((now, record.after))
-    first = c.IN_WINDOW_S
+    first = 300.0
     assert changes[:4] == [
         (first, 18),
-        (first + c.IN_EVERY_S, 17),
-        (first + 2 * c.IN_EVERY_S, 16),
-        (first + 3 * c.IN_EVERY_S, 15),
+        (first + 15.0, 17),
+        (first + 2 * 15.0, 16),
+        (first + 3 * 15.0, 15),
     ]
     assert changes[-1][1] == 1
 
@@ -175,9 +174,9 @@ def test_an_idle_worker_settles_before_it_ends() -> None:
     version = Version()
     version.tick(0.0, asked(0.1), *fleet(2, 0.0))
     version.tick(LONG, asked(0.1), *fleet(2, LONG))
-    version.tick(LONG + c.SETTLE_S - 0.1, asked(0.1), *fleet(2, LONG + c.SETTLE_S - 0.1))
+    version.tick(LONG + 3.0 - 0.1, asked(0.1), *fleet(2, LONG + 3.0 - 0.1))
     assert version.target.ended == ()
-    version.tick(LONG + c.SETTLE_S, asked(0.1), *fleet(2, LONG + c.SETTLE_S))
+    version.tick(LONG + 3.0, asked(0.1), *fleet(2, LONG + 3.0))
     assert len(version.target.ended) == 1
 
 
@@ -214,7 +213,7 @@ def test_missing_numbers_scale_nothing_in() -> None:
         record = version.tick(float(second), asked(0.0, missing=("g",)), *fleet(5, float(second)))
     assert (record.act, record.reason, version.workers) == (Act.HOLD, MISSING, 5)
     back = [version.tick(float(now), asked(0.1), *fleet(5, float(now))).after for now in range(900, 1210)]
-    assert back[: int(c.IN_WINDOW_S) - 2] == [5] * (int(c.IN_WINDOW_S) - 2)
+    assert back[: int(300.0) - 2] == [5] * (int(300.0) - 2)
     assert back[-1] == 4
     assert version.tick(2000.0, asked(12.8, missing=("g",)), *fleet(4, 2000.0)).act is Act.OUT
 
@@ -336,11 +335,11 @@ def test_the_longest_known_start_is_expected() -> None:
     """Starts are measured when they end; wakes are none; before the first, the default."""
     version = Version()
     version.tick(0.0, asked(0.1), *fleet(1, 0.0))
-    assert version.state.versions[V].start_s == c.START_DEFAULT_S
+    assert version.state.versions[V].start_s == 120.0
     version.tick(10.0, asked(0.1), *fleet(1, 10.0, since=9.0, start_s=30.0))
     version.tick(20.0, asked(0.1), *fleet(1, 20.0, since=19.0, start_s=20.0))
     assert version.state.versions[V].start_s == 30.0
-    for number in range(c.STARTS):
+    for number in range(8):
         at = 30.0 + number
         version.tick(at, asked(0.1), *fleet(1, at, since=at, start_s=25.0))
     assert version.state.versions[V].start_s == 25.0
@@ -350,8 +349,8 @@ def test_a_new_leader_adopts_what_runs() -> None:
     """Four run and none is needed: they stay for a window, as nobody knows what was asked before."""
     version = Version()
     assert version.tick(0.0, asked(0.1), *fleet(4, 0.0)).after == 4
-    assert version.tick(c.IN_WINDOW_S - 1, asked(0.1), *fleet(4, c.IN_WINDOW_S - 1)).after == 4
-    assert version.tick(c.IN_WINDOW_S, asked(0.1), *fleet(4, c.IN_WINDOW_S)).after == 3
+    assert version.tick(300.0 - 1, asked(0.1), *fleet(4, 300.0 - 1)).after == 4
+    assert version.tick(300.0, asked(0.1), *fleet(4, 300.0)).after == 3
 
 
 def test_a_number_set_by_hand_is_adopted_and_named() -> None:
@@ -407,5 +406,5 @@ def test_guards_judge_the_workers_that_serve_now() -> None:
     late = asked(0.1, answered=100, late=100)
     version = Version()
     version.tick(0.0, late, *fleet(1, 0.0, running=9))
-    assert version.tick(c.JUDGED_S - 1, late, *fleet(1, c.JUDGED_S - 1, running=9)).act is Act.HOLD
-    assert version.tick(c.JUDGED_S, late, *fleet(1, c.JUDGED_S, running=9)).reason == "late_answers"
+    assert version.tick(60 - 1, late, *fleet(1, 60 - 1, running=9)).act is Act.HOLD
+    assert version.tick(60, late, *fleet(1, 60, running=9)).reason == "late_answers"
