@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
