@@ -297,13 +297,13 @@ class World:
         return Seen(report=report, at=now, since=engine.since)
 
 
-def poisson(rates: Iterable[tuple[float, float]], chance: random.Random, **fields: int) -> list[Request]:
+def poisson(rates: Iterable[tuple[float, float]], chance: random.Random) -> list[Request]:
     """Return arrivals of a piecewise constant rate: seconds, requests a second."""
     found, began = [], 0.0
     for seconds, rate in rates:
         at = began
         while rate and (at := at + chance.expovariate(rate)) < began + seconds:
-            found.append(Request(at=at, **fields))
+            found.append(Request(at=at))
         began += seconds
     return found
 

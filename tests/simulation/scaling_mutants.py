@@ -58,8 +58,8 @@ def _changed(source: ast.Module, module: str, number: int, name: str, factor: fl
     node = list(ast.walk(made))[number]
     if isinstance(node, ast.Compare):
         node.ops[0] = FLIPPED[type(node.ops[0])]()
-    elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
-        value = node.value.value
+    elif isinstance(node, ast.Assign | ast.AnnAssign):
+        value = ast.literal_eval(ast.unparse(node.value or node))
         node.value = ast.Constant(type(value)(value * factor))
     return Mutant(name=f"{module}: {name}", module=module, tree=ast.fix_missing_locations(made))
 
@@ -96,9 +96,12 @@ def is_killed(mutant: Mutant) -> bool:
 
 def main() -> int:
     found = [one for module in LAW for one in mutants(module) if one.name not in EQUIVALENT]
-    alive = [one.name for one in found if not is_killed(one)]
+    alive = []
+    for one in found:
+        if not is_killed(one):
+            alive.append(one.name)
+            print("survives:", one.name, flush=True)
     print(f"mutants killed: {len(found) - len(alive)} of {len(found)}")
-    print("\n".join(alive))
     return int(bool(alive))
 
 

@@ -6,6 +6,7 @@ that the next crowd of the same size meets a start.
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from penstock.control.autoscaler import constants as c
 from penstock.domain.ids import WorkerId
@@ -26,6 +27,11 @@ class Pace:
     """When more workers than before began to serve."""
     cordoned: dict[WorkerId, float] = field(default_factory=dict)
     """Since when each has been out of the table."""
+
+    @classmethod
+    def adopting(cls, workers: int, now: float, deployed: int = 0) -> Self:
+        """Return the pace of a new leader: what runs is held for a window, as its needs were not seen."""
+        return cls(workers=workers, deployed=deployed, in_at=now + c.IN_WINDOW_S - c.IN_EVERY_S)
 
     def noting(self, need: float, ready: int, now: float) -> "Pace":
         recent = [(at, kept) for at, kept in self.needs if kept > need and now - at < c.IN_WINDOW_S]

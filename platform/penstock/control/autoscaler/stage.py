@@ -104,7 +104,7 @@ def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) 
     """Return what is known of a version now; a new leader adopts what runs, and holds it for a window."""
     if before is None:
         counted = supply.counted(now, c.START_DEFAULT_S) or scaled.deployed
-        pace = Pace(workers=counted, deployed=scaled.deployed, in_at=now + c.IN_WINDOW_S - c.IN_EVERY_S)
+        pace = Pace.adopting(counted, now, scaled.deployed)
         starts = tuple(supply.starts_s(-math.inf))[-c.STARTS :]
         return Tracked(pace=pace, at=now, starts=starts, used_at=now)
     still = {one.report.worker for one in supply.cordoned}

@@ -162,7 +162,7 @@ def test_late_answers_are_of_a_minute_and_of_standings_that_buy() -> None:
 def test_an_unsound_report_counts_nothing(bad: dict[str, object]) -> None:
     """Numbers that are none, negative counts and a missing name are refused and counted as refused."""
     found = heard((0.0, report(1, 0)))
-    assert not found.take(report(2, 5, **bad), 1.0)
+    assert not found.take(replace(report(2, 5), **bad), 1.0)  # type: ignore[arg-type]
     assert (rate(found.demand(1.0)), found.refused) == (Rate(), 1)
 
 
