@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.reports import Reports
-from penstock.control.autoscaler.stage import Scaled, Scene, State, Step, scale
+from penstock.control.autoscaler.stage import FleetScene, Scaled, State, Step, scale
 from penstock.control.autoscaler.work import Curve
 from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
@@ -83,7 +83,7 @@ class Engine:
         return len(self.runs) + len(self.waits)
 
 
-Decide = Callable[[State, Scene, float], Step]
+Decide = Callable[[State, FleetScene, float], Step]
 
 
 @dataclass(kw_only=True)
@@ -220,7 +220,7 @@ class World:
         if not self.is_silent(now):
             self._number += 1
             self.reports.take(self._report(now), now)
-        scene = Scene(
+        scene = FleetScene(
             scaled=(Scaled(version=VERSION, bounds=self.bounds, tier=CHAT, curve=self.curve, deployed=self.deployed),),
             seen=[self._seen(one, now) for one in self.engines.values() if one.is_heard],
             running=[

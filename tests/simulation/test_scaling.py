@@ -7,7 +7,7 @@ import math
 import random
 from dataclasses import replace
 
-from penstock.control.autoscaler.stage import MISSING, Scene, State, Step, scale
+from penstock.control.autoscaler.stage import MISSING, FleetScene, State, Step, scale
 from penstock.domain.fleet.scaling import ScaleRecord, Target
 from tests.simulation.engines_in_time import VERSION, Request, World, bounds, poisson
 
@@ -28,7 +28,7 @@ def whole(world: World) -> World:
     return world
 
 
-def queue_depth(state: State, scene: Scene, now: float) -> Step:
+def queue_depth(state: State, scene: FleetScene, now: float) -> Step:
     """KEDA's rule of thumb: a worker for each five waiting requests, and surplus ones end after five minutes."""
     step = scale(state, scene, now)
     pace = step.state.versions[VERSION].pace
@@ -46,10 +46,8 @@ def queue_depth(state: State, scene: Scene, now: float) -> Step:
 
 
 def test_zero_traffic_is_zero() -> None:
-    """No traffic is a need of zero and no NaN; the version goes to zero after its idle time and is woken by a hold.
-
-    Dynamo #6985 and #3131 never scaled down.
-    """
+    """No traffic is a need of zero and no NaN; the version goes to zero after its idle time and is woken by a hold."""
+    # Dynamo #6985 and #3131 never scaled down.
     asks = [Request(at=1.0), Request(at=200.0)]
     world = whole(World(arrivals=asks, bounds=bounds(least=0, parked=1, idle_s=60.0)).run(230))
     assert all(math.isfinite(one.wish) for one in world.records)
@@ -59,13 +57,15 @@ def test_zero_traffic_is_zero() -> None:
 
 
 def test_a_noisy_plateau_changes_nothing_twice() -> None:
-    """Demand around the threshold for ten minutes: at most one change. Dynamo #9294 went 2, 1, 2, 1."""
+    """Demand around the threshold for ten minutes: at most one change."""
+    # Dynamo #9294 went 2, 1, 2, 1.
     world = whole(World(arrivals=poisson([(600.0, 2.6)], chance()), bounds=bounds()).run(600))
     assert len(world.acts) <= 1
 
 
 def test_a_queue_counts_as_load() -> None:
-    """A burst that ended still waits: workers come for the queue alone. Dynamo #10528 was blind to it."""
+    """A burst that ended still waits: workers come for the queue alone."""
+    # Dynamo #10528 was blind to it.
     burst = [Request(at=1.0, output=400) for _ in range(90)]
     world = whole(World(arrivals=burst, bounds=bounds(most=1)).run(16))
     later = [one for one in world.records if 12.0 <= one.at < 15.0]
@@ -74,7 +74,8 @@ def test_a_queue_counts_as_load() -> None:
 
 
 def test_an_unschedulable_worker_blocks_nothing() -> None:
-    """A worker that no node has room for stops neither another one nor scale-in. Dynamo #14251 froze."""
+    """A worker that no node has room for stops neither another one nor scale-in."""
+    # Dynamo #14251 froze.
     world = World(
         arrivals=poisson([(60.0, CALM), (540.0, CROWD), (600.0, CALM)], chance()),
         bounds=bounds(most=4),
@@ -89,7 +90,8 @@ def test_an_unschedulable_worker_blocks_nothing() -> None:
 
 
 def test_a_removed_workers_numbers_go_with_it() -> None:
-    """A worker that is gone leaves no backlog behind. llm-d-router #2529 summed a stale series for ever."""
+    """A worker that is gone leaves no backlog behind."""
+    # llm-d-router #2529 summed a stale series for ever.
     burst = [Request(at=1.0, output=400) for _ in range(60)]
     world = World(arrivals=burst, bounds=bounds(most=1)).run(3)
     assert signal(world, "backlog") > 0
@@ -103,7 +105,8 @@ def signal(world: World, name: str) -> float:
 
 
 def test_missing_numbers_hold_for_ten_minutes() -> None:
-    """Gateways are silent while demand falls to nothing: nothing scales in. KEDA with `or vector(0)` did."""
+    """Gateways are silent while demand falls to nothing: nothing scales in."""
+    # KEDA with `or vector(0)` did.
     world = World(
         arrivals=poisson([(120.0, CROWD)], chance()),
         bounds=bounds(),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from loadtests.fleets import catalogue, heartbeats, table
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.reports import Reports
-from penstock.control.autoscaler.stage import Scaled, Scene, State, scale
+from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
 from penstock.control.autoscaler.work import Curve
 from penstock.control.capacity.steps import StepModel
 from penstock.control.fleet.plan import FleetPolicy, plan
@@ -83,8 +83,8 @@ def test_scaling_costs_less_than_writing_the_table_down() -> None:
     bounds = Bounds(versions="*", least=1, most=1000)
     scaled = [Scaled(version=one, bounds=bounds, tier=CHAT, curve=CURVE, deployed=250) for one in versions]
 
-    def scene() -> Scene:
-        return Scene(scaled=scaled, seen=seen, running=(), demand=reports.demand(59.0), lease_s=5.0)
+    def scene() -> FleetScene:
+        return FleetScene(scaled=scaled, seen=seen, running=(), demand=reports.demand(59.0), lease_s=5.0)
 
     state = scale(State(), scene(), 1.0).state
     assert cpu_s(lambda: scale(state, scene(), 1.5)) < cpu_s(lambda: table(WORKERS))

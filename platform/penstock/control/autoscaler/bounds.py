@@ -26,7 +26,7 @@ _MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockFloor:
-    """At least so many workers from one cron line's firing to the other's, in a time zone."""
+    """A least number of workers from one cron line's firing to the other's, in a time zone."""
 
     start: str
     end: str

@@ -23,7 +23,7 @@ Key = tuple[VersionId, Standing]
 
 
 class _Added(NamedTuple):
-    """Increments of one second."""
+    """Increments of one version's and standing's counters in one second."""
 
     requests: float = 0.0
     prompt_tokens: float = 0.0

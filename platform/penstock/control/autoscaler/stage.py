@@ -67,8 +67,8 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What a tick sees: heartbeats, processes, demand."""
+class FleetScene:
+    """Heartbeats, processes and demand, for all versions that are scaled."""
 
     scaled: Sequence[Scaled]
     seen: Sequence[Seen]
@@ -84,7 +84,7 @@ class Step:
     records: tuple[ScaleRecord, ...]
 
 
-def scale(state: State, scene: Scene, now: float) -> Step:
+def scale(state: State, scene: FleetScene, now: float) -> Step:
     """Decide at ``now`` (Unix seconds). A version that is scaled no more leaves nothing behind."""
     found = supplies(scene.seen, scene.running, state.cordoned, now, scene.lease_s)
     versions: dict[VersionId, Tracked] = {}
@@ -93,7 +93,7 @@ def scale(state: State, scene: Scene, now: float) -> Step:
         supply = found.get(one.version) or Supply()
         tracked = _follow(state.versions.get(one.version), one, supply, now)
         demand = scene.demand.versions.get(one.version) or VersionDemand()
-        look = _Look(one, supply, demand, scene.demand, tracked, now, now - scene.lease_s)
+        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, now - scene.lease_s)
         versions[one.version], target, record = _decide(look)
         targets.append(target)
         records.append(record)
@@ -113,8 +113,8 @@ def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) 
     return replace(before, at=now, starts=starts, pace=replace(before.pace, cordoned=cordoned))
 
 
-class _Look(NamedTuple):
-    """One version at one tick."""
+class _VersionScene(NamedTuple):
+    """One version's workers, demand and history at the present tick."""
 
     scaled: Scaled
     supply: Supply
@@ -130,13 +130,13 @@ class _Look(NamedTuple):
 
     @property
     def is_used(self) -> bool:
-        """Tell whether anybody asks, of any standing, or an answer still runs."""
+        """Tell whether requests come, of any standing, or an answer still runs."""
         if self.demand.held_requests or any(rate.requests for rate in self.demand.rates.values()):
             return True
         return any(scale_in.work(one) for one in (*self.supply.ready, *self.supply.cordoned))
 
 
-def _decide(look: _Look) -> tuple[Tracked, Target, ScaleRecord]:
+def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
     tracked, need, slots = _needed(look)
     least, is_idle = _least(look, tracked)
     before = tracked.pace
@@ -165,7 +165,7 @@ def _decide(look: _Look) -> tuple[Tracked, Target, ScaleRecord]:
     )
 
 
-def _needed(look: _Look) -> tuple[Tracked, law.Need, int | None]:
+def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
     """Return what is tracked, the workers that are needed, and the slots that batch work may hold."""
     scaled, supply, tracked, now = look.scaled, look.supply, look.tracked, look.now
     if look.is_used:
@@ -191,14 +191,14 @@ def _needed(look: _Look) -> tuple[Tracked, law.Need, int | None]:
     return replace(tracked, history=history, shape=load.shape), need, slots
 
 
-def _least(look: _Look, tracked: Tracked) -> tuple[int, bool]:
-    """Return the floor, and whether the version goes to zero: nobody asked for its idle time."""
+def _least(look: _VersionScene, tracked: Tracked) -> tuple[int, bool]:
+    """Return the floor, and whether the version goes to zero: no request came in its idle time."""
     floor = look.scaled.bounds.floor(look.now)
     is_idle = floor == 0 and look.all.is_known and look.now - tracked.used_at >= look.scaled.bounds.idle_s
     return max(floor, 0 if is_idle or not tracked.pace.workers else 1), is_idle
 
 
-def _paced(look: _Look, pace: Pace, need: law.Need, least: int, *, is_idle: bool) -> tuple[Pace, Act, str]:
+def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_idle: bool) -> tuple[Pace, Act, str]:
     now, most, serving = look.now, look.scaled.bounds.most, len(look.supply.ready)
     if look.scaled.deployed != pace.deployed:
         by_hand = max(least, min(most, look.scaled.deployed))
@@ -221,7 +221,7 @@ def _paced(look: _Look, pace: Pace, need: law.Need, least: int, *, is_idle: bool
     return pace, Act.HOLD, need.reason
 
 
-def _out(look: _Look, pace: Pace, number: int, reason: str) -> tuple[Pace, Act, str]:
+def _out(look: _VersionScene, pace: Pace, number: int, reason: str) -> tuple[Pace, Act, str]:
     more = number - pace.workers
     back = scale_in.taken_back(look.supply.cordoned, more)
     cordoned = {worker: since for worker, since in pace.cordoned.items() if worker not in back}
@@ -229,7 +229,7 @@ def _out(look: _Look, pace: Pace, number: int, reason: str) -> tuple[Pace, Act, 
     return replace(pace, workers=number, cordoned=cordoned), act, reason
 
 
-def _in(look: _Look, pace: Pace, count: int, start_s: float, reason: str) -> tuple[Pace, Act, str]:
+def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str) -> tuple[Pace, Act, str]:
     """Cordon workers; those that still start have nothing to lose and are drained by their number alone."""
     chosen = scale_in.chosen(look.supply.ready, count, look.now, start_s)
     spare = min(count - len(chosen), max(0, pace.workers - len(look.supply.ready)))
@@ -243,7 +243,7 @@ def _in(look: _Look, pace: Pace, count: int, start_s: float, reason: str) -> tup
     )
 
 
-def _target(look: _Look, pace: Pace, slots: int | None) -> Target:
+def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     supply, now = look.supply, look.now
     cordoned = [one for one in supply.cordoned if one.report.worker in pace.cordoned]
     idle = scale_in.drained(cordoned, pace.cordoned, look.heard_after)

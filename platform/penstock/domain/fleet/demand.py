@@ -55,7 +55,7 @@ class GatewayReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Requests and tokens a second."""
+    """Requests a second, with their prompt tokens and expected output."""
 
     requests: float = 0.0
     prompt_tokens: float = 0.0

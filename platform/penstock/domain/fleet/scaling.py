@@ -17,7 +17,7 @@ class Signal:
 
 
 class Act(StrEnum):
-    """The change that a decision makes."""
+    """The change that a decision makes to a version's number of workers."""
 
     OUT = "scale_out"
     IN = "scale_in"

@@ -99,7 +99,9 @@ def test_silence_is_missing_and_never_zero() -> None:
     found.take(report(2, 0, gateway="h"), 5.0)
     demand = found.demand(5.0)
     assert (demand.missing, demand.is_known, demand.gateways, demand.age_s) == (("g",), False, 1, 5.0)
-    found.take(report(3, 0, gateway="h"), 900.0)
+    found.take(report(3, 0, gateway="h"), 899.0)
+    assert found.demand(899.0).missing == ("g",)
+    found.take(report(4, 0, gateway="h"), 900.0)
     assert found.demand(900.0).is_known
     found.take(report(2, 0), 900.0)
     assert found.demand(900.0).gateways == 2
@@ -144,6 +146,7 @@ def test_late_answers_are_of_a_minute_and_of_standings_that_buy() -> None:
     found = heard((0.0, report(1, 0)), (1.0, report(2, 10)))
     found.take(report(3, 10, counted=(batch,)), 2.0)
     assert (found.demand(2.0).versions[V].answered, found.demand(2.0).versions[V].late) == (10, 5)
+    assert found.demand(60.0).versions[V].answered == 10
     assert V not in found.demand(3.0 + 60).versions
 
 
@@ -169,6 +172,7 @@ def test_an_unsound_report_counts_nothing(bad: dict[str, object]) -> None:
 def test_names_do_not_fill_the_memory() -> None:
     """Beyond the bound a further gateway is refused; a known one still speaks."""
     found = heard(*((0.0, report(1, gateway=f"g{number}")) for number in range(1_000)))
+    assert found.demand(0.0).gateways == 1_000
     assert not found.take(report(1, gateway="one more"), 0.0)
     assert found.take(report(2, gateway="g0"), 0.0)
 
