@@ -200,7 +200,7 @@ def _status(night: Night, fault: Fault, seen: Seen) -> None:
 
 def _diagnosis(night: Night, fault: Fault, seen: Seen) -> None:
     if fault.named and re.search(
-        rf"(Bottleneck|Also found): ({fault.named})",
+        rf"(Bottleneck|Also found|Was found): ({fault.named})",
         night.platform.run("diagnose", "--window", "60s", check=False, within_s=120).stdout,
     ):
         seen.note("diagnose")
