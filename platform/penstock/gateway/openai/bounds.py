@@ -53,8 +53,6 @@ MAX_FIELDS = 256
 """vLLM 0.32's chat request has 111 fields, the most of all APIs."""
 MAX_PARTS = 1_024
 """Parts of one message. Anthropic takes 100 images in a request, OpenAI 500."""
-MAX_TOOLS = 128
-"""OpenAI's published maximum."""
 MAX_TEMPLATE_ARGUMENTS = 64
 """More than the switches that chat templates read."""
 
@@ -178,17 +176,6 @@ def _system(value: object, at: str, bounds: BodyBounds) -> None:
         _parts(value, at)
 
 
-def _tools(value: object, at: str, bounds: BodyBounds) -> None:
-    del bounds
-    if type(value) is not list:
-        return
-    if len(value) > MAX_TOOLS:
-        raise InvalidField(f"{at} holds more than {MAX_TOOLS} items", param=at)
-    counted = schemas.Counted()
-    for i, tool in enumerate(value):
-        schemas.check(tool, at, f"{at}[{i}]", counted)
-
-
 def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
     del bounds
     if type(value) is dict and len(value) > MAX_TEMPLATE_ARGUMENTS:
@@ -222,7 +209,6 @@ _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "input": _input,
     "prompt": _input,
     "system": _system,
-    "tools": _tools,
     "chat_template_kwargs": _template_arguments,
     "length_penalty": _length_penalty,
     "structured_outputs": _structured_outputs,

@@ -16,7 +16,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.formats import pictures
-from penstock.gateway.openai import bounds, documented, fields
+from penstock.gateway.openai import bounds, documented, fields, rules, tools
 from penstock.gateway.openai.bounds import BodyBounds
 from penstock.gateway.openai.depth import MAX_DEPTH, is_too_deep
 from penstock.gateway.openai.fields import Body
@@ -81,7 +81,8 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     """Return the parsed body, or raise ``MalformedBody`` or ``InvalidField``."""
     body = decode(raw)
     bounds.check(body, within)  # first: what it refuses is too much to be walked
-    told = documented.check(api, body)
+    loose = tools.check(body) if body.keys() & tools.FIELDS else ()
+    told = documented.check(api, body) + loose + rules.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     stream = fields.flag(body, "stream")
     (usage, each), cost = _usage_in_stream(body, stream=stream), _cost(api, body, len(raw))
