@@ -24,7 +24,7 @@ os.register_at_fork(after_in_child=_block.forget)
 
 
 def random_bytes(size: int) -> bytes:
-    """Return bytes that nobody can foresee, as ``secrets.token_bytes`` does."""
+    """Return unpredictable bytes, as ``secrets.token_bytes`` does."""
     block = _block
     with block.lock:
         at, end = block.at, block.at + size
