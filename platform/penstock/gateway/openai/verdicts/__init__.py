@@ -93,7 +93,7 @@ class Field:
         return self.verdict == "served"
 
     def is_plain(self, one: object) -> bool:
-        """Tell whether this is an object of a named kind without values that need a further check: nearly all messages."""
+        """Tell whether this is an object of a named kind, as most messages are, and no value needs a further check."""
         if type(one) is not dict or not self.key or not self.is_served:
             return False
         said = one.get(self.key)
