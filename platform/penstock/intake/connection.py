@@ -1,7 +1,7 @@
-"""One client connection: uvicorn's httptools protocol, with bounds on the waits and bytes that a client can cause.
+"""One client connection: uvicorn's httptools protocol, with bounds on the waits and bytes a client can cause.
 
-A connection has one time limit, checked by the server's sweep: a timer per request would cost more than parsing.
-Refusals here precede a request, so they need no ASGI.
+A connection has one time limit, which the server's sweep checks: a timer per request would cost more than parsing.
+Refusals here come before a request exists, so they need no ASGI.
 """
 
 import math
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 PIPELINED = 4
 """Requests read ahead of the one being answered; more wait in the kernel's buffer."""
 BODY_MARGIN_S = 2.0
-"""Margin after the body reader's own timeout, which normally answers first."""
+"""The reader of a body gives up first and answers; this is the net below."""
 
 RELAY_MARGIN_S = 2.0
-"""Margin after the relay's own timeout, which normally answers first and records it."""
+"""Who answers gives up first, and says so in records; this is the net below."""
 
 
 class Awaits(Enum):
@@ -45,7 +45,7 @@ class Awaits(Enum):
 
 @dataclass(slots=True)
 class Drain:
-    """Whether the gateway drains; set only by the server."""
+    """Whether the gateway drains; set by the server alone."""
 
     is_on: bool = False
 
@@ -53,7 +53,7 @@ class Drain:
 class EdgeConfig(Config):
     limits: Limits
     answer: Callable[[PenstockError, RequestId], Refusal]
-    """Returns a refusal in its API's form, and thereby counts it."""
+    """Gives a refusal as its API writes it, and is so told of it."""
     ids: Callable[[], str]
     addresses: Addresses[Placed]
     drain: "Drain"
@@ -90,7 +90,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(Overloaded("this gateway has too many connections", retry_after_s=1.0))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify all requests of this connection, not only the newest."""
+        """Tell all requests of this connection, not only the newest."""
         for reply in list(self._replies):
             reply.lost()
         self._replies.clear()
@@ -151,7 +151,7 @@ class Connection(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; trailers are dropped, since they would be mistaken for headers."""
+        """Keep a header; trailers are dropped, since they would be taken for headers."""
         if not self._in_head:
             return
         self._count(len(name) + len(value) + 4)
@@ -182,17 +182,18 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def _check_head(self) -> None:
-        """Refuse a head that a proxy could read differently: host, version, transfer coding (RFC 9112, 3.2, 6.1)."""
-        hosts = sum([name == b"host" for name, _ in self.headers])
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
-            self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
-            raise self._refusal
-        if self.parser.get_http_version() not in {"1.0", "1.1"}:
+        """Refuse a head that a proxy could read otherwise: host, version, transfer coding (RFC 9112, 3.2, 6.1)."""
+        hosts, version = 0, self.parser.get_http_version()
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                self._refusal = BadRequest("of transfer codings only chunked is taken")
+        if version not in {"1.0", "1.1"}:
             self._refusal = BadRequest("this is not valid HTTP/1.1")
-            raise self._refusal
-        codings = {value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"}
-        if codings - {b"chunked"}:
-            self._refusal = BadRequest("of transfer codings only chunked is taken")
+        elif hosts > 1 or (hosts == 0 and version == "1.1"):
+            self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
+        if self._refusal is not None:
             raise self._refusal
 
     # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------
@@ -228,7 +229,7 @@ class Connection(HttpToolsProtocol):
     # -- ending ------------------------------------------------------------------------
 
     def on_response_complete(self) -> None:
-        """Continue with the next request, or wait for one."""
+        """Go on with the next request, or wait for one."""
         if self._replies:  # a lost connection has let go of them
             self._replies.popleft().forget()
         self.server_state.total_requests += 1
@@ -298,9 +299,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def _leaves_unread(self, now: float) -> bool:
-        """Tell whether the client reads too slowly: nothing of a running answer, or less than half of a complete
-        one.
-        """
+        """Tell whether the client reads too slowly: nothing of a running answer, or not half of a whole one."""
         size = self.transport.get_write_buffer_size()
         is_read = self.flow.write_paused is False if self._replies else 2 * size <= self._unread_bytes
         if is_read or not size or not self._unread_bytes:
@@ -308,13 +307,13 @@ class Connection(HttpToolsProtocol):
         return now - self._unread_since > self._limits.unread_s + (RELAY_MARGIN_S if self._replies else 0.0)
 
     def _is_answering(self) -> bool:
-        """Tell whether an answer is running that a slow next request must not interrupt."""
+        """Tell whether an answer is running that a slow next request must not cut off."""
         arriving = self._awaits is Awaits.BODY
         return len(self._replies) > arriving and self._awaits is not Awaits.CLOSE
 
     def _expect(self, what: Awaits, within_s: float) -> None:
         self._awaits = what
-        self._expires_at = self._awake.seconds() + within_s
+        self._expires_at = math.inf if within_s == math.inf else self._awake.seconds() + within_s
 
     def _rest(self) -> None:
         """Set the time limit: none while a request runs, otherwise that for the next request."""

@@ -23,7 +23,16 @@ from penstock.telemetry.definitions import Label, Metric, MetricKind
 from penstock.telemetry.names import CATALOGUE
 from penstock.telemetry.series import STARTED
 
-__all__ = ["CONTENT_TYPE", "OPENMETRICS_TYPE", "Counter", "Metrics", "Observed", "begin_at_zero", "observe_many"]
+__all__ = [
+    "CONTENT_TYPE",
+    "OPENMETRICS_TYPE",
+    "Counted",
+    "Counter",
+    "Metrics",
+    "Observed",
+    "begin_at_zero",
+    "observe_many",
+]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 OPENMETRICS_TYPE = openmetrics.CONTENT_TYPE_LATEST
@@ -107,6 +116,21 @@ def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
         if (upto := bisect_right(ordered, bound, counted)) > counted:
             bucket.inc(upto - counted)
             counted = upto
+
+
+class Counted:
+    """A counter's or gauge's child for hot paths: counts through the client's private cell, at a fifth of the cost.
+
+    It takes no lock: a single thread may count.
+    """
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, child: Counter | Gauge) -> None:
+        self._cell = child._value  # noqa: SLF001  see ``observe_many``
+
+    def inc(self, by: float = 1.0) -> None:
+        self._cell._value += by  # noqa: SLF001
 
 
 class Observed:
