@@ -1,4 +1,4 @@
-"""The gateway's composition root: rooms get their settings, stages their connectors."""
+"""The gateway's composition root: packages get their settings, stages their connectors."""
 
 import os
 import random
@@ -66,7 +66,7 @@ from penstock.intake.server import EdgeServer
 from penstock.lateness import AwakeClock
 from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Counted, Metrics
 from penstock.telemetry.pages import Page
 from penstock.tls import expiry
 from penstock.tls.identity import Role
@@ -74,8 +74,9 @@ from penstock.worker.gate.queueing.fair_queue import Bounds
 
 MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests
-"""A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
-whom, and a refusal here would hit everybody alike."""
+"""Waiting requests at a worker above which it is skipped. Far above the gate's own bounds, which consider priority: a
+refusal here would affect all callers equally.
+"""
 PROBING = PoolLimits(max_idle=2, max_idle_s=KEPT_ALIVE_S - 5.0)
 
 
@@ -101,7 +102,7 @@ class Gateway:
     clock: SystemClock
     background: Background
     pages: Mapping[str, Page]
-    """What the private listener shows beside ``exposition``."""
+    """Pages of the private listener beside ``exposition``."""
 
     @property
     def server(self) -> EdgeServer:
@@ -313,7 +314,8 @@ def _chooser(shared: Shared, resolver: TableResolver, preprocessor: OffloadedPre
 
 
 def _admission(shared: Shared) -> AdmissionController:
-    in_flight = lru_cache(MOST_MODELS)(shared.metrics.gauge(names.IN_FLIGHT).labels)
+    gauge = shared.metrics.gauge(names.IN_FLIGHT)
+    in_flight = lru_cache(MOST_MODELS)(lambda model: Counted(gauge.labels(model)))
     return AdmissionController(
         reservations=shared.accounting.reservations,
         tiers=slos.load(),

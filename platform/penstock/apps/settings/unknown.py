@@ -1,4 +1,4 @@
-"""Refuses unknown setting names: an operator believes such a setting to be in force."""
+"""Refuses unknown setting names, because an operator would believe such a setting to be in force."""
 
 import re
 from collections.abc import Iterable, Mapping

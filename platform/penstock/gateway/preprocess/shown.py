@@ -1,4 +1,4 @@
-"""Parts of a request that a chat template leaves out: refused, or reported as without effect. Pure.
+"""Parts of a request that a chat template omits: refused, or reported as without effect. Pure.
 
 The routing table lists the template's abilities, found by rendering at the push (``formats/abilities.py``). A table
 without a list refuses nothing.
@@ -16,11 +16,12 @@ from penstock.gateway.preprocess import options, reasoning
 
 _SYSTEM = frozenset({"system", "developer"})
 _EFFORT = {Api.RESPONSES: "reasoning.effort", Api.MESSAGES: "output_config.effort"}
-"""The field's name, elsewhere ``reasoning_effort``."""
+"""The path of the effort field in an API other than chat's ``reasoning_effort``."""
 _NO_EFFORT = "none"
+_IN_MESSAGES = frozenset({Ability.SYSTEM, Ability.TOOL_TURNS})
 KWARGS = "chat_template_kwargs"
 _MOST_TOLD, _MOST_CHARS = 8, 64
-"""Of keys that a caller made up: names of fields have 30 characters at most."""
+"""Bounds on reported keys that a caller made up: documented names have at most 30 characters."""
 
 
 def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
@@ -33,14 +34,16 @@ def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
 
 
 def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], version: VersionEntry) -> None:
-    """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template leaves out."""
+    """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template omits."""
     if options.option(api, body, "documents") and not _can(Ability.DOCUMENTS, version):
         raise UnsupportedByModel(
             f"{version.id} shows its model no documents: send their text in a message", param="documents"
         )
-    asked = {ability for message in messages for ability in _needed(message)}
-    for ability in sorted(asked):
-        if not _can(ability, version):
+    missing = () if version.renders is None else _IN_MESSAGES.difference(version.renders)
+    if not missing:
+        return
+    for ability in sorted({ability for message in messages for ability in _needed(message)}):
+        if ability in missing:
             what = "system messages" if ability is Ability.SYSTEM else "earlier calls of tools"
             param = "input" if api is Api.RESPONSES else "messages"
             raise UnsupportedByModel(f"{version.id} shows its model no {what}: say it in a user message", param=param)
@@ -48,14 +51,18 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
 
 def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:
     """Return the fields that the template does not read; the answer reports them."""
-    found = [*_unread_names(body, version), *_unread_kwargs(body, template)]
+    found: list[str] = []
+    if not _can(Ability.NAMES, version):
+        found += _unread_names(body)
+    if KWARGS in body:
+        found += _unread_kwargs(body, template)
     if not _can(Ability.EFFORT, version):
         found += _unread_effort(api, body)
-    return tuple(sorted(found))
+    return tuple(sorted(found)) if found else ()
 
 
 def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
-    """Yield the wish to think, or to think more or less; a model that does not think grants the wish for none."""
+    """Yield the reasoning options without effect; a model without reasoning fulfils a request for none."""
     if reasoning.asked_effort(api, body) not in (None, _NO_EFFORT):
         yield _EFFORT.get(api, "reasoning_effort")
     thinking = body.get("thinking")
@@ -63,11 +70,11 @@ def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
         yield "thinking"
 
 
-def _unread_names(body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
+def _unread_names(body: Mapping[str, object]) -> Iterator[str]:
     messages = body.get("messages")
-    if not isinstance(messages, list) or _can(Ability.NAMES, version):
-        return
-    if any(isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages):
+    if isinstance(messages, list) and any(
+        isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages
+    ):
         yield "messages[].name"
 
 

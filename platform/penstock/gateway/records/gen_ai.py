@@ -1,4 +1,5 @@
-"""OpenTelemetry's ``gen_ai.*`` of a request: span attributes and metrics. Never a word of a prompt or answer.
+"""OpenTelemetry's ``gen_ai.*`` of a request: span attributes and metrics. They never contain text of a prompt or
+answer.
 
 Only requests that generate or embed have them: the conventions name no operation for classifiers and tensors. Models in
 metrics are registered names, so callers create no series.
@@ -27,7 +28,7 @@ _OPERATIONS = {
     Api.EMBEDDINGS: "embeddings",
 }
 _OF_TASK = {Task.GENERATE: "text_completion", Task.EMBED: "embeddings"}
-"""Of the Open Inference Protocol, whose API does not tell."""
+"""Operation by task, for the Open Inference Protocol."""
 _NUMBERS = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
@@ -37,10 +38,10 @@ _NUMBERS = {
     "seed": "gen_ai.request.seed",
     "n": "gen_ai.request.choice.count",
 }
-"""Fields and their attributes. Stop strings are left out: they are the caller's words."""
+"""Fields and their attributes. Stop strings are omitted, because they are caller's text."""
 _BOUNDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 MOST_CHILDREN = 1024
-"""Operations times models: more are made anew."""
+"""Operations times models with cached children; further ones are created each time."""
 Value = str | int | float | bool | Sequence[str]
 
 
@@ -117,8 +118,8 @@ class GenAi:
     """Counts each request once under OpenTelemetry's metric names."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._children: Callable[[str, str, str, str], _Children] = lru_cache(MOST_CHILDREN)(
-            lambda *what: _Children(metrics, *what)
+        self._children: Callable[[str, str, str], _Children] = lru_cache(MOST_CHILDREN)(
+            lambda name, asked, answering: _Children(metrics, name, PROVIDER, _model(asked), _model(answering))
         )
 
     def count(self, call: Call, answer: Answer, seconds: float) -> None:
@@ -126,8 +127,7 @@ class GenAi:
         version, name, usage = call.version, operation(call), answer.usage
         if version is None or not name:
             return
-        asked, answering = (one.partition("@")[0] for one in (call.request.model, version.id))
-        children = self._children(name, PROVIDER, asked, answering)
+        children = self._children(name, call.request.model, version.id)
         children.seconds(error_type(answer)).observe(seconds - call.timings.seconds.get(Stage.UPLOAD, 0.0))
         if usage.prompt_tokens:
             children.input.observe(usage.prompt_tokens)
@@ -137,6 +137,11 @@ class GenAi:
             children.first.observe(answer.ttft_s)
             if usage.output_tokens > 1 and call.request.cost.sequences == 1:
                 children.each.observe(sum(answer.itl_s) / (usage.output_tokens - 1))
+
+
+def _model(version: str) -> str:
+    """Return the name of a model or of a version of it."""
+    return version.partition("@")[0]
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -1,9 +1,10 @@
-"""The table of fields: for each API and each field that SDKs and the engine document, whether it is served.
+"""The table of fields: for each API and each field that SDKs and the engine document, its verdict.
 
 ``python -m scripts.fields`` writes ``table.jsonl``: verdicts are decided by hand in the YAML files beside it, shapes
-are read from the installed SDKs and engine. A test makes the table anew and compares.
+are read from the installed SDKs and engine. A test generates the table again and compares.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from penstock.domain.serving.request import Api
 
 FILE = Path(__file__).with_name("table.jsonl")
 ANY = "*"
-"""The kind of an object that does not say what it is."""
+"""The kind of an object that does not name its kind."""
 _PLAIN: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -30,6 +31,8 @@ class _Row(msgspec.Struct, frozen=True):
     says: str = ""
     by_value: dict[str, tuple[str, str]] = {}
     bounds: dict[str, int | float] = {}
+    each: dict[str, int | float] = {}
+    pattern: str = ""
     is_open: bool = False
     any_text: bool = False
     fields: "dict[str, _Row]" = {}
@@ -53,11 +56,15 @@ class _Table(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class Kind:
-    """One kind of an object: its fields; ``says`` refuses the kind as a whole. ``required`` fields may not be null."""
+    """One kind of an object: its fields; ``says`` is the refusal of the whole kind. ``required`` fields may not be
+    null.
+    """
 
     fields: "dict[str, Field]"
     required: tuple[str, ...] = ()
     says: str = ""
+    plain: "dict[str, frozenset[type]]" = field(default_factory=dict)
+    """By field, the Python types of values that need no further check."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +79,9 @@ class Field:
     by_value: dict[str, tuple[str, str]]
     any_text: bool
     bounds: dict[str, int | float]
+    each: dict[str, int | float] = field(default_factory=dict)
+    """Bounds of an object's values."""
+    pattern: re.Pattern[str] | None = None
     items: "Field | None" = None
     most: int = 0
     key: str = ""
@@ -81,6 +91,20 @@ class Field:
     @property
     def is_served(self) -> bool:
         return self.verdict == "served"
+
+    def is_plain(self, one: object) -> bool:
+        """Tell whether this is an object of a named kind, as most messages are, and no value needs a further check."""
+        if type(one) is not dict or not self.key or not self.is_served:
+            return False
+        said = one.get(self.key)
+        kind = self.kinds.get(said) if type(said) is str else None
+        if kind is None:
+            return False
+        plain = kind.plain
+        for name, value in one.items():
+            if type(value) not in plain.get(name, ()):
+                return False
+        return not kind.required or one.keys() >= set(kind.required)
 
 
 def load(path: Path = FILE) -> dict[Api, Field]:
@@ -93,7 +117,7 @@ def _field(row: _Row, path: str) -> Field:
     kinds = {name: _kind(kind, path) for name, kind in row.kinds.items()}
     if row.fields or row.required:
         kinds[ANY] = _kind(_Kind(row.fields, row.required), path)
-    needs_look = bool(row.by_value) or bool(row.bounds) or row.verdict != "served"
+    needs_look = bool(row.by_value or row.bounds or row.pattern) or row.verdict != "served"
     return Field(
         path=path,
         verdict=row.verdict,
@@ -103,6 +127,8 @@ def _field(row: _Row, path: str) -> Field:
         by_value=row.by_value,
         any_text=row.any_text,
         bounds=row.bounds,
+        each=row.each,
+        pattern=re.compile(row.pattern) if row.pattern else None,
         items=None if row.items is None else _field(row.items, f"{path}[]"),
         most=row.most,
         key=row.key,
@@ -114,7 +140,8 @@ def _field(row: _Row, path: str) -> Field:
 def _kind(kind: _Kind, path: str) -> Kind:
     fields = {name: _field(row, f"{path}.{name}".lstrip(".")) for name, row in kind.fields.items()}
     required = tuple(name for name in kind.required if fields[name].is_served)
-    return Kind(fields=fields, required=required, says=kind.says)
+    plain = {name: one.plain for name, one in fields.items() if one.plain}
+    return Kind(fields=fields, required=required, says=kind.says, plain=plain)
 
 
 TABLE = load()
