@@ -36,12 +36,13 @@ vLLM 0.32 (1 to 64 sequences, contexts to 1,500, chunks to 512); 3.6 % median er
 SMOLLM2_TWO_CORES = StepModel(
     fixed_s=0.0172, token_s=0.00034, context_s=1.8e-6, sequence_s=0.00004, attention_s=2.7e-7, rides=False
 )
-"""The same on two cores that nobody else uses: whatever grows with the batch takes half the time."""
+"""The same on two otherwise idle cores: costs that grow with the batch are halved."""
 
 
 LLAMA_8B_H100 = StepModel(fixed_s=0.0064, token_s=2.78e-5, context_s=6.5e-8, sequence_s=1e-5)
 """Llama-3.1-8B, bfloat16, one H100, from the datasheet: 6.5 ms a token alone (published: 6.48), 36,000 prompt tokens a
-second. It configures a simulation and promises nothing."""
+second. It is for simulations, not a promise.
+"""
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Sequence:
     width: int
     number: int
     first_step: int = 0
-    """The step that made its first token; 0 before."""
+    """The step that made the first token; 0 before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +87,8 @@ class _Group:
 class EngineModel:
     """The running engine; ``step`` advances it by one step.
 
-    With ``stepping`` its rule divides the steps among tenants. KV blocks and the order of preemption are not modelled:
-    a preempted sequence resumes.
+    With ``stepping``, that policy divides the steps among tenants. KV blocks and the order of preemption are not
+    modelled: a preempted sequence resumes.
     """
 
     model: StepModel

@@ -162,7 +162,8 @@ async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: E
     client = Client(gate)
     task = await started(client, [])
     assert gate.tally.book.load.queued_tokens == 110
-    assert decode(client.headers["x-penstock-report"].encode()).load == Load(running=1, queued_tokens=110, pace_per_s=FIRST_PACE)
+    load = Load(running=1, queued_tokens=110, pace_per_s=FIRST_PACE)
+    assert decode(client.headers["x-penstock-report"].encode()).load == load
     assert client.headers["x-penstock-worker"] == "w1"
     engine.steps.release()
     await settle(lambda: len(client.sent) == 2)
