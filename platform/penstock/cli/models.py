@@ -25,7 +25,9 @@ Tenants = Annotated[
 ]
 Golden = Annotated[
     Path | None,
-    typer.Option(help="A JSON file of questions with known answers; a worker must answer them correctly to be ready."),
+    typer.Option(
+        help='A JSON file of questions that a worker must answer to be ready: [{"prompt": "2+2=", "expect": "4"}].'
+    ),
 ]
 
 
@@ -90,13 +92,8 @@ def push_model(  # noqa: PLR0913  one for each option
 
     * `penstock models push ./my-model --name my-model … --plan L40S --itl-ms 40`, which prints each setting's reason
 
-    * `penstock models push ./my-model --name my-model … --golden golden.json`, with
-      `[{"prompt": "What is the capital of Japan?", "expect": "Tokyo"}]`
-
     * `penstock models push ./my-lora --name my-lora --base my-model … --workers 1`, served by the workers of its base,
       which was pushed with `--engine adapter_slots=2 --engine adapter_rank=8`
-
-    * `penstock models push ./my-lora --name my-lora --base my-model … --tenants acme --workers 1`, for acme alone
 
     * `penstock aliases set my-model my-model@0123456789ab`
     """

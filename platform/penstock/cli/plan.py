@@ -14,8 +14,12 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
 
 if TYPE_CHECKING:
+    from penstock.control.capacity.capacity_plan import Demand
+    from penstock.control.capacity.gpus import Gpu
+    from penstock.control.capacity.memory_plan import Target
     from penstock.control.capacity.traffic import Traffic
     from penstock.domain.models.curves import Curve
+    from penstock.views.elements import Record
 
 app = typer.Typer(no_args_is_help=True, help="Plans by formulas and curves; nothing is asked or started.")
 _TOKENS = 1 << 24
@@ -27,6 +31,8 @@ Context = Annotated[int, typer.Option(min=1, max=_TOKENS, help="The longest cont
 Prompt = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Prompt tokens of a typical request.")]
 Output = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Output tokens of a typical request.")]
 ItlMs = Annotated[float, typer.Option(min=0.1, max=1e6, help="The ITL objective, in milliseconds.")]
+Version = Annotated[str, typer.Option(help="A version as name@digest: for its measured curve, and its ledger.")]
+Days = Annotated[int, typer.Option(min=0, max=400, help="Days of the version's ledger for peak and lengths.")]
 Cache = Annotated[str, typer.Option(help="The KV cache's numbers: bfloat16 or fp8.")]
 
 
@@ -88,12 +94,8 @@ def capacity(  # noqa: PLR0913  one for each option
     gpu: GpuName,
     *,
     peak: Annotated[float, typer.Option(help="Requests a second at the peak.", show_default="the ledger's")] = 0.0,
-    version: Annotated[
-        str, typer.Option(help="A version, as name@digest: its measured curve counts, and its rows in the ledger.")
-    ] = "",
-    from_ledger: Annotated[
-        int, typer.Option(min=0, max=400, help="Take peak and lengths from these last days of the version's ledger.")
-    ] = 0,
+    version: Version = "",
+    from_ledger: Days = 0,
     tensor_parallel: TensorParallel = 1,
     pipeline_parallel: PipelineParallel = 1,
     context: Context = 8192,
@@ -113,18 +115,11 @@ def capacity(  # noqa: PLR0913  one for each option
 
     Steps are by the curve that was measured for the version on this GPU, else by the maker's data sheet.
 
-    For example:
-
-    * `penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88`
-
-    * `penstock plan capacity ./my-model --gpu L40S --version my-model@0123456789ab --from-ledger 14 --plot plan.svg`
+    For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
     """
-    from penstock.cli import planned
-    from penstock.control.capacity import told
-    from penstock.control.capacity.capacity_plan import Demand, plan, sizes
+    from penstock.control.capacity.capacity_plan import Demand
     from penstock.control.capacity.gpus import gpu as known
     from penstock.control.capacity.memory_plan import Lengths, Target
-    from penstock.control.capacity.memory_plan import plan as plan_memory
 
     _check_cache(kv)
     with _planned():
@@ -149,14 +144,26 @@ def capacity(  # noqa: PLR0913  one for each option
             zones=zones,
             other_region_per_s=other_region,
         )
-        name, shape, size = planned.shape_of(model)
-        held = plan_memory(shape, size, known(gpu), target, curve.model if curve else None)
-        found = plan(demand, held, price, **({"error": curve.error_median} if curve else {}))
-        record = told.sheet(name, demand, found, held, curve)
-        if plot is not None:
-            title = f"{name} on {gpu}: {found.replicas} replicas for {peak:,.4g} requests/s"
-            plot.write_text(plots.replicas(sizes(demand, held), (peak, found.replicas), title))
+        record = _sheet(model, demand, target, known(gpu), curve, price, plot)
         screen.tell(record, lambda: plans.capacity(record), as_json=as_json)
+
+
+def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet
+    model: str, demand: "Demand", target: "Target", on: "Gpu", curve: "Curve | None", price: float, plot: Path | None
+) -> "Record":
+    from penstock.cli import planned
+    from penstock.control.capacity import told
+    from penstock.control.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes
+    from penstock.control.capacity.memory_plan import plan as plan_memory
+
+    name, shape, size = planned.shape_of(model)
+    held = plan_memory(shape, size, on, target, curve.model if curve else None)
+    found = plan(demand, held, price, curve.error_median if curve else DATASHEET_ERROR)
+    if plot is not None:
+        peak = demand.requests_per_s
+        title = f"{name} on {on.name}: {found.replicas} replicas for {peak:,.4g} requests/s"
+        plot.write_text(plots.replicas(sizes(demand, held), (peak, found.replicas), title))
+    return told.sheet(name, demand, found, held, curve)
 
 
 def _curve(version: str, gpu: str, gpus: int) -> "Curve | None":

@@ -38,7 +38,7 @@ def shape_of(text: str) -> tuple[str, Architecture, int]:
 
 
 def curve_on(curves: Iterable[Json], gpu: str, gpus: int) -> Curve | None:
-    """Return the curve that was measured on so many of these GPUs; None if there is none."""
+    """Return the curve that was measured on this number of these GPUs; None if there is none."""
     wanted = gpu.partition("/")[0].partition("-")[0]
     for one in curves:
         curve = msgspec.convert(one, Curve)

@@ -26,7 +26,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The step model of a version, whose engine settings are part of it, on one hardware."""
+    """The step model of a version, its engine settings included, on one hardware."""
 
     model: StepModel
     hardware: str

@@ -14,6 +14,9 @@ from penstock.domain.fleet.table import WorkerEntry
 ALIKE = 1.5
 """Paces within this factor are one hardware's: they change with the requests inside."""
 
+LEAST_PACE = 1.0
+"""Tokens of service per second below which a pace says nothing: some worker told none."""
+
 
 class Candidate(NamedTuple):
     entry: WorkerEntry
@@ -78,6 +81,6 @@ def _at_one_pace(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
     """Return the candidates with their work as the fastest one's: slower hardware takes longer for the same tokens."""
     paces = [c.pace_per_s for c in candidates]
     fastest, slowest = max(paces), min(paces)
-    if fastest <= slowest * ALIKE or not slowest:
+    if slowest < LEAST_PACE or fastest <= slowest * ALIKE:
         return candidates
     return [c._replace(work_tokens=c.work_tokens * fastest / c.pace_per_s) for c in candidates]

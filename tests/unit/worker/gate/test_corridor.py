@@ -354,7 +354,14 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     ]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {
-        "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25, "wait_s": 0.0},
+        "load": {
+            "running": 0,
+            "waiting": 0,
+            "queued_tokens": 0,
+            "kv_used_ratio": 0.25,
+            "wait_s": 0.0,
+            "pace_per_s": FIRST_PACE,
+        },
         "in_flight": 0,
         "inside": 0,
         "draining": False,
