@@ -1,7 +1,7 @@
 """Finds the caller's field that an engine's refusal is about. Pure.
 
-An engine reads a body under names of its own, and says few paths. So the field is the one that the refusal's own path
-leads to, else one whose name stands in its text, else the one that its subject belongs to.
+An engine reads a body under names of its own, and says few paths. So the refusal's own path tells the field, else a
+field's name in its text, else its subject.
 Trade-off: a text that names a second field may blame that one; what is known to be refused late is checked earlier.
 """
 
@@ -73,7 +73,7 @@ def _inside(fields: list[Field], step: str | int) -> Iterator[Field]:
 
 
 def _named(message: str, body: Body) -> str:
-    """Return the field whose name stands in the text: one of several words first."""
+    """Return the field that the text names: a name of several words first."""
     names = sorted(_NAME.findall(message), key=lambda name: "_" not in name)
     return next((found for name in names if name not in _EVERYDAY and (found := _in(body, name))), "")
 
