@@ -1,4 +1,4 @@
-"""Checks a handler's code statically; without the check its worker would fail minutes later."""
+"""Checks a handler's code statically, since otherwise its worker would fail minutes later."""
 
 import ast
 import warnings

@@ -70,7 +70,7 @@ class Metrics:
         return cast("Histogram", self._objects[metric.name])
 
     def drop(self, label: Label, value: str) -> None:
-        """Remove each series with this label value; children that callers kept are not exported any more."""
+        """Remove each series with this label value; children kept by callers are not exported any more."""
         for metric in self._catalogue:
             if label in metric.labels:
                 self._objects[metric.name].remove_by_labels({str(label): value})
@@ -106,7 +106,7 @@ def begin_at_zero(counter: Counter, *values: Iterable[str]) -> None:
 def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
     """Observe all values in one step: a stream's token gaps, at a tenth of the cost of single calls.
 
-    Uses the client's private cells; a test compares with ``observe``.
+    It uses the client's private cells; a test compares the result with ``observe``.
     """
     if not values:
         return
