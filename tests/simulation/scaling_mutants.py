@@ -1,6 +1,6 @@
 """Changes each constant and comparison of the law of scaling, and shows that the tests notice.
 
-``python -m tests.simulation.scaling_mutants [MODULE …]`` prints killed/total and the survivors, and ends with 1 if there
+``python -m tests.simulation.scaling_mutants [MODULE …]`` prints killed/total and the survivors; it ends with 1 if there
 are any.
 Only unit tests are asked: the replays show behaviour, not figures.
 """
