@@ -78,7 +78,7 @@ def push_model(  # noqa: PLR0913  one for each option
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
     plan: Annotated[
-        str, typer.Option(help="Take engine settings from the memory plan on this GPU, as L40S; --engine goes before.")
+        str, typer.Option(help="Engine settings by the memory plan on this GPU, as L40S, with reasons; --engine wins.")
     ] = "",
     itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
 ) -> None:
@@ -89,8 +89,6 @@ def push_model(  # noqa: PLR0913  one for each option
     * `penstock models push ./my-model --name my-model --price 0.10/0.05/0.40 --licence Apache-2.0 --workers 1`
 
     * `penstock models push ./my-model --name my-model … --engine max_num_seqs=64 --engine max_num_batched_tokens=1024`
-
-    * `penstock models push ./my-model --name my-model … --plan L40S --itl-ms 40`, which prints each setting's reason
 
     * `penstock models push ./my-lora --name my-lora --base my-model … --workers 1`, served by the workers of its base,
       which was pushed with `--engine adapter_slots=2 --engine adapter_rank=8`
