@@ -28,7 +28,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import ContextTooLong, PenstockError
+from penstock.domain.errors import ContextTooLong, PenstockError, StoreUnavailable
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Outcome
 from penstock.domain.rollout.arms import ArmSecond
@@ -87,6 +87,11 @@ class Shared(NamedTuple):
     longest: int
 
 
+def _is_of_a_store(refusal: Refusal | None) -> bool:
+    """Tell whether a store or a disk of the platform refused the request, which says nothing of a version."""
+    return refusal is not None and refusal.code == StoreUnavailable.code
+
+
 class Arms:
     """One gateway's evidence of the present second."""
 
@@ -117,7 +122,7 @@ class Arms:
             self._asked[Alias(call.request.model)] += 1
         shared = self._shared(call.request.model)
         version, worker = call.version, call.attempts.worker
-        if shared is None or version is None or call.degraded:
+        if shared is None or version is None or call.degraded or _is_of_a_store(answer.refusal):
             return
         arm = Arm(shared.alias, version.id, WorkerId("") if worker is None else worker.id)
         sticky = self._sticky(call.request, call.principal)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.errors import ContextTooLong, Overloaded
+from penstock.domain.errors import ContextTooLong, Overloaded, StoreUnavailable
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
@@ -155,6 +155,12 @@ def test_a_deadline_of_the_callers_own_is_no_bad_end(house: House) -> None:
     assert house.arm().bad == 0
     house.arms.ended(a_call(), Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
     assert house.arm().bad == 1
+
+
+def test_what_a_store_of_the_platform_refuses_says_nothing_of_a_version(house: House) -> None:
+    """With the limits store or the disk away a candidate has neither good nor bad ends."""
+    house.arms.ended(a_call(), Answer.refused(StoreUnavailable("budgets can't be counted now"), UNKNOWN))
+    assert house.second().arms == ()
 
 
 def test_nobody_to_answer_is_a_bad_end_of_the_version(house: House) -> None:
