@@ -1,4 +1,4 @@
-"""A platform's home written by hand: one tenant's key, one model, one worker. No database, no controller.
+"""A platform's home written by hand: two tenants' keys, one model, one worker. No database, no controller.
 
 The gateway serves from the last good copies on disk, as it does when its database is away.
 """
@@ -26,23 +26,25 @@ CHAT_TEMPLATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """Where it is, and the key that opens it."""
+    """Where it is, and two tenants' keys that open it."""
 
     root: Path
     key: str
+    neighbours_key: str
 
 
 def write(root: Path, worker_urls: list[str]) -> Home:
     platform_key = hashlib.sha256(b"bench").digest()
     _put(root / "platform.key", platform_key.hex().encode())
     pepper = hmac.digest(platform_key, b"penstock/pepper\x01", hashlib.sha256)
-    key = _api_key()
+    key, neighbours_key = (_api_key(letter) for letter in "bn")
     tokenizer = _tokenizer()
     digest = hashlib.sha256(tokenizer).hexdigest()
     _put(root / "artifacts/blobs" / digest, tokenizer)
-    _put(root / "run/gateway/keys.json", json.dumps(_keys(key, pepper)).encode())
+    keys = _keys({"bench": key, "neighbour": neighbours_key}, pepper)
+    _put(root / "run/gateway/keys.json", json.dumps(keys).encode())
     _put(root / "run/gateway/table.json", json.dumps(_table(worker_urls, digest)).encode())
-    return Home(root=root, key=key)
+    return Home(root=root, key=key, neighbours_key=neighbours_key)
 
 
 def _put(path: Path, data: bytes) -> None:
@@ -51,8 +53,8 @@ def _put(path: Path, data: bytes) -> None:
     path.chmod(0o600)
 
 
-def _api_key() -> str:
-    stem = f"psk_{'b' * 12}_{'k' * 43}"
+def _api_key(letter: str) -> str:
+    stem = f"psk_{letter * 12}_{'k' * 43}"
     rest, check = zlib.crc32(stem.encode()), ""
     for _ in range(6):
         rest, digit = divmod(rest, len(_DIGITS))
@@ -60,11 +62,11 @@ def _api_key() -> str:
     return stem + check
 
 
-def _keys(key: str, pepper: bytes) -> dict[str, object]:
-    stored = hmac.digest(pepper, key.encode(), hashlib.sha256).hex()
+def _keys(by_tenant: dict[str, str], pepper: bytes) -> dict[str, object]:
+    stored = {tenant: hmac.digest(pepper, key.encode(), hashlib.sha256).hex() for tenant, key in by_tenant.items()}
     return {
-        "keys": [{"id": "b" * 12, "tenant": "bench", "secret_hash": stored}],
-        "tenants": [{"id": "bench", "name": "Bench"}],
+        "keys": [{"id": by_tenant[tenant][4:16], "tenant": tenant, "secret_hash": stored[tenant]} for tenant in stored],
+        "tenants": [{"id": tenant, "name": tenant.title()} for tenant in stored],
     }
 
 

@@ -1,13 +1,16 @@
 """Starts requests in turns by tenant and delays a tenant's refusals, so that a burst does not go first.
 
 The event loop runs ready tasks in order of arrival: 200 requests at once would be read, checked and tokenised before a
-neighbour's next token. So a request waits if this turn of the loop has done enough; each later turn starts a few of the
-waiting requests, one per tenant. Waiting requests are bounded, with a share for each tenant.
+neighbour's next token. So a request waits if this turn of the loop has done enough; each later turn starts waiting
+requests, one per tenant in rotation, until its time is used up. Waiting requests are bounded, with a share for each
+tenant. A tenant without neighbours has longer turns: many requests through the same stage cost less than a few, for
+their code stays in the processor's caches.
 
 Refused callers may come again at once, and a refusal costs a third of a millisecond. Beyond a burst, refusals are sent
 at a fixed rate, so that their callers use a small part of a core. Nothing is held for them meanwhile.
 
 Trade-off: requests of one burst start some turns later than they could, and a flooding caller gets its refusal later.
+The first neighbour after a quiet time may wait for one of the longer turns.
 """
 
 import asyncio
@@ -22,8 +25,12 @@ from penstock.intake.share import SharedRoom
 BUSY_S = 0.002
 """Seconds of a loop's turn after which further requests wait: to read and tokenise one takes one to three thousandths.
 """
-STARTS = 2
-"""Waiting requests that one turn starts, each of another tenant."""
+ALONE_S = 0.01
+"""The same without a neighbour: turns of 2 ms make each request a tenth dearer, turns of 10 ms a fiftieth."""
+NEIGHBOUR_S = 10.0
+"""Seconds for which a tenant counts as a neighbour after its last request."""
+SHORTEST_S = 0.00025
+"""Seconds that the start of a short request takes: a turn wakes no more requests than fit."""
 MOST_WAITING = 2048
 """Requests that wait for their start; one tenant alone may have a half. A start takes milliseconds."""
 RETRY_S = 1.0
@@ -43,20 +50,32 @@ class StartTurns:
         self._clock = clock
         self._room = SharedRoom(MOST_WAITING)
         self._waiting: OrderedDict[TenantId, deque[asyncio.Future[None]]] = OrderedDict()
+        self._late: deque[asyncio.Future[None]] = deque()
+        """Requests that a turn woke and had no time left for: the next turn's first, in the same order."""
         self._began: float | None = None
         """The second of the first start in this turn of the loop; None before it."""
+        self._busy_s = ALONE_S
+        self._inside: dict[TenantId, int] = {}
+        """Requests inside the gateway, by tenant."""
+        self._last: TenantId | None = None
+        self._mixed_at = -math.inf
+        """The second of the last request beside another tenant's."""
         self._due: OrderedDict[TenantId, float] = OrderedDict()
         """The second at which a tenant's refusals would all have been paid for at the pace."""
 
     async def take(self, tenant: TenantId) -> None:
-        """Wait until the request may start; raises ``OverLimit`` if too many of its tenant's requests wait."""
+        """Wait until the request may start; raises ``OverLimit`` if too many of its tenant's requests wait.
+
+        The request counts as its tenant's until ``leave``, whatever became of it.
+        """
         now = self._clock()
-        if not self._waiting:
+        self._enter(tenant, now)
+        if not self._waiting and not self._late:
             if self._began is None:
                 self._began = now
                 asyncio.get_running_loop().call_soon(self._next)
                 return
-            if now - self._began < BUSY_S:
+            if now - self._began < self._busy_s:
                 return
         if not self._room.take(tenant, 1):
             raise self._refusal(tenant)
@@ -64,8 +83,28 @@ class StartTurns:
         self._waiting.setdefault(tenant, deque()).append(start)
         try:
             await start
+            while self._began is not None and self._clock() - self._began >= self._busy_s:
+                start = asyncio.get_running_loop().create_future()
+                self._late.append(start)
+                await start
         finally:
             self._room.give(tenant, 1)
+
+    def _enter(self, tenant: TenantId, now: float) -> None:
+        inside = self._inside
+        inside[tenant] = inside.get(tenant, 0) + 1
+        if len(inside) > 1 or self._last not in (tenant, None):
+            self._mixed_at = now
+        self._last = tenant
+        self._busy_s = BUSY_S if now - self._mixed_at < NEIGHBOUR_S else ALONE_S
+
+    def leave(self, tenant: TenantId) -> None:
+        """Forget a request that entered by ``take``."""
+        left = self._inside[tenant] - 1
+        if left:
+            self._inside[tenant] = left
+        else:
+            del self._inside[tenant]
 
     async def pace(self, tenant: TenantId) -> None:
         """Wait until this tenant's next refusal may be sent."""
@@ -78,25 +117,40 @@ class StartTurns:
             await asyncio.sleep(self._due[tenant] - now)
 
     def _next(self) -> None:
-        self._began = None
-        if not self._waiting:
+        """Wake the next starts between two marks of the time: the loop runs them in this order."""
+        if not self._waiting and not self._late:
+            self._began = None
             return
+        loop = asyncio.get_running_loop()
+        self._begin()
+        loop.call_soon(self._begin)
+        late, self._late = self._late, deque()
+        woken = sum(map(_woken, late))
+        most = self._busy_s / SHORTEST_S
+        while self._waiting and woken < most:
+            woken += self._wake_one()
+        loop.call_soon(self._next)
+
+    def _begin(self) -> None:
         self._began = self._clock()
-        asyncio.get_running_loop().call_soon(self._next)
-        for tenant in list(self._waiting)[:STARTS]:
-            line = self._waiting[tenant]
-            while line:
-                start = line.popleft()
-                if not start.done():  # its caller waits still
-                    start.set_result(None)
-                    break
-            if line:
-                self._waiting.move_to_end(tenant)
-            else:
-                del self._waiting[tenant]
+
+    def _wake_one(self) -> bool:
+        """Wake the first request of the next tenant in rotation, if its caller waits still."""
+        tenant, line = self._waiting.popitem(last=False)
+        is_woken = _woken(line.popleft())
+        if line:
+            self._waiting[tenant] = line
+        return is_woken
 
     def _refusal(self, tenant: TenantId) -> OverLimit | Overloaded:
         if 2 * self._room.held(tenant) >= self._room.used:
             says = "this tenant has too many requests that wait for their start in this gateway"
             return OverLimit(says, retry_after_s=RETRY_S, reason="tenant_starting")
         return Overloaded("too many requests wait for their start in this gateway", retry_after_s=RETRY_S)
+
+
+def _woken(start: asyncio.Future[None]) -> bool:
+    if start.done():  # its caller has left
+        return False
+    start.set_result(None)
+    return True

@@ -121,10 +121,11 @@ def test_serving_goes_on_without_what_is_behind_it(pair: Fleet, faults: FaultTab
     faults.add(f"`kill -9` of the {name} under load", running.story, back_s)
 
 
-def test_serving_goes_on_with_all_of_the_control_plane_frozen(pair: Fleet, faults: FaultTable) -> None:
-    """With controller and database stopped for longer than a lease, the last good table serves all callers."""
+@pytest.mark.parametrize("names", [("controller", "postgres"), ("worker",)], ids=" and ".join)
+def test_serving_goes_on_with_what_steers_it_frozen(pair: Fleet, faults: FaultTable, names: tuple[str, ...]) -> None:
+    """With controller and database, or all agents, stopped for longer than a lease, engines serve all callers."""
     platform = pair.platform
-    stopped = [*platform.pids("controller"), *platform.pids("postgres")]
+    stopped = [pid for name in names for pid in platform.pids(name)]
     with traffic(pair) as running:
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
@@ -135,7 +136,7 @@ def test_serving_goes_on_with_all_of_the_control_plane_frozen(pair: Fleet, fault
                 os.kill(pid, signal.SIGCONT)
         until_steerable(platform)
     pair.until_ready(2)
-    faults.add(f"controller and Postgres frozen for {FROZEN_S:g} s under load", running.story)
+    faults.add(f"{' and '.join(names)} frozen for {FROZEN_S:g} s under load", running.story)
 
 
 @pytest.mark.parametrize("what", ["gateway", pytest.param("workers", marks=pytest.mark.drill)])

@@ -6,12 +6,16 @@ import json
 import multiprocessing
 import selectors
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import psutil
 
 from tests.support.clients.sockets import Wire
 from tests.support.samples.chat_bodies import CHAT, chat, long_answer, long_prompt
@@ -25,6 +29,9 @@ READER_EVERY_S = 0.1
 READER_LEAVES_S = 8.0
 REFUSED_EVERY_S = 0.25
 """A client that is refused comes back so soon: sooner than it is told, as many do."""
+
+RIVALS = 8
+"""Busy processes beside one that is to be starved."""
 
 Stop = threading.Event
 Load = AbstractContextManager[None]
@@ -99,6 +106,23 @@ def _crawl(stop: Stop, caller: Caller) -> None:
             while time.monotonic() < leave_at and not stop.wait(READER_EVERY_S):
                 wire.sock.recv(READER_BYTES)
             wire.leave(rudely=True)
+
+
+@contextmanager
+def starved(pid: int) -> Iterator[None]:
+    """Keep a process on one core, together with busy ones that leave it a ninth."""
+    process = psutil.Process(pid)
+    cores = process.cpu_affinity() or [0]
+    spin = f"import os\nos.sched_setaffinity(0, {{{cores[0]}}})\nwhile True: pass"
+    rivals = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(RIVALS)]
+    process.cpu_affinity(cores[:1])
+    try:
+        yield
+    finally:
+        process.cpu_affinity(cores)
+        for rival in rivals:
+            rival.kill()
+            rival.wait()
 
 
 @contextmanager

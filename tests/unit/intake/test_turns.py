@@ -8,7 +8,15 @@ import pytest
 from penstock.domain.errors import OverLimit, Overloaded
 from penstock.domain.ids import TenantId
 from penstock.intake import turns
-from penstock.intake.turns import BUSY_S, LONGEST_S, REFUSALS_AT_ONCE, REFUSALS_PER_S, StartTurns
+from penstock.intake.turns import (
+    ALONE_S,
+    BUSY_S,
+    LONGEST_S,
+    NEIGHBOUR_S,
+    REFUSALS_AT_ONCE,
+    REFUSALS_PER_S,
+    StartTurns,
+)
 from tests.support.clock import ManualClock
 from tests.support.gateways.server import on_uvloop
 
@@ -24,7 +32,26 @@ async def working(gate: StartTurns, tenant: TenantId, done: list[TenantId]) -> f
     while time.monotonic() < until:
         pass
     done.append(tenant)
+    gate.leave(tenant)
     return time.monotonic() - came
+
+
+async def started(gate: StartTurns, tenant: TenantId, clock: ManualClock, order: list[str], work_s: float) -> None:
+    """Start a request that takes the clock's time."""
+    await gate.take(tenant)
+    clock.elapsed_s += work_s
+    order.append(tenant)
+
+
+async def turn_sizes(gate: StartTurns, clock: ManualClock, tenants: list[TenantId], work_s: float) -> list[int]:
+    """Start requests of these tenants at once; return the number of starts in each turn of the loop."""
+    order, sizes = list[str](), list[int]()
+    tasks = [asyncio.ensure_future(started(gate, tenant, clock, order, work_s)) for tenant in tenants]
+    while not all(task.done() for task in tasks):
+        before = len(order)
+        await asyncio.sleep(0)
+        sizes.extend([len(order) - before] * (len(order) > before))
+    return sizes
 
 
 @on_uvloop
@@ -36,13 +63,14 @@ async def test_a_burst_does_not_stand_before_a_neighbour() -> None:
             tasks.create_task(working(gate, FLOOD, done))
         tasks.create_task(working(gate, BOB, done))
     assert len(done) == 201
-    assert done.index(BOB) <= 6
+    assert done.index(BOB) <= round(ALONE_S / WORK_S) + 1
 
 
 @on_uvloop
 async def test_the_loop_runs_between_starts() -> None:
-    """A stream's token waits for two starts at most, not for the whole burst."""
+    """A neighbour's token waits for two starts at most, not for the whole burst."""
     gate, gaps = StartTurns(time.monotonic), list[int]()
+    await gate.take(BOB)
     done: list[TenantId] = []
 
     async def streams() -> None:
@@ -59,6 +87,38 @@ async def test_the_loop_runs_between_starts() -> None:
     assert max(gaps) <= 3
 
 
+async def test_a_turn_starts_the_requests_that_fit_its_time(clock: ManualClock) -> None:
+    """Beside a neighbour: of the shortest many, of the longest one; none waits for the number of others alone."""
+    gate = StartTurns(clock.monotonic)
+    await gate.take(BOB)
+    assert set(await turn_sizes(gate, clock, [FLOOD] * 39, 0.0008)) == {3}
+    assert set(await turn_sizes(gate, clock, [FLOOD] * 5, 0.003)) == {1}
+
+
+async def test_a_tenant_without_neighbours_has_longer_turns(clock: ManualClock) -> None:
+    """A neighbour inside ends them, whenever it came, and so does one that asked a moment ago."""
+    gate = StartTurns(clock.monotonic)
+    assert max(await turn_sizes(gate, clock, [FLOOD] * 40, 0.001)) == round(ALONE_S / 0.001)
+    await gate.take(BOB)
+    clock.elapsed_s += 2 * NEIGHBOUR_S
+    assert max(await turn_sizes(gate, clock, [FLOOD] * 40, 0.001)) == round(BUSY_S / 0.001)
+    gate.leave(BOB)
+    assert max(await turn_sizes(gate, clock, [FLOOD] * 40, 0.001)) == round(BUSY_S / 0.001)
+    clock.elapsed_s += NEIGHBOUR_S
+    assert max(await turn_sizes(gate, clock, [FLOOD] * 40, 0.001)) == round(ALONE_S / 0.001)
+
+
+async def test_requests_that_find_their_turn_used_up_keep_their_order(clock: ManualClock) -> None:
+    """A long start sends all that were woken with it to the next turns, in the order of waking."""
+    gate, order = StartTurns(clock.monotonic), list[str]()
+    others = [TenantId(f"tenant {number}") for number in range(6)]
+    work = [BUSY_S, 0.0, 0.0, BUSY_S, 0.0, 0.0, 0.0]
+    async with asyncio.TaskGroup() as tasks:
+        for tenant, work_s in zip([FLOOD, *others], work, strict=True):
+            tasks.create_task(started(gate, tenant, clock, order, work_s))
+    assert order == [FLOOD, *others]
+
+
 async def test_a_lone_request_waits_for_nothing(clock: ManualClock) -> None:
     """Without a burst there is no turn of the loop more: the coroutine ends at once."""
     gate = StartTurns(clock.monotonic)
@@ -73,7 +133,7 @@ async def test_waiting_requests_are_a_share(clock: ManualClock, monkeypatch: pyt
     monkeypatch.setattr(turns, "MOST_WAITING", 10)
     gate = StartTurns(clock.monotonic)
     await gate.take(FLOOD)
-    clock.elapsed_s += BUSY_S
+    clock.elapsed_s += ALONE_S
     waiting = [gate.take(FLOOD) for _ in range(5)]
     for one in waiting:
         one.send(None)

@@ -36,6 +36,7 @@ class RequestExchange(ABC):
         "_api",
         "_bounds",
         "_edge",
+        "_has_turn",
         "_head",
         "_headers",
         "_held",
@@ -63,7 +64,7 @@ class RequestExchange(ABC):
         self._who: Principal | None = None
         self._session = ""
         self._ignored: tuple[str, ...] = ()
-        self._is_passed = self._is_refused = False
+        self._is_passed = self._is_refused = self._has_turn = False
 
     # -- the wire's part -----------------------------------------------------------------
 
@@ -89,10 +90,9 @@ class RequestExchange(ABC):
             if len(self._headers) < len(self._head):
                 head.check_single(self._head)
             principal = self._who = self._identified()
-            self._bounds = self._edge.bounds(principal)
-            self._known(principal)
-            self._timings.mark(Stage.AUTH)
+            self._recognise(principal)
             if self._edge.turns is not None:
+                self._has_turn = True
                 await self._edge.turns.take(principal.tenant)
             self._session = head.session(self._headers)
             parsed, digest = await self._read(principal)
@@ -113,6 +113,11 @@ class RequestExchange(ABC):
             self._refuse(PenstockError())
         finally:
             self._give_back()
+
+    def _recognise(self, who: Principal) -> None:
+        self._bounds = self._edge.bounds(who)
+        self._known(who)
+        self._timings.mark(Stage.AUTH)
 
     def _region(self, asked: str) -> str:
         """Return this gateway's region, or raise ``InvalidField`` if the request asks for another one."""
@@ -137,6 +142,8 @@ class RequestExchange(ABC):
     def _give_back(self) -> None:
         if self._held is not None:
             self._held.release()
+        if self._has_turn and self._who is not None and self._edge.turns is not None:
+            self._edge.turns.leave(self._who.tenant)
         if self._is_passed and self._who is not None:
             now = self._edge.clock.monotonic()
             self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
