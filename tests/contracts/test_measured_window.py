@@ -128,7 +128,7 @@ def test_a_gauge_has_a_mean(window: Window) -> None:
 
 def test_what_was_not_measured_is_absent(window: Window) -> None:
     """A name without an exporter gives no sample, and no 0."""
-    assert window.increases("nothing_total") == window.levels("nothing") == window.peaks("nothing") == ()
+    assert window.increases("nothing_total") == window.levels("nothing") == ()
 
 
 def test_a_real_prometheus_gives_series_over_time(prometheus: Prometheus) -> None:
