@@ -3,6 +3,7 @@
 What is refused is not walked further: nobody reaches what is inside.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from scripts.fields.shapes import ANY, Shape, joined
 
 OPEN = "*"
 WORDS = ("served", "told", "dropped", "refused")
+_EACH, _LIKE, _SOME = "each ", "like ", "not empty"
+_RANGE = re.compile(r"(?:(?P<low>from|above) (?P<least>-?[0-9.]+))?(?: ?to (?P<most>-?[0-9.]+))?")
+"""Bounds that a provider says in prose alone: ``from 0 to 2``, ``above 0``; of an object's values with ``each``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,22 @@ def verdict_of(text: str) -> Verdict:
     if word != "served" and not says:
         raise ValueError(f"a verdict without words: {text!r}")
     return Verdict(word=word, says=says)
+
+
+def bounds_of(says: str) -> dict[str, object]:
+    """Return a served row's bounds, if its words are some."""
+    if says.startswith(_EACH):
+        return {"each": bounds_of(says.removeprefix(_EACH))["bounds"]}
+    if says.startswith(_LIKE):
+        return {"pattern": says.removeprefix(_LIKE)}
+    if says == _SOME:
+        return {"bounds": {"minLength": 1}}
+    found = _RANGE.fullmatch(says)
+    if not says or found is None:
+        return {}
+    least, most = found["least"], found["most"]
+    low = {"minimum" if found["low"] == "from" else "exclusiveMinimum": float(least)} if least else {}
+    return {"bounds": low | ({"maximum": float(most)} if most else {})}
 
 
 def each(row: str) -> Iterator[str]:
@@ -72,7 +92,7 @@ class Deciding:
             return node | {"is_open": True}
         if shape.bounds:
             node["bounds"] = shape.bounds
-        node |= self._object(shape, path)
+        node |= self._object(shape, path) | bounds_of(verdict.says)
         if shape.most:
             node["most"] = shape.most
         if shape.items is not None:
@@ -85,7 +105,8 @@ class Deciding:
         own = {row.partition("=")[2] for row in self._rows if row.startswith(f"{path}=")}
         if shape.types <= {"boolean", "null"}:
             values = []
-        listed = set(verdict.says.split("|")) - {OPEN} if verdict.word == "served" and verdict.says else set()
+        is_list = verdict.word == "served" and verdict.says and not bounds_of(verdict.says)
+        listed = set(verdict.says.split("|")) - {OPEN} if is_list else set()
         found: dict[str, list[str]] = {}
         for value in sorted({*values, *own, *listed}):
             row = f"{path}={value}"
@@ -103,7 +124,7 @@ class Deciding:
         node: dict[str, object] = {}
         if shape.is_open and not shape.fields and not shape.kinds:
             node["is_open"] = True
-        if shape.values is None:
+        if shape.values is None and not self._lists(path):
             node["any_text"] = True
         if shape.fields:
             node["fields"] = self._fields(shape, path)
@@ -112,6 +133,10 @@ class Deciding:
             node["key"] = shape.key
             node["kinds"] = dict(self._kinds(shape, path))
         return node
+
+    def _lists(self, path: str) -> bool:
+        """Tell whether the row lists its values: no other is served."""
+        return path in self._rows and "|" in self._rows[path].says
 
     def _fields(self, shape: Shape, path: str) -> dict[str, object]:
         return {name: self._node(one, f"{path}.{name}".lstrip(".")) for name, one in sorted(shape.fields.items())}

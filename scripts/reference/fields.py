@@ -40,7 +40,22 @@ def _rows(field: Field) -> Iterator[tuple[str, tuple[str, str]]]:
 def _own(field: Field) -> Iterator[tuple[str, tuple[str, str]]]:
     served = [value for value, (word, _) in field.by_value.items() if word == "served"]
     listed = f"one of {', '.join(map(code, served))}" if served else ""
-    yield field.path, (field.verdict, field.says or listed)
+    yield field.path, (field.verdict, field.says or listed or _bounds(field))
     for value, (word, says) in field.by_value.items():
         if word != "served":
             yield f"{field.path}={value}", (word, says)
+
+
+def _bounds(field: Field) -> str:
+    """Return the range or form of a served field's values."""
+    said = {**field.bounds, **field.each}
+    words = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "minLength": "characters: at least",
+    }
+    found = [f"{words[name]} {said[name]:g}" for name in words if name in said]
+    if field.pattern is not None:
+        found.append(f"like {code(field.pattern.pattern)}")
+    return ("each value " if field.each else "") + ", ".join(found)

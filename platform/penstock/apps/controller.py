@@ -77,9 +77,9 @@ from penstock.tls.mutual import Mutual
 _RETRY_S = 1.0
 Run = Callable[[], Coroutine[None, None, None]]
 ENDS_WITHIN_S = 3.0
-"""A call of an operator that takes longer is cut off at the end of the process."""
+"""Seconds after which an operator's call is cut off at the end of the process."""
 STALE_LEASES = 3
-"""A leader whose last good tick is older than so many leases of a worker isn't ready."""
+"""The number of worker leases after whose length without a good tick a leader isn't ready."""
 
 
 def worker_command(worker: WorkerId, version: VersionId) -> Sequence[str]:
@@ -220,7 +220,7 @@ def _rollouts(
 
 @dataclass(frozen=True, slots=True)
 class _InAnAct:
-    """The loop's change of a deployment, which operators change too."""
+    """Applies the loop's change of a deployment as an administrative act, since operators change deployments too."""
 
     database: Database
     rules: Registry
@@ -283,7 +283,7 @@ def _probes(runtime: Runtime) -> Mapping[str, Page]:
 
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
-    """Apply changed keys to the running controller; the database knows the platform by the newest."""
+    """Apply changed keys to the running controller; the database identifies the platform by the newest key."""
     before = Keys(platform=secrets.platform_keys, peppers=secrets.peppers)
     secrets.peppers, secrets.platform_keys = found.peppers, found.platform
     try:
@@ -293,7 +293,7 @@ async def _exchange(settings: ControllerSettings, database: Database, secrets: S
 
 
 class _Server(EdgeServer):
-    """An HTTP server that leaves signals to the process: uvicorn's handling would end it before the lock is
+    """An HTTP server that leaves signals to the process: uvicorn's handling would end it before the leader's lock is
     released.
     """
 

@@ -59,7 +59,7 @@ def _provided(
 
 @asynccontextmanager
 async def _cluster(settings: ControllerSettings) -> AsyncIterator[Host]:
-    """Yield the cluster; its client is imported here alone, since one machine needs none."""
+    """Yield the cluster; its client is imported only here, since a single machine needs none."""
     try:
         from penstock.connectors.kubernetes import client, fleet, pools
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 """The first start of a platform, and of each newer release: migrations, roles, the operators' first key.
 
-A job that may run again: an advisory lock lets one run at a time, and existing data is left alone. The operators' key
-is written to its file before the database knows it: a job that dies in between leaves a worthless key, and the next run
+The job may run again: an advisory lock lets one run at a time, and existing data is not changed. The operators' key is
+written to its file before the database stores it: a job that dies in between leaves a worthless key, and the next run
 makes another. The key is never printed.
 """
 

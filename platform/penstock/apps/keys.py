@@ -1,4 +1,4 @@
-"""The platform's keys, read from their files, and again when these change: a new key needs no restart."""
+"""The platform's keys, read from their files, and again when the files change: a new key needs no restart."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ _PEPPER = partial(secret_file.key, what="pepper of API keys (PENSTOCK_PEPPER_FIL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The newest first: it signs, and all of them verify."""
+    """The platform's keys, newest first: it signs, and all of them verify."""
 
     platform: tuple[bytes, ...]
     peppers: tuple[bytes, ...]

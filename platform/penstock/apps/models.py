@@ -1,4 +1,4 @@
-"""Packaging, composed with the store, the signer and the folders that the settings name."""
+"""Packaging, composed with the configured store, signer and folders."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The sources of measurements that settings name: a Prometheus, or the metrics pages of this home's processes."""
+"""The configured sources of measurements: a Prometheus, or the metrics pages of this home's processes."""
 
 from collections.abc import Sequence
 from dataclasses import replace

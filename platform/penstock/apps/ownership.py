@@ -1,4 +1,4 @@
-"""Refuses a start on another platform's database, and with another pepper than its API keys were hashed with.
+"""Refuses a start on another platform's database, or with a pepper other than the one that hashed its API keys.
 
 Two platforms would bill into one ledger; with another pepper every caller would be told that the key is wrong.
 """
@@ -22,10 +22,10 @@ def fingerprint(secret: bytes) -> str:
 
 
 async def check(settings: KeySettings, database: Database, found: Keys) -> None:
-    """Raise ``CommandError`` for another platform's database, or another pepper; ``StoreUnavailable`` if the
-    database is away.
+    """Raise ``CommandError`` for another platform's database, or another pepper; ``StoreUnavailable`` if the database
+    is unavailable.
 
-    The database knows the platform by its newest key from then on.
+    The database then identifies the platform by its newest key.
     """
     if not await is_owner(database, tuple(map(fingerprint, found.platform))):
         raise CommandError(

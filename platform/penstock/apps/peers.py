@@ -1,4 +1,4 @@
-"""This process's certificate by the settings, and the rule that remote stores are verified."""
+"""This process's certificate from the settings, and the rule that remote stores must be verified."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def files_of(settings: PeerSettings, role: Role) -> Files | None:
 
 
 def _check_off(named: list[str]) -> None:
-    """Refuse a certificate beside ``TLS=off``: it is expected to be used."""
+    """Refuse a certificate combined with ``TLS=off``, since its owner expects its use."""
     if named:
         raise CommandError(
             f"{PREFIX}TLS=off contradicts {', '.join(named)}: nothing would be encrypted.",

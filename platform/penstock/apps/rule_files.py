@@ -1,4 +1,4 @@
-"""The rule files for Prometheus: those of the promises, and the alerts on causes that ship with the platform."""
+"""The rule files for Prometheus: those of the SLOs, and the shipped alerts on causes."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _PREFIX = "penstock-"
 
 
 def files() -> dict[str, str]:
-    """Return each rule file's text by name; ``CommandError`` for a promise that can't be measured."""
+    """Return each rule file's text by name; ``CommandError`` for an SLO that can't be measured."""
     try:
         texts = promises(slos.load(), slos.windows())
     except Unmeasurable as error:

@@ -1,7 +1,7 @@
 """Several gateways need a shared store of limits, and another one for answers under idempotency keys.
 
-Limits that one process counts hold only for a single gateway. A supervisor replaces its gateway by starting the next
-beside it, and the old one takes no more requests: those two may run together.
+Limits counted in one process hold only for a single gateway. A supervisor replaces its gateway by starting the next
+beside it, and the old one accepts no more requests: those two may run together.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def _server(url: str) -> str:
 
 @contextmanager
 def limits_of_this_home(settings: GatewaySettings, *, is_supervised: bool) -> Iterator[None]:
-    """Keep other gateways out of this home while this one counts its limits."""
+    """Lock this home against other gateways while this one counts its limits."""
     check_shared(settings)
     if settings.limits_url:
         yield

@@ -1,6 +1,6 @@
-"""The promises that ship with the platform: tiers, windows, error-budget policy, tolerances of rollouts.
+"""The shipped SLOs: tiers, windows, error-budget policy, tolerances of rollouts.
 
-The files lie in the wheel or, in a checkout, under ``slo/``; the rooms that use the data parse it.
+The files are in the wheel or, in a checkout, under ``slo/``; the packages that use them parse them.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The database, artifact store, signer and verifier that the settings name; each import stands alone, for its cost."""
+"""The configured database, artifact store, signer and verifier; each is imported only when needed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -27,7 +27,7 @@ def made_for(settings: KeySettings, worker: WorkerId, version: VersionId) -> str
 
 
 def provide(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
-    """Write the key file in this home; raises like ``made_for``."""
+    """Write the key file in this home; raises the errors of ``made_for``."""
     file = settings.paths.worker_key(worker)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, made_for(settings, worker, version))

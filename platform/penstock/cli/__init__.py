@@ -1,6 +1,6 @@
 """The command line: each command asks a running platform over its APIs, or runs a process.
 
-Commands import rooms when they run: `penstock --help` and `penstock ask` should not wait for a database driver.
+Commands import packages when they run: `penstock --help` and `penstock ask` should not wait for a database driver.
 """
 
 import sys

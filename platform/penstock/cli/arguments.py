@@ -19,7 +19,7 @@ from penstock.views.words import MICRO
 ENGINE_NUMBERS = tuple(
     one.name for one in fields(EngineSettings) if one.type is int and one.name != "tensor_parallel_size"
 )
-"""Engine settings that are whole numbers; the number of GPUs has an option of its own."""
+"""Engine settings that are whole numbers; the number of GPUs has a separate option."""
 DTYPES = ("bfloat16", "float16", "float32")
 MOST_MICRO = 2**53
 """More micro-dollars than meters count exactly."""
@@ -36,7 +36,7 @@ CAPS = (
     *DOLLARS,
     "deadline_s",
 )
-"""The bounds that a key or an organisation may have: the rest is its tenant's."""
+"""The bounds that a key or an organisation may have: all other fields are its tenant's."""
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 PLAN_HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "

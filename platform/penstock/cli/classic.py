@@ -67,7 +67,7 @@ def classify(
 
 
 def show(answer: "Labelled", *, stages: bool) -> None:
-    """Print the labels with their scores, a line for each, and the times of the stages if wanted."""
+    """Print each label with its score on a line, and the times of the stages if requested."""
     from penstock.clients.chat import breakdown
 
     for label, score in answer.found:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from penstock.diagnosis.verdict import Diagnosis
 
 BOTTLENECK, UNEXPLAINED = 3, 4
-"""Exit codes beside 0 for nothing wrong, 1 for a command that can't go on and 2 for one that was not understood."""
+"""Exit codes in addition to 0 for no problem, 1 for a failed command and 2 for wrong usage."""
 LOOK_BACK_S = 300.0
-"""How far back a Prometheus is asked without --window."""
+"""Seconds that Prometheus is queried for without --window."""
 MINUTE_S = 60.0
-"""What a window's end is taken for: a few scrapes, and enough requests to judge by."""
+"""Seconds of a window's end: a few scrapes, and enough requests to judge."""
 WATCH_S = 15.0
-"""How long pages are watched without --window."""
+"""Seconds that pages are read without --window."""
 UNSEEN_RATIO = 0.1
-"""A larger part of the window without data is mentioned."""
+"""The part of a window without data above which it is mentioned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def measure(settings: Settings, asked: DiagnoseOptions) -> "Recording":
 
 
 def lately(settings: Settings, asked: DiagnoseOptions, whole: "Diagnosis") -> "Diagnosis":
-    """Return what holds in the last minute first; only a Prometheus tells the minutes of a window apart."""
+    """Return the verdict on the last minute first; only Prometheus can separate the minutes of a window."""
     from penstock.apps import observed, slos
     from penstock.connectors.prometheus.window import PrometheusWindow
     from penstock.diagnosis.measure import snapshot_of

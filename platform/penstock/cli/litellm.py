@@ -1,8 +1,8 @@
-"""Turns LiteLLM's configuration into acts of the operators' API, and lists the lines that are not taken over. Pure.
+"""Turns LiteLLM's configuration into acts of the operators' API, and lists the entries that can't be imported. Pure.
 
-A proxy names providers' models, this platform serves its own: a name becomes an alias if a version here serves it. Keys
-and teams are in LiteLLM's database, so its answers to ``/key/list`` and ``/team/list`` are read beside the file.
-LiteLLM keeps only hashes of keys, so each key becomes a new one.
+A proxy's models are providers' models: a name becomes an alias if a version here serves it. Keys and teams are in
+LiteLLM's database, so its answers to ``/key/list`` and ``/team/list`` are read beside the file. LiteLLM keeps only
+hashes of keys, so each key becomes a new one.
 """
 
 import datetime as dt
@@ -22,7 +22,7 @@ _DAY = frozenset({"1d", "24h", "daily"})
 _MONTH = frozenset({"1mo", "30d", "31d", "monthly"})
 _BOUNDS = {"rpm_limit": "requests_per_min", "tpm_limit": "tokens_per_min", "max_parallel_requests": "max_concurrent"}
 _PROVIDER = frozenset({"model", "api_key", "api_base", "api_version", "base_url", "custom_llm_provider", "weight"})
-"""Parameters of a deployment that lead to a provider, or that shares are made of."""
+"""Parameters of a deployment that describe a provider, or from which shares are computed."""
 _WEIGHTS = ("weight", "rpm", "tpm")
 _ANY_MODEL = frozenset({"all-team-models", "all-proxy-models"})
 _BOOKKEEPING = frozenset(
@@ -32,12 +32,12 @@ _BOOKKEEPING = frozenset(
     "members admins members_with_roles organization_id org_id key_type litellm_budget_table team_member_permissions "
     "model_id litellm_model_table object_permission_id".split()
 )
-"""Fields of keys and teams that are taken, or that are no rule."""
+"""Fields of keys and teams that are imported, or that are no rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One act: a call of the operators' API, and what it does in words."""
+    """One act: a call of the operators' API, and its description."""
 
     method: str
     path: str
@@ -58,7 +58,7 @@ class Here:
 
 @dataclass(slots=True, kw_only=True)
 class Import:
-    """The acts in order, and what could not be taken, by its place in the files."""
+    """The acts in order, and the entries that can't be imported, by their place in the files."""
 
     calls: list[Call] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
@@ -80,7 +80,7 @@ def read(config: Json, teams: Sequence[Json], keys: Sequence[Json], here: Here, 
 
 
 def _aliases(config: Json, here: Here, given: Mapping[str, str], found: Import) -> frozenset[str]:
-    """Make an alias of each model name; return the names that lead somewhere."""
+    """Make an alias of each model name; return the names that have a version."""
     groups: dict[str, list[tuple[str, Json]]] = {}
     for number, one in enumerate(_list(config.get("model_list"))):
         groups.setdefault(str(one.get("model_name", "")), []).append((f"model_list[{number}]", one))
@@ -244,7 +244,7 @@ def _plan(one: Json, where: str, found: Import) -> dict[str, int]:
 
 
 def _strange(one: Json, where: str, found: Import) -> None:
-    """Tell the rules of a key or a team that have no counterpart."""
+    """Report the rules of a key or a team that have no counterpart."""
     for name in sorted(name for name, value in one.items() if value and name not in _BOOKKEEPING):
         found.leave(f"{where}.{name}", "there is nothing like it here")
 

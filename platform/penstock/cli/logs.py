@@ -17,7 +17,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 
 Line = tuple[str, str]
-"""When it was written, as far as the line says so, and itself."""
+"""A log line and its time, if it contains one."""
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -120,7 +120,7 @@ def _lines(path: Path, wanted: LineFilter) -> Iterator[Line]:
 
 
 def _of_ours(text: str) -> dict[str, object]:
-    """Return one of our own lines' fields; none of other programs' lines."""
+    """Return the fields of a platform's log line; none of other programs' lines."""
     try:
         line = json.loads(text)
     except ValueError:

@@ -138,7 +138,7 @@ def capacity(  # noqa: PLR0913  one for each option
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    """End in a sentence if the plan is impossible."""
+    """End with one sentence if the plan is impossible."""
     with explained():
         try:
             yield
@@ -154,7 +154,7 @@ def _check_cache(kv: str) -> None:
 
 
 def _model(text: str) -> tuple[str, "Architecture", int]:
-    """Return the model's name, its shape, and the bytes of its weights: of its files if they are here."""
+    """Return the model's name, its architecture, and the bytes of its weights: of its files if they are here."""
     from penstock.control.capacity.memory_plan import stored_bytes
     from penstock.packaging.architecture import architecture_of
     from penstock.packaging.known_models import MODELS

@@ -1,4 +1,4 @@
-"""The present state that `penstock status` shows first: from processes' pages and Prometheus, no database."""
+"""The present state that `penstock status` shows first, from processes' pages and Prometheus, without the database."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ LOST = ("worker_died", "worker_killed", "worker_tries_again", "worker_failed")
 """Events of an engine or worker that was lost, in the logs of the home."""
 LEADS = names.IS_LEADER.name
 ANSWER_S = 3.0
-"""Seconds that a process may take to answer `penstock status`: one that stands still holds the screen no longer."""
+"""Seconds that a process may take to answer `penstock status`, so that a suspended one does not block the screen."""
 FIRING = 'ALERTS{alertstate="firing"}'
 LOUDEST = f"topk(1, sum by (tenant) (rate({names.TENANT_QUEUE_SECONDS.name}_sum[1m])) > 0.5)"
-"""A tenant's seconds of wait a second: its mean number of waiting requests."""
+"""The tenant with the most waiting: its seconds of wait a second, which equal its mean number of waiting requests."""
 
 
 def now(settings: Settings) -> views.Present:

@@ -1,4 +1,4 @@
-"""Commands that run a process of the platform, or start, stop and steer processes."""
+"""Commands that run a process of the platform, or start, stop and control processes."""
 
 import os
 import signal
@@ -162,7 +162,7 @@ def worker_key(
 
 
 def _begin(parent: int = 0) -> None:
-    """Make the process's files private, and end it with its supervisor."""
+    """Make the process's files private, and tie its end to its supervisor's."""
     from penstock.supervision.files import keep_private
     from penstock.supervision.tied import terminate_with
 

@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an ali
 
 _LOOK_S = 1.0
 _SAID_EVERY = 10
-"""Looks from one line of the judge to the next."""
+"""Polls between two lines of the judge's verdict."""
 _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
@@ -210,7 +210,7 @@ def _whole(alias: str) -> dict[str, Any]:
 
 
 def _following(whole: dict[str, Any]) -> Iterator[str]:
-    """Yield each change, and every few looks the judge's verdict, until the rollout is over."""
+    """Yield each change, and regularly the judge's verdict, until the rollout is over."""
     told, said, caller = len(whole["history"]), "", operator(load())
     for look in count(1):
         now = caller.get(f"/rollouts/{whole['id']}")

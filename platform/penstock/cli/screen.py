@@ -25,7 +25,7 @@ def show(*found: Shown | Iterable[Shown]) -> None:
     """Print lines and listings.
 
     A listing that is too wide for the screen comes as one block of lines for each row, so that no name or address is
-    cut. Its notes stand in lines below the table.
+    cut. Notes are printed in lines below the table.
     """
     for one in found:
         if isinstance(one, Line):
@@ -38,7 +38,7 @@ def show(*found: Shown | Iterable[Shown]) -> None:
 
 
 def tell(found: object, view: Callable[[], Shown | Iterable[Shown]], *, as_json: bool) -> None:
-    """Print an answer of the operators' API for programs, or as its view."""
+    """Print an answer of the operators' API as JSON, or as its view."""
     if as_json:
         tell_json(found)
     else:

@@ -1,7 +1,7 @@
 """The terminal: the output of all commands, and the exit of a command that fails.
 
-No name can control the terminal, a character that the terminal can't show is replaced, and a full disk or a reader that
-leaves ends a command with one sentence.
+No name can control the terminal, an unprintable character is replaced, and a full disk or a closed pipe ends a command
+with one sentence.
 """
 
 import codecs
@@ -34,7 +34,7 @@ _OTHER_SIGNS = str.maketrans(
 
 
 class Terminal(Console):
-    """A console of which styles steer the terminal, and texts don't."""
+    """A console on which styles produce control sequences, and texts don't."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
@@ -51,7 +51,7 @@ def tell_json(value: object) -> None:
 
 
 def prepare() -> None:
-    """Read arguments and write output as UTF-8, or with other signs if the locale has fewer characters."""
+    """Read arguments and write output as UTF-8, or with replacements if the locale has fewer characters."""
     if sys.getfilesystemencoding() != "utf-8":  # arguments would be no text, and paths in them no files
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606  itself
     codecs.register_error("other-signs", _other_signs)
@@ -61,7 +61,9 @@ def prepare() -> None:
 
 
 def run(command: Callable[[], object]) -> int:
-    """Return the command's exit code: 1 after a sentence if its output can't be written, or if its reader has left."""
+    """Return the command's exit code: 1 after a sentence if its output can't be written, or if its reader has closed
+    the pipe.
+    """
     code = 0
     try:
         try:
@@ -89,7 +91,7 @@ def _tell(error: OSError) -> None:
 
 
 def _close(stream: TextIO) -> None:
-    """Let what the stream still holds go nowhere: at the end of the process it is written once more."""
+    """Discard the stream's unwritten rest: the interpreter would write it again at the end of the process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -145,7 +147,7 @@ def _of_files(error: OSError) -> CommandError:
 
 
 def _of_settings(error: "ValidationError") -> CommandError:
-    """Name the settings and their faults, never their values: some hold passwords."""
+    """Return an error that names the settings and their faults, never their values: some contain passwords."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     names = [f"PENSTOCK_{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in found]
     return CommandError(

@@ -1,1 +1,1 @@
-"""Clients of a running platform: its chat and classic APIs, its operators' API, the wait for its workers."""
+"""Clients of a running platform: its chat and classic APIs, its operators' API, and waiting for its workers."""

@@ -1,6 +1,6 @@
 """A client of the streaming chat API, for ``penstock ask`` and the first question.
 
-It knows the wire as any client does, and nothing of the gateway's inside.
+It uses the public API only, and knows nothing of the gateway's inside.
 """
 
 import json
@@ -13,7 +13,7 @@ from penstock.domain.command_error import CommandError
 
 DATA = "data: "
 NOTE = ": penstock "
-"""The begin of a stream's comment with the time of each stage."""
+"""The begin of the comment in a stream that has the time of each stage."""
 HEADER_VERSION = "x-penstock-version"
 
 

@@ -1,6 +1,6 @@
 """A client of the APIs that answer in one step: labels for an image or a text, vectors for texts.
 
-It knows the wire as any client does, and nothing of the gateway's inside.
+It uses the public API only, and knows nothing of the gateway's inside.
 """
 
 import base64
@@ -18,7 +18,7 @@ from penstock.clients.chat import HEADER_VERSION, Stats, refused, stages_of
 from penstock.domain.command_error import CommandError
 
 CLASSIFIER, IMAGE = "penstock_classify", "image"
-"""How metadata of the Open Inference Protocol tell a model that takes images."""
+"""Marks in Open Inference Protocol metadata of a model that takes images."""
 KINDS = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png", ".webp": "webp"}
 
 
@@ -41,9 +41,9 @@ class Labelled:
 
 
 def image_model(http: httpx.Client, wanted: str = "") -> str:
-    """Return the model for an image: the wanted one, or one that takes images, ready ones first.
+    """Return the model for an image: the requested one, or one that takes images, ready ones first.
 
-    Raises ``CommandError`` without one, or if the wanted one takes none: it would read the image's URL as a text.
+    Raises ``CommandError`` without one, or if the requested one takes none: it would read the image's URL as a text.
     """
     if wanted and _takes_images(_metadata(http, wanted)) is not False:
         return wanted

@@ -17,13 +17,13 @@ from penstock.domain.fleet.worker import WorkerState
 
 POLL_S = 0.25
 PATIENCE_S = 240.0
-"""A start without any progress for this time is given up."""
+"""Seconds without any progress after which a start is abandoned."""
 MOST_FAILED = 3
-"""Failed workers after which a start is given up: the controller has already replaced each."""
+"""Failed workers after which a start is abandoned: the controller has already replaced each."""
 _JUDGED = frozenset({WorkerState.LOADING, WorkerState.COMPILING, WorkerState.WARMING})
 """States that the agent ends itself: each of its steps has a limit."""
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
-"""States of workers that answer, or will when they wake."""
+"""States of workers that answer, or will after waking."""
 NOBODY = "no worker has reported yet"
 Worker = dict[str, Any]
 
@@ -66,7 +66,7 @@ class FleetWatch:
                 await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
 
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Leave out reports from before this start."""
+        """Return the reports without those from before this start."""
         elapsed = self._clock.monotonic() - self._began
         return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._waiting.lease_s)]
 
@@ -83,7 +83,7 @@ class FleetWatch:
         return all(serving.get(one["version"], 0) >= one["replicas"] for one in staffed)
 
     def _give_up(self, workers: Sequence[Worker]) -> None:
-        """Raise ``CommandError`` if worker after worker fails, or without progress."""
+        """Raise ``CommandError`` if workers fail repeatedly, or without progress."""
         now = self._clock.monotonic()
         self._failed |= {worker["id"]: worker for worker in workers if worker["state"] == WorkerState.FAILED}
         if len(self._failed) >= MOST_FAILED:

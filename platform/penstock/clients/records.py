@@ -1,4 +1,4 @@
-"""Asks gateways for their record of a request: each keeps its own, and a name may have many addresses."""
+"""Asks gateways for a request's record: each stores its own, and a name may have many addresses."""
 
 import socket
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def find(gateways: Iterable[str], key: str, request_id: str) -> Json:
 
 
 def each(url: str) -> list[str]:
-    """Return a gateway's addresses: all of its name in plain HTTP, as a headless service has them."""
+    """Return a gateway's addresses: with plain HTTP all of its name, as a headless service has them."""
     parts = urlsplit(url.rstrip("/"))
     if parts.scheme != "http" or not parts.hostname:
         return [url.rstrip("/")]

@@ -1,1 +1,1 @@
-"""The outside world: one folder per system; each satisfies ports by shape and knows no other adapter."""
+"""Connectors to outside systems: one folder per system; each satisfies ports by shape and imports no other."""

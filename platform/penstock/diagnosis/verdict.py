@@ -69,7 +69,7 @@ def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float]) ->
     return replace(
         whole,
         word=Word.BOTTLENECK if Word.BOTTLENECK in (now.word, whole.word) else whole.word,
-        findings=(*now.findings, *sorted(past, key=lambda one: one.ended_s)),
+        findings=(*now.findings, *sorted(past, key=lambda one: (one.effect_of is not None, one.ended_s))),
         ruled_out=tuple(one for one in whole.ruled_out if one.case not in found),
         undecided=tuple(one for one in whole.undecided if one.case not in found),
     )

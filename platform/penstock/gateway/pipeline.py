@@ -1,12 +1,13 @@
-"""The pipeline of a request, stage by stage. Stages know only the ports below, and meet here.
+"""The pipeline of a request, stage by stage. Stages depend only on the ports below, and are joined here.
 
-edge → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay → settle
+listener → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay →
+settle
 
-Each stage returns the call with what it has learned: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A
+Each stage returns the call with the data that it added: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A
 request for a sleeping version is held under its lease.
 
 A tenant may prefer a degraded answer to a refusal: the request is degraded before admission if its version is under
-pressure, and once more if no worker took it.
+pressure, and once more if no worker accepted it.
 
 Before the first token everything may be retried. After it, another worker continues the stream if the result is exact;
 otherwise errors become in-band events and an ``Outcome``.
@@ -63,7 +64,7 @@ class Chooser(Protocol):
     ) -> Chosen:
         """Return the call with version and prompt, or raise a ``BadRequest``.
 
-        The progress gets the passed rules in any case. ``first`` is awaited before any counting, with the first
+        The passed rules are added to ``progress`` in any case. ``first`` is awaited before any counting, with the first
         version.
         """
         ...
@@ -77,7 +78,7 @@ class Admission(Protocol):
         ...
 
     async def reserve(self, call: Admitted) -> None:
-        """Draw on the limits, or raise a ``Rejected``, or ``StoreUnavailable`` if a required store is away."""
+        """Draw on the limits, or raise a ``Rejected``, or ``StoreUnavailable`` if a required store is unavailable."""
         ...
 
     def move(self, call: Admitted) -> None:
@@ -99,7 +100,7 @@ class Degrader(Protocol):
 
 class Held(Protocol):
     async def until_awake(self, relay: Relay) -> None:
-        """Wait until the request may go on, or raise."""
+        """Wait until the request may continue, or raise."""
         ...
 
     def leave(self) -> None: ...
@@ -107,8 +108,8 @@ class Held(Protocol):
 
 class Holding(Protocol):
     def place(self, call: Admitted) -> Held | None:
-        """Hold the request if its version sleeps; None if it need not wait. Raises a ``Rejected`` if waiting is in
-        vain.
+        """Hold the request if its version sleeps; None if it need not wait. Raises a ``Rejected`` if it could not be
+        served in time.
         """
         ...
 
@@ -117,7 +118,7 @@ class Holding(Protocol):
         ...
 
     def passed_by(self, version: VersionEntry) -> None:
-        """Note that a request for this sleeping version is answered by another one."""
+        """Record that a request for this sleeping version is answered by another one."""
         ...
 
 
@@ -130,11 +131,13 @@ class Router(Protocol):
         tried: frozenset[WorkerId],
         demand: Demand,
     ) -> WorkerEntry:
-        """Return the worker and note why, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
+        """Return the worker and record the reason, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to
+        wait.
+        """
         ...
 
     def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
-        """Return the refusal if every worker of these versions lately told this tenant that its own queue is full."""
+        """Return the refusal if every worker of these versions lately reported this tenant's own queue as full."""
         ...
 
     def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
@@ -158,7 +161,7 @@ class Dispatcher(Protocol):
         ...
 
     def failed(self, call: Admitted) -> None:
-        """Note that a stream ended by an engine error that no worker can continue."""
+        """Record that a stream ended by an engine error that no worker can continue."""
         ...
 
 
@@ -170,7 +173,7 @@ class Billing(Protocol):
     """Closes an admitted request's lease and ledger row, by its worker's counts."""
 
     def close(self, call: Admitted, answer: Answer) -> None:
-        """Bill the request, now or when its worker reports the usage; its slots are free at once."""
+        """Bill the request, now or when its worker reports the usage; its slots are freed at once."""
         ...
 
 
@@ -180,7 +183,7 @@ class Ledger(Protocol):
 
 class Shadows(Protocol):
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy the request in the background, if its route says so and there is room."""
+        """Copy the request in the background, if its route requires copies and there is room."""
         ...
 
 
@@ -209,7 +212,7 @@ class Pipeline:
     ) -> Asked:
         """Answer a request from inside the platform; it passes every stage.
 
-        The body is kept and returned, a stream's as its events; with a ``reply`` it goes there instead. A refusal is
+        The body is kept and returned, a stream's as its events; with a ``reply`` it is sent there instead. A refusal is
         returned, not raised; ``copy`` marks a shadow copy.
 
         A runner of jobs calls it for each line of a batch::
@@ -379,7 +382,7 @@ def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
 
 
 def _queues_as(call: Call) -> TenantId:
-    """Return the tenant under which the request queues at a worker; a shadow copy queues apart from all tenants."""
+    """Return the tenant under which the request queues at a worker; a shadow copy has a queue of its own."""
     return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
 
 

@@ -36,6 +36,15 @@ def test_a_fault_that_is_over_is_told_as_such(look: Look) -> None:
     assert not {one.case for one in found.ruled_out} & {Case.ENGINE_SATURATED}
 
 
+def test_a_cause_that_is_over_comes_before_its_effects(look: Look) -> None:
+    """An effect that lasted longer than its cause is not named first: nothing is to be done about it."""
+    (cause, *_), (effect, *_) = (judge(look(one)).findings for one in (WORKER_LOST, SATURATED))
+    both = (cause, replace(effect, effect_of=Case.LOST_WORKER))
+    whole = replace(judge(look(WORKER_LOST)), findings=both)
+    found = timed(judge(look(HEALTHY)), whole, lambda case: 240.0 if case is Case.LOST_WORKER else 60.0)
+    assert [one.judgement.case for one in found.findings] == [Case.LOST_WORKER, Case.ENGINE_SATURATED]
+
+
 def test_a_loud_tenant_stands_in_the_command(look: Look) -> None:
     """The tenant with most of all waiting requests is named, and its name stands in what to type."""
     tenants = {"acme": Tenant(requests=300, wait_s=5.0), "beta": Tenant(requests=20, wait_s=0.4)}

@@ -126,12 +126,13 @@ def spinning(processes: int) -> Iterator[None]:
             one.wait()
 
 
-async def test_a_busy_machine_delays_a_start_and_ends_none(make: Make) -> None:
+async def test_a_busy_machine_delays_a_start_and_ends_none(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside six busy processes a start takes longer than an idle process is given, and is waited for."""
+    monkeypatch.setattr(penstock.supervision.supervisor, "WORKING_STARTS", 200.0)
     supervisor = make(WORKS_A_WHILE, ready_within_s=0.5)
     with spinning(6):
         began = asyncio.get_running_loop().time()
-        await asyncio.wait_for(supervisor.start(), 60)
+        await asyncio.wait_for(supervisor.start(), 100)
     assert asyncio.get_running_loop().time() - began > 2 * 0.5
 
 

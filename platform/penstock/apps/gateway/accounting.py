@@ -25,7 +25,7 @@ from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
 OVERDUE_S = 60.0
-"""Time after a request's deadline after which its reservation counts as lost."""
+"""Seconds after a request's deadline after which its reservation counts as leaked."""
 NAME_BYTES = 6
 
 

@@ -44,9 +44,9 @@ from penstock.telemetry.w3c import own_span
 
 ID_BYTES = 8
 MOST_LOOKS = 4
-"""Before a body is read, so many versions are asked about at most."""
+"""The most versions considered before a body is read."""
 ANSWERS_PATIENCE_S = 0.5
-"""What a request with an idempotency key waits for the store at most."""
+"""Seconds that a request with an idempotency key waits for the answers' store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def _answers(shared: Shared) -> AnswerStore:
 
 
 def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
-    """Return a caller's bounds by the table in force, kept for callers with the same view."""
+    """Return a function for a caller's bounds by the present table, cached for callers that see the same versions."""
     found: dict[tuple[object, ...], BodyBounds] = {}
     table.on_change(lambda *_: found.clear())
 
@@ -143,9 +143,10 @@ def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
 
 
 def _early(shared: Shared, router: Router) -> Callable[[Principal, str, Demand], Awaitable[None]]:
-    """Return the check that refuses a body unread, if workers have just refused this tenant, or its limits would.
+    """Return a check that refuses a request before its body is read, if workers have just refused this tenant, or its
+    limits would.
 
-    A tenant that prefers a lesser answer is not refused for its queue: its request is read, and degraded.
+    A tenant that prefers a degraded answer is not refused for its queue: its request is read, and degraded.
     """
 
     async def refuse(who: Principal, model: str, demand: Demand) -> None:

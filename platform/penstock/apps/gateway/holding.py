@@ -25,7 +25,7 @@ class _Versions:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Reports held requests over a database connection of its own."""
+    """Reports held requests over a separate database connection."""
 
     demand: WakeDemand
     dsn: str

@@ -1,4 +1,4 @@
-"""The gateway's composition root: rooms get their settings, stages their connectors."""
+"""The gateway's composition root: packages get their settings, stages their connectors."""
 
 import os
 import random
@@ -74,8 +74,9 @@ from penstock.worker.gate.queueing.fair_queue import Bounds
 
 MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests
-"""A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
-whom, and a refusal here would hit everybody alike."""
+"""Waiting requests at a worker above which it is skipped. Far above the gate's own bounds, which consider priority: a
+refusal here would affect all callers equally.
+"""
 PROBING = PoolLimits(max_idle=2, max_idle_s=KEPT_ALIVE_S - 5.0)
 
 
@@ -101,7 +102,7 @@ class Gateway:
     clock: SystemClock
     background: Background
     pages: Mapping[str, Page]
-    """What the private listener shows beside ``exposition``."""
+    """Pages of the private listener beside ``exposition``."""
 
     @property
     def server(self) -> EdgeServer:

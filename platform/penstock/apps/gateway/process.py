@@ -1,5 +1,5 @@
-"""The gateway's process: sources first, then the listeners; it serves from its last good table while others are
-away.
+"""The gateway's process: starts its sources, then the listeners; it serves from its last good table while others are
+unavailable.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from penstock.supervision.listening import bind, reached_at, url_of
 from penstock.telemetry import logs, names
 
 TABLE_PATIENCE_S = 2.0
-"""How long a start waits for its table and keys before it serves without them."""
+"""Seconds that a start waits for table and keys before serving without them."""
 BILLS_WITHIN_S = 3.0
-"""How long the end of a process waits for workers to tell what its last requests took."""
+"""Seconds that an ending process waits for workers' usage of its last requests."""
 REVOKED_WITHIN_S = 1.0
 STEP_S = 0.02
 GARBAGE_AT = 10_000
-"""Look for cycles when so many more objects live than did: at the default of 700 that is every third request."""
+"""New objects after which the garbage collector runs: the default of 700 would be every third request."""
 
 
 def main(settings: GatewaySettings, fd: int | None = None) -> None:
@@ -115,7 +115,7 @@ def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
 
 
 def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    """End the process if the database, away at the start, turns out to be another platform's."""
+    """End the process if the database, unavailable at the start, turns out to be another platform's."""
     if not owner.cancelled() and owner.exception() is not None:
         server.should_exit = True
 
@@ -143,7 +143,7 @@ async def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
 
 
 async def _take(gateway: Gateway, table: RoutingTable) -> None:
-    """Put a routing table into force in steps that yield to the event loop; an older table is refused (I3)."""
+    """Apply a routing table in steps that yield to the event loop; an older table is refused (I3)."""
     try:
         for _ in gateway.table.steps(table, gateway.clock.monotonic()):
             await asyncio.sleep(0)

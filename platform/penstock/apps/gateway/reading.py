@@ -1,4 +1,4 @@
-"""A gateway's child process: reads and counts large requests, frame by frame, until its parent ends."""
+"""A gateway's child process: parses and counts large requests, frame by frame, until its parent ends."""
 
 import asyncio
 import gc
@@ -18,11 +18,11 @@ from penstock.gateway.openai import reading
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
 
 NICENESS = 5
-"""Where cores are short the gateway's own loop goes first: everybody's tokens pass through it."""
+"""Lower priority than the gateway's event loop, which all tokens pass through."""
 PATIENCE_S = 10.0
-"""A child that takes longer for one body is given up; the largest takes a second."""
+"""Seconds after which a child is killed for one body; the largest takes a second."""
 READ, TENSORS, MESSAGES, PREPARE = b"R", b"T", b"M", b"P"
-"""What to do with a frame: its first byte."""
+"""The first byte of a frame: the kind of work."""
 
 
 def program(settings: GatewaySettings) -> Program:
@@ -30,7 +30,7 @@ def program(settings: GatewaySettings) -> Program:
 
 
 def main() -> None:
-    """Answer frames until the input ends. Signals are the parent's: a drain must not end a serving child."""
+    """Answer frames until the input ends. Signals are for the parent: a drain must not end a working child."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)

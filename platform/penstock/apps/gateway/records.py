@@ -1,4 +1,4 @@
-"""Records of ended requests: made in the gateway, kept on its disk, shown to permitted callers."""
+"""Records of ended requests: made in the gateway, stored on its disk, shown to permitted callers."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ from penstock.telemetry.metrics import Metrics
 
 DAY_S = 86_400.0
 CROWD = "refused"
-"""The folder of a flood's refusals, inside the records'."""
+"""The folder of a flood's refusals, inside the records' folder."""
 CROWD_PART = 8
-"""A flood's refusals take an eighth of the records' bytes: some 100,000 of them in 32 MiB."""
+"""The part of the records' bytes for a flood's refusals: an eighth, some 100,000 of them in 32 MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

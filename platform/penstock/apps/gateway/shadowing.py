@@ -1,4 +1,4 @@
-"""Shadow copies of one gateway: their view of versions, and their pipeline."""
+"""Shadow copies of one gateway: the versions that they may use, and their pipeline."""
 
 import secrets
 from dataclasses import dataclass

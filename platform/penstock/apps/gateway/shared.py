@@ -1,4 +1,4 @@
-"""Parts that several others of one gateway need."""
+"""Parts used by several other parts of one gateway."""
 
 import random
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Shared:
     table: CurrentTable
     client: HttpClient
     probing: HttpClient
-    """Of the platform's probes alone: one connection to each worker that stays open, and one for a second question."""
+    """The client for the platform's probes: one open connection to each worker, and one for a second question."""
     accounting: AccountingParts
     recording: RecordParts
     spawn: Spawn

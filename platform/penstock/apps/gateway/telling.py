@@ -1,4 +1,4 @@
-"""The gateway's metrics in both formats, and its traces if there is a collector."""
+"""The gateway's metrics in both formats, and its traces if a collector is configured."""
 
 from collections.abc import Callable, Mapping
 
@@ -32,7 +32,7 @@ def _after(fresh: Callable[[], None], say: Exposition) -> Exposition:
 
 
 def _refreshing(metrics: Metrics, source: TableSource) -> Callable[[], None]:
-    """Return the function that refreshes gauges; it runs in the event loop's thread and reads its CPU time."""
+    """Return a function that refreshes gauges; it runs in the event loop's thread and reads that thread's CPU time."""
     age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
     loop, spent = metrics.counter(names.LOOP_SECONDS), dict[str, float]()
     counted = 0

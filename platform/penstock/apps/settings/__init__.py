@@ -1,8 +1,8 @@
 """Settings: the only package that reads the environment.
 
 Order: ``PENSTOCK_*`` variables, then ``$PENSTOCK_HOME/settings.yaml``, then defaults; unknown names are refused.
-``processes`` declares each process's settings; this is all of them, for `penstock up` and the command line. Composition
-roots cut small frozen config objects for their rooms out of them.
+``processes`` declares each process's settings; this package joins them for `penstock up` and the command line.
+Composition roots make small frozen config objects from them.
 """
 
 import os
@@ -102,12 +102,12 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
 OWN = frozenset(PeerSettings.model_fields) - frozenset(Told.model_fields)
 """Settings of a process's own certificate, which other processes don't get."""
 CALLERS_OWN = {"key", "url", "prometheus_url"}
-"""Options of one command: no settings of a platform, and not passed to its processes."""
+"""Options of a single command, which are not passed to a platform's processes."""
 _CALLERS_NAMES = frozenset(f"{PREFIX}{name.upper()}" for name in CALLERS_OWN)
 CONTROLLER_PORT = 8079
-"""The controller's port without a setting."""
+"""The controller's default port."""
 SECRET = named(SettingKind.SECRET, Settings)
-"""Settings that may hold a password."""
+"""Settings that may contain a password."""
 _KEY_FILES = named(SettingKind.KEY_FILE, Settings)
 _ENVIRONMENT = "the environment"
 _OF_TOOLS = frozenset({"PENSTOCK_TF_MIRROR"})
@@ -162,7 +162,7 @@ def environment_of_workers(settings: Told) -> dict[str, str]:
 
 
 def choose_caller(key: str, url: str) -> None:
-    """Use this key at this address for the command; empty leaves the settings' own."""
+    """Use this key and address for the command; empty leaves the configured ones."""
     _caller.clear()
     _caller.update({name: value for name, value in (("key", key), ("url", url)) if value})
     load.cache_clear()
@@ -180,7 +180,7 @@ def choose_home(home: str) -> None:
 
 
 def _check_names(environment: Mapping[str, str], file: Path, known: Iterable[str]) -> None:
-    """Raise ``CommandError`` for a variable, or a key of the settings file, without a setting: an operator believes it
+    """Raise ``CommandError`` for a variable, or a key of the settings file, without a setting: an operator would believe it
     to be in force.
     """
     names = sorted(known)

@@ -1,4 +1,4 @@
-"""Forms of settings: each error is one sentence with the remedy, and never shows the value."""
+"""Types of settings: each error is one sentence with the remedy, and never shows the value."""
 
 import re
 from urllib.parse import urlsplit

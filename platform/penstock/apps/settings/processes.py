@@ -1,4 +1,4 @@
-"""One declaration per process: exactly the settings that it reads (mypy checks that)."""
+"""One class per process with exactly the settings that it reads (mypy checks that)."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
 from penstock.worker.engines.device import Device
 
 ENDING_S = 15.0
-"""The time beside a worker's grace, to leave the table and end its engine."""
+"""Seconds after a worker's grace period to leave the table and end its engine."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -40,7 +40,7 @@ class ReachedSettings(ListeningSettings):
 
 
 class DrainSettings(Told):
-    """The grace of a process's drain."""
+    """The grace period of a process's drain."""
 
     drain_grace_s: float = Field(default=30.0, ge=0)
     """Seconds that running answers may take to finish after SIGTERM."""
@@ -131,7 +131,7 @@ class GatewaySettings(
 
 
 class FleetKind(StrEnum):
-    """The host of the workers."""
+    """The kind of the workers' host."""
 
     LOCAL = "local"
     KUBERNETES = "kubernetes"
@@ -148,7 +148,8 @@ class ControllerSettings(
     """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
     address that a report comes from; empty if nothing between worker and controller changes that address."""
     lease_s: float = Field(default=5.0, gt=0)
-    """Seconds without a heartbeat after which a worker leaves the routing table."""
+    """Seconds without a heartbeat after which a worker is silent; after three times as many it leaves the routing table
+    and is replaced."""
     tick_s: float = Field(default=0.5, gt=0)
     """Seconds between two ticks of the controller."""
     budgets_url: Secret = ""
@@ -216,7 +217,7 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
 
     @property
     def grace_s(self) -> float:
-        """The longest drain: the grace, or the rest of the notice period after the engine's own end."""
+        """The longest drain: the grace period, or the notice period less the engine's own end."""
         return min(self.drain_grace_s, max(0.0, self.notice_s - ENDING_S)) if self.notice_s else self.drain_grace_s
 
     @property

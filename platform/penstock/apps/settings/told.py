@@ -1,8 +1,8 @@
 """The settings of every process, the kinds of settings, and the layout of the home folder.
 
-A setting is a field: its name, type, default and bounds are the code, and its docstring is its one line of meaning.
-A ``SettingKind`` adds that it may hold a password, or is the path of a file that must be there, or of a folder that
-must be writable. `penstock contract` prints all of it.
+A setting is a field: its name, type, default and bounds are the code, and its docstring is its one line of meaning. A
+``SettingKind`` marks a setting that may contain a password, or is the path of a required file or of a writable folder.
+`penstock contract` prints all of it.
 """
 
 from enum import StrEnum
@@ -46,7 +46,7 @@ class Home:
         self.alertmanager_address = self.run / "alertmanager.addr"
 
     def worker_key(self, worker: str) -> Path:
-        """Return the path of a worker's own secret."""
+        """Return the path of a worker's secret."""
         return self.run / "workers" / f"{worker}.key"
 
 
@@ -78,7 +78,7 @@ class Tls(StrEnum):
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Return the settings of a file by name; none if there is no file. Raises ``CommandError``."""
+    """Return a file's settings by name; none if there is no file. Raises ``CommandError``."""
     do = "Write one `name: value` a line; `penstock config` prints such a file."
     try:
         found = yaml_of(file.read_bytes())
@@ -122,7 +122,7 @@ class Told(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Put the home's settings file behind the environment."""
+        """Add the home's settings file as a source after the environment."""
         del dotenv_settings, file_secret_settings
         home = env_settings().get("home") or init_settings().get("home") or cls.model_fields["home"].default
         file = InitSettingsSource(settings_cls, init_kwargs=read(Path(str(home)) / "settings.yaml"))

@@ -1,1 +1,1 @@
-"""The artifact store in a local folder: the default, and the shape of the one in S3."""
+"""The artifact store in a local folder: the default, with the same layout as in S3."""

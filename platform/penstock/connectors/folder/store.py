@@ -1,7 +1,7 @@
 """Artifacts in a folder: ``blobs/<sha256>`` and ``signatures/<digest>``.
 
-Fulfils ``ArtifactSource`` of the worker, ``ArtifactStore`` of packing and ``BlobSource`` of the gateway.
-A blob appears whole or not at all: written beside its place, hashed on the way, then renamed.
+Implements ``ArtifactSource`` of the worker, ``ArtifactStore`` of packing and ``BlobSource`` of the gateway. A blob is
+stored whole or not at all: written to a temporary file, hashed meanwhile, then renamed.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class FolderStore:
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Also replaces a damaged blob. Content of another digest is refused."""
+        """Also replaces a damaged blob. Content with another digest is refused."""
         place = self._blob(sha256)
         with _explained(self._root, sha256):
             if place.is_file() and _digest(place) == sha256:

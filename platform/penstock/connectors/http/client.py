@@ -1,10 +1,10 @@
 """Pools of keep-alive connections to workers, and one call: ``send``.
 
-A request that dies on a reused connection before any byte of an answer is sent once more on a fresh one: the
-worker closed the idle connection just as the request was on its way (RFC 9112, section 9.3.1).
+A request that fails on a reused connection before any byte of an answer is sent once more on a new one: the worker
+closed the idle connection at the same time (RFC 9112, section 9.3.1).
 
-A refused connection is the kernel's word, and raised at once. One without an answer is tried once more: a lost packet,
-or a full backlog, looks the same. Its limit counts the time in which this process was awake.
+A refused connection is certain, and raised at once. A connection attempt without an answer is repeated once: a lost
+packet, or a full backlog, looks the same. The time limit counts only seconds in which this process ran.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class PoolLimits:
     """Bounds of one worker's pool.
 
     ``max_idle_s`` stays below the workers' keep-alive (``KEPT_ALIVE_S``; 5 s before this release), so that they rarely
-    close first; after ``max_age_s`` connections follow a change of addresses.
+    close first; after ``max_age_s`` connections are replaced, to follow a change of addresses.
     """
 
     max_idle: int = 64
@@ -41,7 +41,7 @@ class _Origin:
 
 
 class HttpClient:
-    """``tls`` returns a new connection's context; with it no worker is reached in the clear."""
+    """``tls`` returns a new connection's context; with it every connection is encrypted."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class HttpClient:
     # -- pool --------------------------------------------------------------------------
 
     def _take(self, url: str) -> Connection | None:
-        """Return the most recently used connection: the others may grow old and close."""
+        """Return the most recently used connection, so that the others can age and close."""
         pool = self._idle.get(url)
         if not pool:
             return None
@@ -189,4 +189,4 @@ class HttpClient:
 
 
 _MAX_ORIGINS = 4096
-"""Addresses of workers come and go; what was parsed of them must not pile up."""
+"""Bound on parsed worker addresses, since workers come and go."""

@@ -1,7 +1,7 @@
 """One connection to a worker, and one request on it.
 
-Bytes go from the socket through the parser into the receiver's callbacks inside one turn of the event loop: no queue,
-no task switch, no copy. That is what makes a streamed token cost microseconds. It must not know what the bytes mean.
+Bytes go from the socket through the parser into the receiver's callbacks within one iteration of the event loop: no
+queue, no task switch, no copy. So a streamed token costs microseconds. It does not interpret the bytes.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from penstock.connectors.http.read_scheduler import SLICE_BYTES, ReadScheduler
 from penstock.domain.serving.transport import Receiver
 
 _FIRST_FINAL_STATUS = 200
-"""Statuses below it are interim (RFC 9110, section 15.2): the real answer follows."""
+"""Statuses below it are interim (RFC 9110, section 15.2): the final response follows."""
 
 
 class WorkerExchange:
-    """An exchange stays valid, and harmless, after the connection has gone on to the next.
+    """An exchange stays valid, and without effect, after the connection runs the next one.
 
-    ``request`` is kept until the answer's first byte: a stale connection means sending it again.
+    ``request`` is kept until the answer's first byte, because a stale connection requires sending it again.
     """
 
     __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
@@ -53,8 +53,8 @@ class WorkerExchange:
 
 
 class Connection(asyncio.Protocol):
-    """Runs exchanges one after another. ``on_free``: usable again, or closed. ``on_stale``: it died unused; send
-    this again.
+    """Runs exchanges one after another. ``on_free``: the connection is usable again, or closed. ``on_stale``: the
+    connection died unused; send this request again.
     """
 
     __slots__ = (
@@ -206,7 +206,7 @@ class Connection(asyncio.Protocol):
             self._finish(self._complete)
 
     def _pass_on(self, exchange: WorkerExchange) -> None:
-        """Deliver one read in one piece: under load it holds many tokens."""
+        """Deliver all events of one read together: under load a read contains many tokens."""
         pieces = self._pieces
         if not pieces:
             return
@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Pass the head on, unless it is interim."""
+        """Pass the response head on, unless it is interim."""
         if self._parser is None or self.exchange is None:
             self._keep_alive = False  # a second answer to one request
             return
@@ -262,7 +262,7 @@ class Connection(asyncio.Protocol):
             self._pieces.append(data)
 
     def on_message_complete(self) -> None:
-        """Note the end; it is acted on after the parser, for the receiver may send again at once."""
+        """Record the end; it is processed after the parser, since the receiver may send again at once."""
         if self._parser is None or self.exchange is None:
             return
         if self._parser.get_status_code() < _FIRST_FINAL_STATUS:
@@ -299,7 +299,7 @@ class Connection(asyncio.Protocol):
             exchange.receiver.on_end(error)
 
     def _reads_until_close(self) -> bool:
-        """Tell whether only the connection's end ends the answer (RFC 9112, section 6.3)."""
+        """Tell whether only closing the connection ends the answer (RFC 9112, section 6.3)."""
         if not self._has_head:
             return False
         framed = {b"content-length", b"transfer-encoding"}

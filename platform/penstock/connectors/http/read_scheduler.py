@@ -1,10 +1,11 @@
-"""Answers are read in slices: streams that send as fast as they can do not stand before a neighbour's next token.
+"""Processes answers in slices, so that fast streams do not delay another stream's next token.
 
-One read holds up to 256 KiB, a thousand tokens, and the event loop reads all connections with bytes before anything
-else runs. So a large read waits, and any but a small one once this turn of the loop has read enough. What waits is
-passed on slice by slice, one connection after another, and none of these is read meanwhile.
+One read can be 256 KiB, a thousand tokens, and the event loop reads all ready connections before anything else runs. So
+a large read is deferred, and any but a small one once this iteration has read enough. Deferred bytes are passed on
+slice by slice, one connection after another, and these connections are not read meanwhile.
 
-Trade-off: an answer of megabytes takes some turns more. Small reads never wait: they are what a stream of tokens is.
+Trade-off: an answer of megabytes takes some more iterations. Small reads are never deferred: a stream of tokens
+consists of them.
 """
 
 import asyncio
@@ -13,21 +14,21 @@ from collections.abc import Callable
 from typing import Protocol
 
 SLICE_BYTES = 16 << 10
-"""About a hundred tokens: half a millisecond from the parser to the callers' sockets."""
+"""Bytes of about a hundred tokens: half a millisecond from the parser to the callers' sockets."""
 SMALL_BYTES = 1 << 10
-"""A few tokens of a stream, which cost as much as the wait itself."""
+"""Bytes of a few tokens, which cost as much as deferring them."""
 BUSY_S = 0.002
-"""Seconds of a loop's turn for larger reads; as many again may be those of starting requests."""
+"""Seconds of an iteration for larger reads; starting requests may take as many again."""
 
 
 class Deferred(Protocol):
     def pass_slice(self) -> bool:
-        """Pass a slice on; tell whether it may go on with another one."""
+        """Pass a slice on; tell whether another one may follow at once."""
         ...
 
 
 class ReadScheduler:
-    """Decides when the bytes of one event loop's connections are passed on; ``clock`` is monotonic."""
+    """Decides when bytes of one event loop's connections are passed on; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

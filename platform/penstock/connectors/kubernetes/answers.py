@@ -1,6 +1,6 @@
-"""Parses the API server's answers: the one place that turns its bytes into trusted objects.
+"""Parses the API server's answers: the only place that turns its bytes into trusted objects.
 
-Each field that we read is checked; an answer with a missing or mistyped field is refused whole. Null equals an absent
+Each field that is read is checked; an answer with a missing or mistyped field is refused whole. Null equals an absent
 field, as in Kubernetes; a list object without items is no empty list.
 """
 
@@ -113,7 +113,7 @@ def event(line: bytes) -> tuple[str, Json]:
 
 
 def refusal(status: int, body: bytes, retry_after: str) -> ApiRefused:
-    """Return the error with the server's reason, and its retry time within our own bound."""
+    """Return the error with the server's reason, and its retry time within the platform's bound."""
     try:
         message = _shaped(_decoded(body), _Failure).message
     except ApiRefused:

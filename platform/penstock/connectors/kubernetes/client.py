@@ -1,6 +1,6 @@
-"""The official client with our bounds: short timeouts, no retries, errors with a retry time.
+"""The official client with the platform's bounds: short timeouts, no retries, errors with a retry time.
 
-It knows HTTP and the API's conventions, not the objects' meaning.
+It knows HTTP and the API's conventions, not the meaning of objects.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ OPENED = "OPENED"
 _PAGE = 500
 Load = Callable[..., Awaitable[object]]
 _GARBAGE = (OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
-"""What the official client raises for a file of another shape: it looks at none before it reaches into it."""
+"""Errors that the official client raises for a malformed kubeconfig, which it does not validate."""
 _APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 
@@ -58,7 +58,9 @@ class NamespaceApi:
                 return found, version
 
     async def watch(self, kind: ObjectKind, selector: str, since: str) -> AsyncIterator[tuple[str, Json]]:
-        """Yield ``OPENED``, then changes after ``since``, until the server ends it; 410 means: list again."""
+        """Yield ``OPENED``, then changes after ``since``, until the server ends the watch; status 410 requires a new
+        list.
+        """
         asked = self._patience.watch_s
         query = [
             ("labelSelector", selector),
@@ -142,7 +144,7 @@ class NamespaceApi:
 async def _refuse_redirects(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Follow no redirect: its target would get our credentials."""
+    """Refuse redirects, because their target would get the credentials."""
     response = await handler(request)
     if response.status in _ELSEWHERE:
         response.close()

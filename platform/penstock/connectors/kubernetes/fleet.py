@@ -1,7 +1,7 @@
 """The Kubernetes fleet: observes workers and applies plans; fits `control.fleet.orders.Host`.
 
 It starts no process and sets no replica count. View and apply return at once, from the mirrored state and into the
-background writer: a hanging cluster delays no routing table.
+background writer: an unresponsive cluster delays no routing table.
 """
 
 import asyncio

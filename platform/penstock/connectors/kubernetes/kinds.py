@@ -1,6 +1,6 @@
 """Kinds of objects that the controller handles, their API paths, and the rights that it needs.
 
-`RIGHTS` is complete: the contract carries it, and the infrastructure builds the controller's Role from it.
+`RIGHTS` is complete: the contract contains it, and the infrastructure builds the controller's Role from it.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Objects of a version in a pool: Deployment, ScaledObject, disruption budget. Pure.
 
-A Deployment here never states its replicas: that number is the scaler's, and a second writer would reset it.
+A Deployment here never states its replicas: the scaler sets them, and a second writer would reset them.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from penstock.domain.fleet.versions import Served
 
 MAIN = "worker"
 ROLLOUT_SLACK_S = 600
-"""What a rollout may take longer than one start before Kubernetes calls it stuck."""
+"""Seconds that a rollout may take longer than one start before Kubernetes reports it as stuck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

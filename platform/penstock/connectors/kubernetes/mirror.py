@@ -1,6 +1,6 @@
 """Mirror of the objects of one kind: listed once, then watched, listed again when the watch is lost.
 
-Mirrored objects may be stale; ``is_known`` says whether the server was heard. Only a deletion event or a complete list
+Mirrored objects may be stale; ``is_known`` tells whether the server answers. Only a deletion event or a complete list
 removes an object; a failed list removes none.
 """
 
@@ -14,7 +14,7 @@ from penstock.connectors.kubernetes.kinds import ObjectKind
 from penstock.telemetry.logs import logger
 
 REST_S = 0.1
-"""Between the end of a watch and the next: a server that ends each at once is not asked without a pause."""
+"""Seconds between the end of a watch and the next, for a server that ends each at once."""
 OnChange = Callable[[Json | None, Json | None], None]
 """Takes an object before and after; None if it did not exist, or no longer does."""
 

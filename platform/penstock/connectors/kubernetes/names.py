@@ -1,6 +1,6 @@
 """Names and labels of the controller's objects: valid for any model name, and unique.
 
-A Deployment's name is part of its pods' host names of 63 characters, 17 of which Kubernetes takes.
+A Deployment's name is part of its pods' host names of 63 characters, 17 of which Kubernetes uses.
 """
 
 import hashlib
@@ -9,15 +9,15 @@ import re
 from penstock.domain.ids import VersionId
 
 OWNER = "penstock-controller"
-"""The field manager of all we write, and the value of the label that marks what is ours."""
+"""The field manager of all written objects, and the value of the label that marks them."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OURS = f"{MANAGED_BY}={OWNER}"
 MODEL, DIGEST, POOL, WORKLOAD = "penstock.io/model", "penstock.io/digest", "penstock.io/pool", "penstock.io/workload"
 VERSION = "penstock.io/version"
-"""The version whole, as an annotation: a label's value takes no ``@``."""
+"""The version's full id as an annotation, since a label's value may not contain ``@``."""
 RENEWED = "penstock.io/renewed-at"
 TEMPLATE = "penstock.io/template"
-"""On a Deployment: what tells one template of its pods from another, so that a change of it is known beforehand."""
+"""A Deployment's annotation with the digest of its pod template, so that a change is known in advance."""
 DRAINING = "penstock.io/draining"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 

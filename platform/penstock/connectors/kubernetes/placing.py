@@ -1,7 +1,7 @@
 """Selects a version's pools: those with the smallest device that holds a worker of it. Pure.
 
-Trade-off: a small model never takes a dear GPU while its own kind is full; its queue shows the wait. Pools of one kind
-fill in the shipped order: paid machines first, then interruptible ones.
+Trade-off: a small model never uses an expensive GPU while its own kind is full; its queue shows the wait. Pools of one
+kind are filled in the shipped order: on-demand machines first, then interruptible ones.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from penstock.connectors.kubernetes.pools import Pool, Size
 from penstock.domain.fleet.versions import Served
 
 USABLE_RATIO = 0.9
-"""Of a device's memory: what the engine takes by default; the rest is the driver's and other processes'."""
+"""The part of a device's memory that the engine uses by default; the rest is for driver and other processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Pools that the infrastructure ships as a mounted file: devices, and a pod template each.
 
-Pods are complete but for placeholders (`FILLED`), which the controller fills; no version is known here.
-Unknown fields are refused: a misspelt one would leave its default in force.
+Pods are complete except for placeholders (`FILLED`), which the controller fills; no version is known here. Unknown
+fields are refused: a misspelt one would leave its default in force.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from penstock.formats.documents import DocumentRefused, json_of
 
 EDITION = 1
 FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{POOL}")
-"""What a template may leave open: the version, the pod's own name, and the values of its labels."""
+"""Placeholders of a template: the version, the pod's own name, and the values of its labels."""
 Json = Mapping[str, object]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[int, msgspec.Meta(gt=0)]

@@ -1,7 +1,7 @@
 """Queries of the scaler (KEDA) for replica counts, from the metrics catalogue, never from utilisation.
 
-A query without an answer is an error, on which KEDA holds the present number: no query replaces a missing answer by a
-number, and there is no fallback, which would scale in a loaded fleet that cannot be observed.
+A query without an answer is an error, on which KEDA keeps the present number: no query replaces a missing answer by a
+number, and there is no fallback, which would scale in a loaded fleet that can't be observed.
 """
 
 from penstock.connectors.kubernetes.placing import Placed
@@ -40,7 +40,7 @@ def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, objec
 def triggers(placed: Placed, server: str) -> list[dict[str, object]]:
     """Return the triggers: queued tokens first, KV use as bound on concurrency, and TTFT for the first pool alone.
 
-    Only demand beyond the pools before this one counts, so that pools fill in order and demand counts once.
+    Only demand beyond the earlier pools counts, so that pools fill in order and demand counts once.
     """
     version = placed.served.version
     of, carried = f'{{version="{version}"}}', placed.carried

@@ -1,6 +1,7 @@
 """Derives ordered steps from a plan and the cluster's state. Pure.
 
-Absence from a plan removes nothing: only withdrawn or ended objects that the plan names are removed, under our label.
+Absence from a plan removes nothing: only withdrawn or ended objects that the plan names are removed, under the
+controller's label.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -45,7 +46,7 @@ def steps(
 ) -> Iterator[Step]:
     """Yield the plan's objects to apply, then removals.
 
-    No other Deployment waits for ``held`` ones, which cannot be written.
+    Other Deployments do not wait for ``held`` ones, which can't be written.
     """
     standing = [one for served in plan.served or () for one in written(served, pools)]
     waits = set(_waiting(standing, workloads, held))
@@ -62,9 +63,9 @@ def steps(
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
-    """Yield the Deployments that have to wait with their rolling update: one version in one pool updates at a time.
+    """Yield the Deployments that must delay their rolling update: one version in one pool updates at a time.
 
-    Each update takes one more machine, and a bad template would spread before its first pod has served.
+    Each update uses one more machine, and a bad template would spread before its first pod has served.
     """
     is_free = not any(is_exchanging(one) for one in workloads.values())
     for one in standing:

@@ -1,1 +1,1 @@
-"""Limits and repeated answers in the memory of one gateway, for a platform without Redis."""
+"""Limits and recorded answers in the memory of one gateway, for a platform without Redis."""

@@ -40,8 +40,8 @@ class _Room:
 
 
 class MemoryAnswers:
-    """Recorded answers of one process. A tenant above its quota loses its own oldest ones; above ``max_bytes`` in
-    all, the largest tenant does.
+    """Recorded answers of one process. A tenant above its quota loses its oldest records; above ``max_bytes`` in all,
+    the largest tenant does.
     """
 
     def __init__(self, clock: Clock, quota: AnswerQuota = USUAL_QUOTA, *, max_bytes: int = 256 << 20) -> None:

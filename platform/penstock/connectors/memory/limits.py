@@ -1,6 +1,6 @@
 """``LimitStore`` and ``SpentStore`` in this process, for one gateway; twin of the Redis scripts.
 
-Time is monotonic: a wall clock set back freezes nothing.
+Time is monotonic: setting back the wall clock stops nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -150,7 +150,7 @@ class MemoryLimits:
 
 
 def _wait_s(draw: Draw, has: float) -> float:
-    """Return the seconds until the meter may hold the draw; 0 if it never will."""
+    """Return the seconds until the meter can grant the draw; 0 if it never will."""
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

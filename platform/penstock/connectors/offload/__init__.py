@@ -1,4 +1,4 @@
-"""Work that would hold up the event loop, done by child processes."""
+"""Work that would block the event loop, done by child processes."""
 
 from penstock.connectors.offload.pool import OffloadPool
 

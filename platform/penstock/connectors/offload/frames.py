@@ -8,7 +8,7 @@ LENGTH_BYTES = 8
 
 
 async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[bytes]) -> bytes:
-    """Send the pieces as one frame and return the answer; ``EOFError`` if none comes."""
+    """Send the pieces as one frame and return the answer; ``EOFError`` if none arrives."""
     writer.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
     for piece in pieces:
         writer.write(piece)
@@ -17,7 +17,7 @@ async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[
 
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO, answer: Callable[[bytes], Sequence[bytes]]) -> None:
-    """Answer frame by frame until the peer is gone."""
+    """Answer frame by frame until the peer has closed."""
     while len(length := incoming.read(LENGTH_BYTES)) == LENGTH_BYTES:
         pieces = answer(incoming.read(int.from_bytes(length, "big")))
         outgoing.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))

@@ -1,6 +1,6 @@
-"""A pool of child processes for work that would block the event loop; threads share its interpreter lock.
+"""A pool of child processes for work that would block the event loop; threads would share its interpreter lock.
 
-Work is ordered by fair turns. A child that is too slow or dies is replaced; only its present work is lost. Children
+Work is ordered fairly between tenants. A slow or crashed child is replaced; only its present work is lost. Children
 start on demand and end with this process, when their input closes.
 """
 
@@ -31,8 +31,8 @@ class _Work:
 
 
 class OffloadPool:
-    """At most ``processes`` children, one piece of work each; after ``patience_s`` work is given up, with its
-    child.
+    """At most ``processes`` children, one piece of work each; after ``patience_s`` the work is abandoned and its child
+    killed.
     """
 
     def __init__(self, program: Program, *, processes: int, patience_s: float) -> None:

@@ -1,1 +1,1 @@
-"""Postgres, embedded or external: the one database. All SQL is in ``queries/``."""
+"""Postgres, embedded or external: the only database. All SQL is in ``queries/``."""

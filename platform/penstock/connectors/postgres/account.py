@@ -1,5 +1,4 @@
-"""The account under which the embedded server runs: this process's, or a dedicated one under root, which Postgres
-refuses.
+"""The account of the embedded server: this process's, or a dedicated one under root, which Postgres refuses.
 
 For root the path to data and programs gets the traverse bit (``o+x``), never list or read.
 """

@@ -1,7 +1,7 @@
-"""A reconnecting pool of Postgres connections, with one translation of its errors.
+"""A reconnecting pool of Postgres connections, and the only translation of its errors.
 
-An unreachable database raises ``StoreUnavailable`` within seconds and works again once it is back. The meaning of a
-query is not known here.
+An unreachable database raises ``StoreUnavailable`` within seconds and works again once it is back. It does not know the
+meaning of a query.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from penstock.lateness import timeout
 
 CONNECT_WITHIN_S = 2.0
 ACT_WITHIN_S = 5.0
-"""An administrative act waits for those before it no longer than for a query."""
+"""Seconds that an administrative act waits for earlier ones, the same as for a query."""
 QUERY_WITHIN_S = 5.0
 PASSWORD_FILE = "password_file"
-"""A parameter of our own in addresses: drivers have one for files of several passwords, closed to groups."""
+"""The platform's own address parameter: drivers only know a file of several passwords, closed to groups."""
 
 _AWAY = (
     OSError,
@@ -39,7 +39,7 @@ _AWAY = (
 
 _SQL = load("acts")
 _NOUNS = {"org": "organisation", "api_key": "API key"}
-"""Tables whose rows have another name in words."""
+"""Tables with rows that have another name in error messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ _ACTING: ContextVar[tuple["Database", Session] | None] = ContextVar("act", defau
 
 
 class Database:
-    """A connection pool that opens even if the database is away; ``slower`` multiplies the timeouts on a slow
+    """A connection pool that opens even if the database is unavailable; ``slower`` multiplies the timeouts on a slow
     machine.
     """
 
@@ -151,7 +151,7 @@ class Database:
 
     @property
     def acting(self) -> Session | None:
-        """The session of the act that runs here; None outside of one."""
+        """The session of the present administrative act; None outside of one."""
         acting = _ACTING.get()
         return acting[1] if acting is not None and acting[0] is self else None
 
@@ -160,7 +160,7 @@ class Database:
         """Run one administrative act: every read and write of this task in one transaction, and no other act of any
         controller meanwhile.
 
-        Acts of one process wait in it, so that they don't hold the pool's connections.
+        Acts of one process wait for each other first, so that they don't hold the pool's connections.
         """
         try:
             async with timeout(self._act_within_s):
@@ -180,7 +180,7 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        """Begin a transaction; inside an act, a savepoint of it."""
+        """Begin a transaction; inside an act, a savepoint."""
         with translated():
             if (acting := self.acting) is not None:
                 async with acting.savepoint():

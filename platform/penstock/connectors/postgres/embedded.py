@@ -1,8 +1,8 @@
 """The embedded server: a real Postgres from a wheel, for one home, on a Unix socket private to its owner.
 
 Start, stop and health block for seconds: call them in a thread beside an event loop. The server is a daemon that
-outlives its starter; a second ``start`` finds it running. Local connections are trusted: the socket's folder is closed
-(0700), and there is no password to lose.
+outlives its starter; a second ``start`` finds it running. Local connections are trusted: the socket's folder is private
+(0700), and there is no password.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _START_WITHIN_S = 300
 """A server that dies ends the wait at once; one on a busy machine, or that recovers much, takes minutes."""
 _POLL_S = 0.1
 NEVER_S = 3600.0
-"""The caller bounds the wait for an answer."""
+"""No timeout: the caller bounds the wait for an answer."""
 _CONFIG = """\
 listen_addresses = ''
 unix_socket_directories = '{socket}'
@@ -107,9 +107,9 @@ class EmbeddedPostgres:
         return subprocess.run(command, check=False).returncode == 0
 
     async def ask(self) -> None:
-        """Run a query on a connection of its own; ``StoreUnavailable`` if it is refused. A hung server never returns.
+        """Run a query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers.
 
-        A new connection each time: with a stopped postmaster the old ones go on.
+        The connection is new each time, because with a stopped postmaster existing ones continue.
         """
         with translated():
             connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)

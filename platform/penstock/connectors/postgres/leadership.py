@@ -1,6 +1,6 @@
 """Leader election by an advisory lock, which Postgres releases when its holder's connection ends.
 
-A confirmation is one round trip on the locking connection: a leader that was cut off learns it before it decides.
+A confirmation is one round trip on the locking connection: a leader that was disconnected learns it before it decides.
 """
 
 from contextlib import suppress
@@ -14,13 +14,13 @@ from penstock.lateness import timeout
 
 _SQL = load("leadership")
 NAME_BYTES = 63
-"""Postgres cuts a longer ``application_name``."""
+"""Bytes above which Postgres truncates ``application_name``."""
 
 
 async def leader(database: Database) -> str:
     """Return the leader's name, empty without one.
 
-    Never over a candidate's own connection: a question that is cut off there would cost it the lead.
+    It never uses a candidate's own connection: a query cancelled there would cost it the lead.
     """
     row = await database.row(_SQL["holder"])
     return str(row["name"]) if row else ""

@@ -32,7 +32,7 @@ def kill(data: Path) -> None:
 
 
 def clear(data: Path, locks: Iterable[Path]) -> None:
-    """End a dead postmaster's orphans and remove its lock files; leave a running server alone."""
+    """End a dead postmaster's orphans and remove its lock files; a running server is not touched."""
     if postmaster(data):
         return
     _end_orphans(data)

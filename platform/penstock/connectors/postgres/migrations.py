@@ -1,7 +1,7 @@
 """Forward-only migrations: ``migrations/NNNN_name.sql``, each applied once, in order, under an advisory lock.
 
 An applied file must never change: its digest is compared. Numbers unknown to this program come from a newer release and
-are left alone, so that old and new run side by side during a deploy.
+are ignored, so that old and new run side by side during a deploy.
 """
 
 import asyncio

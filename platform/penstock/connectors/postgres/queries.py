@@ -1,4 +1,4 @@
-"""Named queries: SQL stands in ``queries/<file>.sql`` under a line ``-- name: <name>``."""
+"""Named queries: The SQL is in ``queries/<file>.sql`` under a line ``-- name: <name>``."""
 
 import re
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Database roles: gateways read and append, controllers write, auditors read; Postgres refuses the rest.
 
-The tables' owner sets the grants anew with each release and revokes older ones. Passwords reach the server as SCRAM
+The tables' owner sets the grants again with each release and revokes older ones. Passwords reach the server as SCRAM
 verifiers only, since servers may log statements.
 """
 
@@ -14,15 +14,15 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 
 GATEWAY, CONTROLLER, AUDITORS = "penstock_gateway", "penstock_controller", "penstock_auditors"
-"""The first two are the processes' own; the third is a group, which people's roles are put in."""
+"""The first two are the processes' roles; the third is a group for people's roles."""
 ITERATIONS = 4096
 _SALT_BYTES = 16
 _SQL = load("roles")
 
 
 async def grant(database: Database, passwords: Mapping[str, str]) -> None:
-    """Make the roles and their grants. Named roles may log in, with their password or, if empty, as the server
-    trusts them.
+    """Make the roles and their grants. Named roles may log in, with their password or, if empty, by the server's trust
+    rules.
     """
     async with database.transaction() as session:
         await session.run(_SQL["make"])

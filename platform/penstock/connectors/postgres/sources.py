@@ -1,7 +1,7 @@
 """The gateways' sources of routing table and keys, each a loop that survives outages of the database.
 
-``LISTEN`` on a connection of its own brings changes at once; polling covers lost notifications. A value is validated
-before use. The last good one stays on disk and serves while the database is away.
+``LISTEN`` on a separate connection delivers changes at once; polling covers lost notifications. A value is validated
+before use. The last good one stays on disk and is served while the database is unavailable.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Decodes a stored routing table in slices: the event loop that decodes it streams other callers' tokens (C12).
+"""Decodes a stored routing table in slices, because the same event loop streams other callers' tokens (C12).
 
-A thread would hold the interpreter lock to its end. A table of ten thousand workers has two megabytes and takes 15 ms;
-no slice takes longer than a request's own work.
+A thread would hold the interpreter lock until its end. A table of ten thousand workers has two megabytes and takes 15
+ms; no slice takes longer than a request's own work.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from penstock.domain.fleet.table import Route, RoutingTable, VersionEntry, Worke
 from penstock.domain.serving.auto import Auto
 
 SLICE = 500
-"""Workers decoded between two turns of the loop: less than a millisecond."""
+"""Workers decoded per iteration of the event loop: less than a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

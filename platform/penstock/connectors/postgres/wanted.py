@@ -1,6 +1,7 @@
-"""Versions for which gateways hold requests, told to controllers by notifications; nothing is stored.
+"""Versions for which gateways hold requests, sent to controllers by notifications; nothing is stored.
 
-A lost notification is repeated within a second. With the database away nothing is heard and nothing wakes.
+A lost notification is repeated within a second. While the database is unavailable no report arrives and no version
+wakes.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from penstock.telemetry.logs import logger
 CHANNEL = "penstock_wanted"
 _SQL = load("wanted")
 _LOOK_S = 2.0
-"""How often a silent connection is asked whether it is there."""
+"""Seconds between checks of a silent connection."""
 _RETRY_S = 0.5
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _STARTED = 19
-"""Where the start time stands in ``/proc/<pid>/stat``, counted after the name (proc(5), field 22)."""
+"""The field of the start time in ``/proc/<pid>/stat``, counted after the name (proc(5), field 22)."""
 
 
 def started(pid: int) -> str:

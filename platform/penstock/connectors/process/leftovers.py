@@ -1,4 +1,4 @@
-"""Workers without a controller: find, drain, kill. Starting them is the controller's job."""
+"""Workers without a controller: find, drain, kill them. Only the controller starts workers."""
 
 import asyncio
 import signal

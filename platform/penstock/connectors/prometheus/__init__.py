@@ -1,1 +1,1 @@
-"""Prometheus: what it is told, and what was measured: asked of it, or read from the processes' own pages."""
+"""Prometheus: its configuration, and measurements, queried from it or read from the processes' own pages."""

@@ -19,7 +19,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scraping:
-    """What one Prometheus reads: the rules, and the targets in a file, which may change at any time."""
+    """Inputs of one Prometheus: the rules, and the targets in a file, which may change at any time."""
 
     targets: Path
     rules: Sequence[Path]

@@ -29,7 +29,7 @@ from penstock.gateway.app.openapi_parts import (
     ref,
 )
 from penstock.gateway.listener.errors import TABLE
-from penstock.gateway.openai import bounds, parse
+from penstock.gateway.openai import bounds, parse, tools
 
 REQUESTS = "/v1/requests"
 """The page on which callers find the records of their requests."""
@@ -89,7 +89,7 @@ _MODEL: Json = {
 }
 _TOKENS: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_OUTPUT_TOKENS}
 _SEQUENCES: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_SEQUENCES}
-_TOOLS: Json = {"type": ["array", "null"], "maxItems": bounds.MAX_TOOLS, "items": {"type": "object"}}
+_TOOLS: Json = {"type": ["array", "null"], "maxItems": tools.MAX_TOOLS, "items": {"type": "object"}}
 _TEMPLATE_ARGUMENTS: Json = {"type": ["object", "null"], "maxProperties": bounds.MAX_TEMPLATE_ARGUMENTS}
 _INPUTS: Mapping[Api, tuple[Json, list[str]]] = {
     Api.CHAT: ({"messages": _MESSAGES}, ["model", "messages"]),

@@ -7,7 +7,7 @@ from penstock.domain.serving.request import Sealed
 
 def uses_tools(body: Mapping[str, object]) -> bool:
     """Tell whether the answer may be a tool call, which is useless when truncated."""
-    return bool(body.get("tools")) and body.get("tool_choice") not in _NO_CALL
+    return bool(body.get("tools")) and body.get("tool_choice") not in NO_CALL
 
 
 GREEDY_BELOW = 1e-5
@@ -21,7 +21,7 @@ def is_greedy(body: Mapping[str, object], default: float | None = None) -> bool:
     return isinstance(chosen, int | float) and chosen < GREEDY_BELOW
 
 
-_NO_CALL = ("none", {"type": "none"})
+NO_CALL = ("none", {"type": "none"})
 """The values of OpenAI's and Anthropic's APIs that forbid tool calls."""
 
 

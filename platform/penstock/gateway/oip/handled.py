@@ -1,7 +1,7 @@
 """Models with a handler: their own tensors, sent to the worker in binary form. Pure.
 
-Tensors are checked against the version's description here, before any of them waits for a device. Texts that count as
-tokens are sent along for preprocessing.
+Tensors are checked against the version's description before they wait for a device. Texts that count as tokens are sent
+along for preprocessing.
 """
 
 import json
@@ -22,7 +22,7 @@ from penstock.gateway.oip.scalars import of_model, options, texts_of
 
 _ENCODER = msgspec.json.Encoder()
 _SCANNED_BYTES = 1 << 20
-"""The JSON before an answer's tensors is shorter by far."""
+"""Bytes to scan: the JSON before an answer's tensors is much shorter."""
 
 
 class _Told(msgspec.Struct, gc=False):

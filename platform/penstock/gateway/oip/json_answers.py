@@ -11,7 +11,7 @@ from penstock.domain.models.tensors import unpacked as numbers_of
 from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Named, Parameters
 
 AT_ONCE = 8192
-"""Numbers that are written before others of this loop have their turn: less than 1 ms."""
+"""Numbers written before the event loop runs other tasks: less than 1 ms."""
 _ENCODER = msgspec.json.Encoder()
 
 

@@ -36,9 +36,9 @@ from penstock.gateway.oip.nouns import (
 from penstock.gateway.openai.depth import MAX_DEPTH
 
 MAX_JSON_BYTES = 4 << 20
-"""To read so much takes 30 ms or more. Behind it, in binary form, there may be more."""
+"""Bytes of JSON that take 30 ms or more to read. Tensors in binary form after the JSON may be larger."""
 MAX_TOLD_BYTES = 64 << 10
-"""Of what a large JSON says beside its tensors' data: names, shapes, parameters."""
+"""Bytes of a large JSON beside its tensors' data: names, shapes, parameters."""
 _UNKNOWN = re.compile(r"unknown field `(.{1,80}?)`")
 _OF_WIRE = frozenset({BINARY_SIZE, AS_BINARY, ALL_AS_BINARY})
 _ABSENT = msgspec.UNSET

@@ -12,17 +12,19 @@ MAX_TENSORS = 64
 MAX_NAME_CHARS = 256
 MAX_PARAMETERS = 256
 MAX_ITEMS = 2048
-"""The most prompts that a request of any other API may hold."""
+"""The most prompts of a request in any other API."""
 
 MAX_ELEMENTS = 8192
-"""The most elements of a request's ``BYTES`` tensors: to walk so many takes 2 ms. Numbers have no such bound."""
+"""The most elements of a request's ``BYTES`` tensors: iterating over them takes 2 ms. Numeric tensors have no such
+bound.
+"""
 MAX_SIZE = (1 << 63) - 1
-"""What gRPC can say of a dimension."""
+"""The largest dimension that gRPC can encode."""
 SHARED_MEMORY = "shared_memory"
 CONTENT_TYPE = "content_type"
 _OF_INPUTS, _OF_OUTPUTS = frozenset({BINARY_SIZE, CONTENT_TYPE}), frozenset({AS_BINARY, CLASSES})
 _AS_IT_IS, _TEXT = frozenset({"np", "raw"}), "str"
-"""What MLServer's clients say of an input that is read here as they mean it: numbers or bytes as they stand, UTF-8."""
+"""MLServer's content types that need no conversion here: numbers or bytes unchanged, UTF-8."""
 
 Parameter = bool | int | float | str
 Parameters = Mapping[str, Parameter]
@@ -30,12 +32,12 @@ Parameters = Mapping[str, Parameter]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A requested output; only REST knows ``is_binary``."""
+    """A requested output; only REST sets ``is_binary``."""
 
     name: str
     is_binary: bool = False
     classes: int = 0
-    """So many of its highest values are told with their labels, instead of all of them; 0 where it is told as it is."""
+    """The number of highest values to return with labels, instead of all values; 0 for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class InferRequest:
 
     id: str = ""
     model: str = ""
-    """Its name, where a body over REST repeats what the path says, as KServe's clients do."""
+    """The model's name, if a REST body repeats the path's, as KServe's clients do."""
     parameters: Parameters = field(default_factory=dict)
     inputs: tuple[Tensor, ...]
     outputs: tuple[Wanted, ...] = ()
@@ -68,7 +70,7 @@ class InferRequest:
 
     @property
     def classified(self) -> dict[str, int]:
-        """The requested number of classes of each output that is to be classified."""
+        """The requested number of classes of each classified output."""
         return {one.name: one.classes for one in self.outputs if one.classes}
 
     def wants(self, name: str) -> bool:
@@ -193,7 +195,7 @@ def check_batch(tensor: Tensor) -> int:
 
 
 def check_outputs(request: InferRequest, offered: tuple[TensorSpec, ...], *, has_classes: bool) -> None:
-    """Raise ``InvalidField`` for requested outputs, or classes of them, that the model lacks."""
+    """Raise ``InvalidField`` for requested outputs, or their classes, that the model lacks."""
     names = [one.name for one in offered]
     for wanted in request.outputs:
         if wanted.name not in names:

@@ -1,7 +1,7 @@
 """Translates a whole answer of the model's own API into the protocol's.
 
-An unreadable answer becomes an ordinary error, since nothing was sent yet. A long one is encoded in parts, and the
-event loop runs in between.
+An unreadable answer becomes an ordinary error, since nothing was sent yet. A long answer is encoded in parts, so that
+the event loop runs in between.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
-    """Return the answer with usage, stage times and degradations as parameters, unless it has parameters."""
+    """Return the answer with usage, stage times and degradations as parameters, unless it already has parameters."""
     return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
 
 
@@ -41,16 +41,16 @@ def _account(call: Call) -> dict[str, Parameter]:
 
 
 Translate = Callable[[bytes, str], Written]
-"""An answer's bytes and the version that gave them → what is to be sent; or raises."""
+"""Takes an answer's bytes and its version; returns the translation to send, or raises."""
 _TURN_BYTES = 64 << 10
-"""So much is written before others of the loop have their turn: less than 1 ms. A shorter answer is sent at once."""
+"""Bytes written before the event loop runs other tasks: less than 1 ms. A shorter answer is sent at once."""
 _OWN = frozenset({b"content-type", b"content-length"})
 _BINARY = (b"content-type", b"application/octet-stream")
 _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
 class TranslatedReply:
-    """A ``Reply`` that translates and passes on to another reply."""
+    """A ``Reply`` that translates the answer and passes it to another reply."""
 
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
         self._reply, self._translate, self._fail = reply, translate, fail
@@ -69,7 +69,7 @@ class TranslatedReply:
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep status and headers until the answer is whole."""
+        """Keep status and headers until the answer is complete."""
         self._head = status, headers
 
     def write(self, data: bytes) -> None:
@@ -102,7 +102,7 @@ class TranslatedReply:
             raise
 
     def _write(self, written: Written) -> None:
-        """Encode JSON for one turn of the event loop; send everything after the last part."""
+        """Encode JSON for one iteration of the event loop; send everything after the last part."""
         self._written, size = written, 0
         for part in written.json:
             self._json.append(part)

@@ -1,6 +1,6 @@
 """``POST /v2/models/{model}[/versions/{version}]/infer``: one inference over HTTP/1.1.
 
-The kind of the model decides which of its own APIs serves the request.
+The kind of the model decides which of its APIs serves the request.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The protocol's read routes over REST: health, models, metadata. Models need a key.
 
-They are answered from the routing table in force; no worker is asked.
+They are answered from the present routing table; no worker is asked.
 """
 
 from collections.abc import Callable, Mapping

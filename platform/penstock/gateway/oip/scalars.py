@@ -13,10 +13,10 @@ from penstock.gateway.oip.nouns import CONTENT_TYPE
 from penstock.gateway.openai.head import MAX_DEADLINE_S
 
 MAX_ELEMENTS = 64
-"""More stop texts, or more of any option, than anybody has a use for."""
+"""More values of an option, such as stop texts, than any caller needs."""
 TIMEOUT, PRIORITY = "timeout", "priority"
 _OF_THE_PROTOCOL = frozenset({TIMEOUT, PRIORITY, CONTENT_TYPE, "triton_enable_empty_final_response"})
-"""What clients say to the server and not to the model; a stream's last message always comes, empty or not."""
+"""Parameters for the server and not for the model; a stream's last message is always sent, empty or not."""
 _SEQUENCES = "sequence_"
 _MICROSECONDS = 1_000_000
 
@@ -31,7 +31,7 @@ def timeout_s(parameters: Mapping[str, object]) -> float:
 
 
 def soonest(*seconds: float) -> float:
-    """Return the shortest of these times; 0 is none, and the result if all are."""
+    """Return the shortest of these times; 0 means none, also as the result."""
     return min((one for one in seconds if one), default=0.0)
 
 

@@ -1,9 +1,9 @@
-"""Bounds on a body, checked before anything walks it. Pure.
+"""Bounds on a body, checked before its values are processed. Pure.
 
 Each bound is a published figure, or follows from the largest context served: a prompt with more ids, or a conversation
-with more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media must come inside the request as
-``data:`` addresses: through an engine that fetched others, any caller could reach the engine's whole network. Addresses
-in the arguments of a tool call are the model's text, and nothing fetches them.
+with more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media must be sent inside the request as
+``data:`` addresses: an engine that fetched others would give callers access to its whole network. Addresses in the
+arguments of a tool call are the model's text, and are never fetched.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from penstock.gateway.openai.depth import is_too_deep_text
 from penstock.gateway.openai.fields import Body
 
 ADDRESSES = frozenset({"image_url", "audio_url", "video_url", "file_url"})
-"""Names under which the APIs hold an address, alone or as the ``url`` of an object."""
+"""Field names of addresses, alone or as the ``url`` of an object."""
 TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _CALLS = frozenset({"tool_calls", "function_call", "arguments"})
 """Fields of a message or an item that may hold JSON as a string."""
@@ -53,23 +53,23 @@ MAX_FIELDS = 256
 """vLLM 0.32's chat request has 111 fields, the most of all APIs."""
 MAX_PARTS = 1_024
 """Parts of one message. Anthropic takes 100 images in a request, OpenAI 500."""
-MAX_TOOLS = 128
-"""OpenAI's published maximum."""
 MAX_TEMPLATE_ARGUMENTS = 64
-"""A chat template reads a handful of switches."""
+"""More than the switches that chat templates read."""
 
 BYTES_PER_TOKEN = 16
-"""A token is 4 to 5 characters of English, and one or two of Chinese, each 6 bytes where JSON escapes it; the rest is
-room for the JSON around it."""
+"""A token is 4 to 5 characters of English, and one or two of Chinese, each 6 bytes if JSON escapes it; the rest is for
+the JSON around it.
+"""
 BATCH_TOKENS = 300_000
-"""What OpenAI takes in one embeddings request, over all its inputs."""
+"""OpenAI's maximum for one embeddings request, over all its inputs."""
 MIN_BODY_BYTES = 1 << 20
 TENSOR_BYTES = 16 << 20
-"""Of a request's tensors: a full batch of the largest model that we ship is 16 images of 224 by 224 pixels, in three
-colours of four bytes, 9.6 MB. To take in so much costs 25 ms over gRPC, whose library copies each message whole."""
+"""Bytes of a request's tensors: a full batch of the largest shipped model is 16 images of 224 by 224 pixels, in three
+colours of four bytes, 9.6 MB. Receiving them costs 25 ms over gRPC, whose library copies each message.
+"""
 
 MOST_LENGTH_PENALTY = 32.0
-"""Beams are scored by their length to this power: of any context's length a float still holds it, and its inverse."""
+"""Beam scores are divided by length to this power: a float can represent it for any context, and its inverse."""
 
 _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 
@@ -78,7 +78,7 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 class BodyBounds:
     """Bounds of one caller; ``context_tokens`` is the largest served context, by default above every model's.
 
-    ``context_of`` names the plan's owner in an error.
+    ``context_of`` names the scope of the context bound in an error.
     """
 
     context_tokens: int = 16 << 20
@@ -93,7 +93,7 @@ class BodyBounds:
 
 
 UNBOUNDED = BodyBounds()
-"""Where nobody knows yet what is served."""
+"""Bounds before the first routing table."""
 
 
 def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
@@ -176,17 +176,6 @@ def _system(value: object, at: str, bounds: BodyBounds) -> None:
         _parts(value, at)
 
 
-def _tools(value: object, at: str, bounds: BodyBounds) -> None:
-    del bounds
-    if type(value) is not list:
-        return
-    if len(value) > MAX_TOOLS:
-        raise InvalidField(f"{at} holds more than {MAX_TOOLS} items", param=at)
-    counted = schemas.Counted()
-    for i, tool in enumerate(value):
-        schemas.check(tool, at, f"{at}[{i}]", counted)
-
-
 def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
     del bounds
     if type(value) is dict and len(value) > MAX_TEMPLATE_ARGUMENTS:
@@ -220,7 +209,6 @@ _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "input": _input,
     "prompt": _input,
     "system": _system,
-    "tools": _tools,
     "chat_template_kwargs": _template_arguments,
     "length_penalty": _length_penalty,
     "structured_outputs": _structured_outputs,

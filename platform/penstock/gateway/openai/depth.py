@@ -1,4 +1,4 @@
-"""Bounds the depth of JSON, since everything behind the edge walks values by recursion. Pure."""
+"""Bounds the depth of JSON, since later stages process values by recursion. Pure."""
 
 from collections.abc import Iterable
 

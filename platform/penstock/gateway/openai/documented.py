@@ -1,11 +1,11 @@
-"""Checks a body against the table of fields, and removes the fields that no engine shall see. Pure.
+"""Checks a body against the table of fields, and removes the fields that no engine may get. Pure.
 
 Each field is served, told (passed on, and reported as without effect), dropped (removed, and reported) or refused with
-its full path; null counts as left out. A name that no API documents is refused, as by OpenAI and Anthropic: otherwise a
-misspelt field would silently change nothing.
+its full path; null counts as left out. A field that no API documents is refused, as by OpenAI and Anthropic: otherwise
+a misspelt field would be ignored silently.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from penstock.domain.errors import InvalidField, UnsupportedField
 from penstock.domain.serving.request import Api
@@ -13,8 +13,9 @@ from penstock.gateway.openai.fields import Body
 from penstock.gateway.openai.verdicts import ANY, TABLE, Field, Kind
 
 MAX_NAME_CHARS = 64
-"""Of a name that the caller made up; the longest documented one has 30."""
+"""Characters of a caller's name; the longest documented one has 30."""
 MAX_VALUES_SHOWN = 12
+_SCALARS = frozenset({str, int, float, bool})
 _NAMES = {
     "string": "a string",
     "boolean": "true or false",
@@ -26,7 +27,7 @@ _NAMES = {
 
 
 class _Fault(Exception):
-    """A refusal on its way up to the body; each level adds its part of the path."""
+    """A refusal inside the body; each enclosing level adds its part of the path."""
 
     def __init__(self, says: str, *, is_unserved: bool = False) -> None:
         self.says, self.is_unserved = says, is_unserved
@@ -77,6 +78,8 @@ def _keeps(field: Field | None, value: object, told: set[str], *, is_required: b
     if verdict == "refused":
         return _refused(field, value)
     if verdict != "served":
+        if verdict == "told" and type(value) in _SCALARS and not _is_of_type(field, value):
+            raise _Fault(f"must be {_types(field)}")
         told.add(field.path)
         return verdict == "told"
     return _served(field, value, told)
@@ -97,10 +100,14 @@ def _served(field: Field, value: object, told: set[str]) -> bool:
         _check_list(field, value, told)
     elif isinstance(value, dict):
         _check_object(field, value, told)
+        if field.each:
+            _check_each(field, value)
     elif not _is_of_type(field, value):
         raise _Fault(f"must be {_types(field)}")
-    elif isinstance(value, int | float) and field.bounds:
-        _check_bounds(field, value)
+    elif isinstance(value, str):
+        _check_text(field, value)
+    elif field.bounds and isinstance(value, int | float):
+        _check_bounds(field.bounds, value)
     return True
 
 
@@ -200,12 +207,32 @@ def _at(name: str, says: str, *, is_unserved: bool = False) -> _Fault:
     return fault
 
 
-def _check_bounds(field: Field, value: float) -> None:
-    low, high = field.bounds.get("minimum"), field.bounds.get("maximum")
+def _check_bounds(bounds: Mapping[str, float], value: float) -> None:
+    low, high, above = bounds.get("minimum"), bounds.get("maximum"), bounds.get("exclusiveMinimum")
     if low is not None and value < low:
         raise _Fault(f"must be at least {low:g}")
+    if above is not None and value <= above:
+        raise _Fault(f"must be above {above:g}")
     if high is not None and value > high:
         raise _Fault(f"must be at most {high:g}")
+
+
+def _check_each(field: Field, value: Body) -> None:
+    for name, one in value.items():
+        try:
+            if isinstance(one, bool) or not isinstance(one, int | float):
+                raise _Fault("must be a number")
+            _check_bounds(field.each, one)
+        except _Fault as fault:
+            fault.steps.append(_shown(name))
+            raise
+
+
+def _check_text(field: Field, value: str) -> None:
+    if len(value) < field.bounds.get("minLength", 0):
+        raise _Fault("must not be empty")
+    if field.pattern is not None and not field.pattern.fullmatch(value):
+        raise _Fault(f"must match {field.pattern.pattern}")
 
 
 # -- words -----------------------------------------------------------------------------

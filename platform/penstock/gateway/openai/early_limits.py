@@ -1,7 +1,7 @@
-"""Decides whether limits are checked before a request is read; grants passes for recorded answers. Pure.
+"""Decides whether limits are checked before a request is read; issues passes for recorded answers. Pure.
 
-Large bodies always meet the limits first, small ones if their key was refused lately: parsing and tokenising costs up
-to a hundred times as much as the check.
+Large bodies are always checked against the limits first, small ones if their key was refused lately: parsing and
+tokenising costs up to a hundred times as much as the check.
 
 A caller over its limits may still get a recorded answer under an idempotency key, which is free. If a request with a
 pass is refused after all, its tenant gets no passes for a while.
@@ -14,7 +14,7 @@ from penstock.domain.ids import KeyId, TenantId
 REMEMBERED_S = 10.0
 BARRED_S = 10.0
 MOST_PASSES = 2
-"""Requests of a tenant that are let past its limits at a time, for their records."""
+"""Concurrent requests of a tenant that may skip its limits for their records."""
 MOST_REMEMBERED = 4096
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class EarlyLimits:
         return bool(self._refused) and self._refused.get(key, 0.0) > now
 
     def take_pass(self, tenant: TenantId, now: float) -> bool:
-        """Let a request with a record past the limits; False with too many passes, or if barred."""
+        """Let a request with a record skip the limits; False with too many passes, or if barred."""
         taken = self._passing.get(tenant, 0)
         if taken >= MOST_PASSES or self._barred.get(tenant, 0.0) > now:
             return False
@@ -44,7 +44,7 @@ class EarlyLimits:
         return True
 
     def give_pass(self, tenant: TenantId, now: float, *, was_of_use: bool) -> None:
-        """End a pass; if it was of no use, the tenant gets none for a while."""
+        """End a pass; if it led to no recorded answer, the tenant gets none for a while."""
         left = self._passing.pop(tenant) - 1
         if left:
             self._passing[tenant] = left

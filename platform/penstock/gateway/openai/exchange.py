@@ -26,11 +26,11 @@ from penstock.intake.held import HeldBytes
 from penstock.intake.types import Headers
 
 ANYWHERE = "global"
-"""Anthropic's word for no wish."""
+"""Anthropic's value for no preferred region."""
 
 
 class RequestExchange(ABC):
-    """One request; ``api`` comes from its path, as far as the path tells it."""
+    """One request; ``api`` is derived from its path, if the path determines it."""
 
     __slots__ = (
         "_api",
@@ -212,7 +212,7 @@ class RequestExchange(ABC):
         return told
 
     async def _until_paced(self, error: PenstockError) -> None:
-        """Delay a refusal by the caller's own limits if its tenant has many; release the body's bytes before."""
+        """Delay a refusal by the caller's own limits if its tenant has many; release the body's memory before."""
         who, turns = self._who, self._edge.turns
         if who is None or turns is None or not _is_theirs(error) or self._reply.started:
             return
@@ -240,7 +240,7 @@ class RequestExchange(ABC):
         return self._progress is None or self._progress.answer is None
 
     def _claim(self) -> Claim:
-        """Return the caller's tenant and key, or those that its refused credential names."""
+        """Return the caller's tenant and key, or those named by its refused credential."""
         if self._who is not None:
             return Claim(self._who.tenant, self._who.key)
         return head.claim(self._headers, self._edge.identity.claimed)
@@ -253,5 +253,5 @@ class RequestExchange(ABC):
 
 
 def _is_theirs(error: PenstockError) -> bool:
-    """Tell whether the caller's limits or its tenant's own queue refused it: its next request meets the same."""
+    """Tell whether the caller's limits or its tenant's own queue refused it: its next request would be refused too."""
     return isinstance(error, OverLimit | OverBudget) or error.reason == TENANT_QUEUE

@@ -54,11 +54,15 @@ def messages(body: Body, name: str, *, most: int) -> None:
             raise InvalidField("a message needs a role", param=f"{name}[{i}].role")
         content = turn.get("content")
         if type(content) is not str:
-            _content(content, f"{name}[{i}].content")
+            _content(content, role, f"{name}[{i}].content")
+        if role == "tool" and turn.get("tool_call_id") is None:
+            raise InvalidField("a tool's result needs the id of its call", param=f"{name}[{i}].tool_call_id")
 
 
-def _content(content: object, at: str) -> None:
+def _content(content: object, role: str, at: str) -> None:
     if content is None:
+        if role != "assistant":
+            raise InvalidField(f"a message of the role {role} needs content", param=at)
         return
     if type(content) is not list:
         raise InvalidField("content must be a string, a list of parts or null", param=at)

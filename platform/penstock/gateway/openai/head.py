@@ -16,7 +16,7 @@ SINGLE = frozenset(
     x-penstock-auto x-penstock-deadline-ms x-penstock-price-cap x-penstock-session
     """.split()
 )
-"""Given twice, these would mean the one or the other to whoever reads them."""
+"""Headers that would be ambiguous if repeated."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -33,7 +33,7 @@ HeaderMap = Mapping[bytes, bytes]
 def request_id(headers: HeaderMap, unique: str) -> str:
     """Return the caller's id with ``unique`` appended, or ``unique`` alone.
 
-    No id is used twice, since aborting one request must not stop another caller's.
+    No id is used twice, since aborting one request must not abort another caller's.
     """
     given = headers.get(b"x-request-id")
     return f"{given.decode()}-{unique}" if given and _REQUEST_ID.fullmatch(given) else f"req-{unique}"
@@ -88,7 +88,7 @@ def price_cap(headers: HeaderMap) -> MicroUsd:
 
 
 def kept_rule(headers: HeaderMap) -> str:
-    """Return the rule of an auto alias that the conversation keeps (``x-penstock-auto``)."""
+    """Return the auto alias's rule that the conversation should keep (``x-penstock-auto``)."""
     given = headers.get(b"x-penstock-auto")
     name = given.decode("latin-1") if given else ""
     return name if name and RULE.fullmatch(name) else ""

@@ -1,4 +1,4 @@
-"""One request over HTTP/1.1: its body under its bounds, and its refusals with a status."""
+"""One request over HTTP/1.1: reads the body within its bounds, and sends refusals with a status."""
 
 from penstock.domain.errors import BodyTooLarge, CompressedBody, PenstockError, RequestTimedOut
 from penstock.domain.outcome import Stage
@@ -18,7 +18,7 @@ from penstock.intake.types import Headers, Receive, Scope
 from penstock.lateness import timeout
 
 _LONG = len(str(INLINE_BYTES))
-"""Digits of a length that may be too much to be read on the event loop."""
+"""Digits of a content length too large for the event loop."""
 HttpReply = DirectReply | PlainReply
 
 
@@ -36,7 +36,7 @@ class HttpExchange(RequestExchange):
 
     @property
     def _speaks(self) -> Api:
-        """The API that gives errors of this request their shape."""
+        """The API that determines the form of this request's errors."""
         return self._api
 
     def _known(self, who: Principal) -> None:
@@ -67,7 +67,7 @@ class HttpExchange(RequestExchange):
         return parsed
 
     def _model_of(self, raw: bytes) -> str:
-        """Return the model; empty if only parsing the whole body can tell."""
+        """Return the model; empty if only parsing the whole body can find it."""
         return model_of(raw)
 
     async def _parsed(self, who: Principal, raw: bytes, *, is_small: bool) -> tuple[Parsed, str]:

@@ -1,10 +1,10 @@
 """Requests with an ``Idempotency-Key``: the first is answered and recorded, later ones get the same bytes (A8).
 
-It comes before the pipeline: a replay draws on no limit, costs nothing and has no ledger row. Only complete answers are
+It runs before the pipeline: a replay draws on no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
 If the first caller disconnects, its answer is cancelled only without followers in the same gateway. Followers at other
-gateways then get the error that it broke off.
+gateways then get the error that the answer broke off.
 
 Trade-off: the caller may receive an answer's end a moment before it is stored. A gateway killed in that moment loses
 the record, not the answer.
@@ -44,7 +44,7 @@ from penstock.intake.types import Headers
 from penstock.lateness import timeout
 
 CLAIMS = 4
-"""How often a request may find its forerunner broken off before it is sent back."""
+"""Attempts to claim a key after earlier answers broke off."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -138,7 +138,7 @@ class Once:
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
-        """Pass the recorded answer on; False if it broke off before its first byte."""
+        """Send the recorded answer; False if it broke off before its first byte."""
         copying = asyncio.create_task(follower.copy(self._answers, key))
 
         def stop() -> None:

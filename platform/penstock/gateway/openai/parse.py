@@ -1,9 +1,9 @@
-"""Parses a body into a request: the one place that accepts or drops a client's field.
+"""Parses a body into a request: the only place that accepts or drops a client's field.
 
 The fields that are served are listed in ``verdicts``. Beyond their types, only the fields that the platform relies on
 are checked. It knows no tenants, models or sockets.
 
-A repeated key keeps its last value, and the engine gets the decoded object encoded anew, so that no second parser can
+A repeated key keeps its last value, and the engine gets the decoded object encoded again, so that no second parser can
 read the bytes differently.
 """
 
@@ -16,7 +16,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.formats import pictures
-from penstock.gateway.openai import bounds, documented, fields
+from penstock.gateway.openai import bounds, documented, fields, rules, tools
 from penstock.gateway.openai.bounds import BodyBounds
 from penstock.gateway.openai.depth import MAX_DEPTH, is_too_deep
 from penstock.gateway.openai.fields import Body
@@ -26,10 +26,10 @@ MAX_PROMPTS = 2048
 MAX_MODEL_CHARS = 256
 MAX_SEQUENCES = 128
 MAX_NAME_CHARS = 256
-"""Of a cache key or a region: beyond OpenAI's 64, and little to hash."""
+"""Characters of a cache key or a region: beyond OpenAI's 64, and quick to hash."""
 CACHE_KEY, GEO = "prompt_cache_key", "inference_geo"
 PLATFORMS = frozenset({service_tiers.FIELD, CACHE_KEY, GEO})
-"""Fields that the platform serves itself: no engine gets them."""
+"""Fields that the gateway handles: no engine gets them."""
 MAX_OUTPUT_TOKENS = 1 << 20
 
 OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
@@ -40,22 +40,22 @@ OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
     Api.RESPONSES: ("max_output_tokens",),
     Api.MESSAGES: ("max_tokens",),
 }
-"""What bounds the output of one sequence, the field that wins first."""
+"""Fields that bound the output of one sequence, in order of precedence."""
 
 COMPLETIONS_DEFAULT = 16
-"""The engine's (and OpenAI's) own bound where a completions request is silent."""
+"""The default output bound of a completions request in vLLM and OpenAI's API."""
 
 COUNTS: Mapping[str, Api] = {
     f"{Api.MESSAGES}/count_tokens": Api.MESSAGES,
     f"{Api.RESPONSES}/input_tokens": Api.RESPONSES,
 }
-"""Paths of requests that want no answer, but to know their length, and their APIs."""
+"""Paths of token count requests, and their APIs."""
 
 _WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
-"""APIs that know ``n`` and ``best_of``; elsewhere the engine does not look at them."""
+"""APIs with ``n`` and ``best_of``; in others the engine ignores them."""
 
 _WITH_IMAGES = frozenset({Api.CLASSIFY, Api.EMBEDDINGS})
-"""APIs whose inputs may be images, where the model has a handler; to others they are text, whose tokens are counted."""
+"""APIs with inputs that may be images, for models with a handler; for other models they are text."""
 
 _DECODER = msgspec.json.Decoder()
 
@@ -81,7 +81,8 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     """Return the parsed body, or raise ``MalformedBody`` or ``InvalidField``."""
     body = decode(raw)
     bounds.check(body, within)  # first: what it refuses is too much to be walked
-    told = documented.check(api, body)
+    loose = tools.check(body) if body.keys() & tools.FIELDS else ()
+    told = documented.check(api, body) + loose + rules.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     stream = fields.flag(body, "stream")
     (usage, each), cost = _usage_in_stream(body, stream=stream), _cost(api, body, len(raw))
@@ -119,7 +120,7 @@ def decode(raw: bytes) -> Body:
 
 
 def _where(error: Exception) -> str:
-    """Return the decoder's message without any of the caller's text."""
+    """Return the decoder's message without the caller's text."""
     return "bytes that are no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
 
 
@@ -164,7 +165,7 @@ def _cost(api: Api, body: Body, size: int) -> Cost:
 
 
 def _images(body: Body) -> list[str]:
-    """Return the images; their headers, not their lengths, tell their cost."""
+    """Return the images; their headers, not their lengths, determine their cost."""
     given = body.get("input")
     inputs = given if type(given) is list else [given]
     return [one for one in inputs if type(one) is str and one.startswith(pictures.DATA_URL)]

@@ -1,6 +1,6 @@
 """Reads bodies: small ones here, large ones in a child process, so that this process's streams are not delayed.
 
-A large body's small fields come back as values, the others as JSON encoded anew: the engine gets the decoded object
+A large body's small fields are returned as values, the others as JSON encoded again: the engine gets the decoded object
 either way.
 
 Trade-off: a large body is decoded twice, to be checked and to be counted. That costs a tenth of its tokenising, and
@@ -20,11 +20,11 @@ from penstock.gateway.preprocess.offload import DONE, Offload, result
 
 INLINE_BYTES = 16 << 10
 INLINE_BRACKETS = 256
-"""What is read on the event loop: at most 2 ms of decoding, checking and rendering, whatever it holds."""
+"""Brackets up to which a body is read on the event loop: at most 2 ms of decoding, checking and rendering."""
 SCANNED_BYTES = 256 << 10
-"""To pass over so much takes 1.5 ms at most."""
+"""Bytes that are scanned in 1.5 ms at most."""
 READABLE_BYTES = 4 << 10
-"""So much of a large body comes back to be looked at: its smallest fields."""
+"""Bytes of a large body's smallest fields that are returned as values."""
 CONTENT = frozenset({"messages", "prompt", "input"})
 
 _ENCODER = msgspec.json.Encoder()
@@ -32,14 +32,14 @@ _SORTED = msgspec.json.Encoder(order="deterministic")
 
 
 class _ReadJob(msgspec.Struct):
-    """The header of a question's frame; the raw body follows."""
+    """The header of a question's frame to the child; the raw body follows."""
 
     api: Api
     bounds: BodyBounds
 
 
 class _Field(msgspec.Struct):
-    """A field that comes back as JSON: its length in the frame, and the facts of ``Sealed``."""
+    """A field returned as JSON: its length in the frame, and the facts of ``Sealed``."""
 
     name: str
     size: int

@@ -1,4 +1,4 @@
-"""Records a reply while it goes out: a task stores the pieces in order, so that no write waits for the store.
+"""Records a reply while it is sent: a task stores the pieces in order, so that no write waits for the store.
 
 It knows pieces and the store, not the content of answers.
 """
@@ -14,9 +14,9 @@ from penstock.gateway.calls.relay import Reply
 from penstock.intake.types import Headers
 
 MAX_ANSWER_BYTES = 4 << 20
-"""What one record may take; a longer answer is passed on, but not kept."""
+"""Bytes of one record; a longer answer is sent, but not kept."""
 SIGN_OF_LIFE_S = ALIVE_S / 4
-"""How often the store hears of an answer that says nothing."""
+"""Seconds between signs of life for an answer without new bytes."""
 
 
 class AnswerRecorder:
@@ -71,7 +71,7 @@ class AnswerRecorder:
         self._news.set()
 
     async def _run(self) -> bool:
-        """Store pieces; return True when the record is complete, given up, or taken over by another request."""
+        """Store pieces; return True when the record is complete, abandoned, or taken over by another request."""
         with suppress(Conflict):
             return await self._bring()
         return True
@@ -96,7 +96,7 @@ def _nothing() -> None: ...
 
 
 class RecordedReply:
-    """A recorded reply; after its caller has left it continues while others in this gateway follow the record."""
+    """A recorded reply; after a disconnect it continues while other callers in this gateway follow the record."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
         self._reply, self._recorder, self._used = reply, recorder, used

@@ -1,11 +1,10 @@
 """Bounds of structured outputs: a grammar compiler's work grows with properties, values and repeats. Pure.
 
-The bounds are OpenAI's published ones. A ``$ref`` that leads back to itself through references and alternatives alone
-describes no value: engines loop over it for ever, or fail. A pattern's repeats are the numbers in braces: an engine's
-automaton has a state for each repeat, and each state is compared with all tokens. Escaped characters and classes count
-as text.
-Trade-off: nested repeats are added, not multiplied, since engines keep them as counters.
-Source: https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
+The bounds are OpenAI's published ones. A ``$ref`` that leads back to itself only through references and alternatives
+describes no value: engines loop forever, or fail. A pattern's repeats are the numbers in braces: an engine's automaton
+has a state for each repeat, and each state is compared with all tokens. Escaped characters and classes count as text.
+Trade-off: nested repeats are added, not multiplied, since engines keep them as counters. Source:
+https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
 ``StructuredOutputsParams`` and the validators of its request classes.
 """
 
@@ -16,12 +15,15 @@ from dataclasses import dataclass
 import msgspec
 
 from penstock.domain.errors import InvalidField
+from penstock.gateway.openai import keywords
 from penstock.gateway.openai.depth import is_too_deep_text
 
 MAX_REPEATS = 2_000
-"""Of one thing. On two cores xgrammar 0.2 takes 2.5 s for as many, and 17 s for 5,000: it grows with the square."""
+"""Repeats of one pattern or grammar. On two cores xgrammar 0.2 takes 2.5 s for this many, and 17 s for 5,000: it grows
+with the square.
+"""
 MAX_REPEATS_TOTAL = 5_000
-"""Of all patterns of a request. Fifty of ``[a-z]{1,100}`` take 8 s."""
+"""Repeats of all patterns of a request. Fifty of ``[a-z]{1,100}`` take 8 s."""
 
 _TOKEN = re.compile(
     r"""
@@ -53,26 +55,28 @@ def _number(digits: str | None) -> int:
 
 MAX_PROPERTIES = 5_000
 MAX_VALUES = 1_000
-"""Values of all ``enum``s together; also of a choice."""
+"""Values of all ``enum``s together; also of one choice."""
 MAX_CHARS = 120_000
-"""Names and values together; also of a pattern or a grammar."""
+"""Characters of names and values together; also of a pattern or a grammar."""
 MAX_OPTIONAL = 1_000
-"""Properties of one object that may be left out: the compiler's work grows with their square. OpenAI takes none."""
+"""Optional properties of one object: the compiler's work grows with their square. OpenAI allows none."""
 
 HOLDERS = frozenset({"schema", "json", "parameters", "input_schema"})
 _GRAMMARS = frozenset({"regex", "grammar", "pattern"})
 _TAGS = "structural_tag"
 _WRAPPED = "json_schema"
-"""Holds a schema in OpenAI's form, and is one itself in a structural tag."""
+"""The field that wraps a schema in OpenAI's form, and is a schema itself in a structural tag."""
+_NOT_WRAPPED = frozenset({"schema", "name"})
 _CHOICES = frozenset({"choice"})
 _PROSE = frozenset({"description", "title", "default", "examples", "$comment"})
-"""Said for readers: no grammar is made of it."""
+"""Keywords for human readers, which are no part of the grammar."""
 _WORDS = frozenset({"type", "format", "$ref", "$schema", "$id"})
-"""Their texts are the schema language's, and are not what OpenAI counts."""
+"""Keywords with values of the schema language, which OpenAI does not count."""
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Under these stand names of the caller's, not words of the schema language."""
+"""Keywords with names chosen by the caller below them."""
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 _CONTAINERS = (dict, list)
+_SEARCHED = (dict, list, str)
 
 Schema = dict[str, object]
 
@@ -99,34 +103,63 @@ class Counted:
             raise InvalidField(f"patterns may repeat at most {MAX_REPEATS_TOTAL} times together", param=at)
 
 
-def check(given: object, name: str, at: str, counted: Counted | None = None) -> None:
-    """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``."""
+def check(given: object, name: str, at: str, counted: Counted | None = None, *, binds: bool = True) -> bool:
+    """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``.
+
+    Return whether a keyword is not held; if the schemas bind the whole answer, it is refused. ``at`` is the path.
+    """
     counted = Counted() if counted is None else counted
-    waiting = [(name, given)]
+    is_loose, waiting = False, [(name, given, at)]
     while waiting:
-        holder, value = waiting.pop()
+        holder, value, path = waiting.pop()
         if holder in _GRAMMARS and isinstance(value, str):
-            _check_chars(len(value), at)
-            counted.pattern(value, at)
+            _check_chars(len(value), path)
+            counted.pattern(value, path)
+            if holder != "grammar":
+                _check_pattern(value, path)
         elif holder in _CHOICES and isinstance(value, list):
-            _check_choice(value, at)
-        elif _holds_schema(holder, value) and (schema := _schema(value, at)) is not None:
-            _check_schema(schema, at, counted)
+            _check_choice(value, path)
+        elif _holds_schema(holder, value) and (schema := _schema(value, path)) is not None:
+            _check_schema(schema, path, counted)
+            is_loose |= _is_loose(schema, path, binds=binds)
         else:
-            waiting.extend(_inside(holder, value, at))
+            waiting.extend(_inside(holder, value, path))
+    return is_loose
+
+
+def _check_pattern(pattern: str, at: str) -> None:
+    if part := keywords.pattern_fault(pattern):
+        raise InvalidField(f"{at} has a part that the engine's grammar does not hold: {part}", param=at)
+
+
+def _is_loose(schema: Schema, at: str, *, binds: bool) -> bool:
+    """Tell whether the grammar of a schema that does not bind leaves a keyword out; refuse what can't be compiled."""
+    is_loose = False
+    for fault in keywords.faults(schema):
+        if binds or fault.is_fatal:
+            path = keywords.shown(at, fault.path)
+            raise InvalidField(f"{path} {fault.says}", param=path)
+        is_loose = True
+    return is_loose
 
 
 def _holds_schema(holder: str, value: object) -> bool:
-    return holder in HOLDERS or (holder == _WRAPPED and isinstance(value, dict) and "schema" not in value)
+    return holder in HOLDERS or (holder == _WRAPPED and isinstance(value, dict) and not _NOT_WRAPPED & value.keys())
 
 
-def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object]]:
-    """Yield the nested constraints by name; a structural tag may be JSON in a text."""
+def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object, str]]:
+    """Yield the nested constraints by name and path; a structural tag may be JSON in a text."""
     if holder == _TAGS and isinstance(value, str):
         value = _schema(value, at)
     if isinstance(value, dict):
-        return value.items()
-    return [(holder, child) for child in value] if isinstance(value, list) else ()
+        return [
+            (name, child, f"{at}.{name[: keywords.MAX_NAME_CHARS]}")
+            for name, child in value.items()
+            if type(child) in _SEARCHED
+        ]
+    if not isinstance(value, list):
+        return ()
+    return [(holder, child, f"{at}[{number}]") for number, child in enumerate(value) if type(child) in _SEARCHED]
 
 
 def _schema(value: object, at: str) -> Schema | None:
@@ -202,7 +235,7 @@ def _said(node: Schema) -> Iterator[object]:
 
 
 def _leads_nowhere(root: Schema) -> bool:
-    """Tell whether references and alternatives alone lead back to a schema itself."""
+    """Tell whether a chain of references and alternatives leads back to the schema itself."""
     done: set[int] = set()
     for start in _referring(root):
         path: set[int] = set()
@@ -235,24 +268,12 @@ def _referring(root: Schema) -> Iterator[Schema]:
 
 def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
     """Yield the schemas that describe the same value as this one: references and alternatives."""
-    if (target := _target(node.get("$ref"), root)) is not None:
+    if (target := keywords.target(node.get("$ref"), root)) is not None:
         yield target
     for name in _ALTERNATIVES:
         listed = node.get(name)
         if isinstance(listed, list):
             yield from (child for child in listed if isinstance(child, dict))
-
-
-def _target(reference: object, root: Schema) -> Schema | None:
-    """Return the reference's target; None if it is outside the document or missing."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return None
-    at: object = root
-    for step in reference[1:].split("/")[1:]:
-        if not isinstance(at, dict):
-            return None
-        at = at.get(step.replace("~1", "/").replace("~0", "~"))
-    return at if isinstance(at, dict) else None
 
 
 CONSTRAINTS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")

@@ -29,13 +29,13 @@ class ErrorObserver(Protocol):
     ) -> None:
         """Count an error response by its code, and log it with its caller.
 
-        An internal fault counts against the promise of this API's tier; ``api`` is None if the pipeline has counted the
+        An internal fault counts against the SLO of this API's tier; ``api`` is None if the pipeline has counted the
         request.
         """
         ...
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log an internal fault's kind, never its text, which may hold a prompt."""
+        """Log an internal fault's kind, never its text, which may contain a prompt."""
         ...
 
 
@@ -98,17 +98,17 @@ class Services:
     turns: StartTurns | None = None
     """The order in which requests start; None starts each at once."""
     table: Callable[[], RoutingTable] = _no_table
-    """The table in force: what kind of model a name of the Open Inference Protocol is."""
+    """The present table: the kind of a model named in the Open Inference Protocol."""
     refuse_early: Callable[[Principal, str, Demand], Awaitable[None]] = _let_in
-    """Raises what a caller would hear for any request for this model, or for any at all."""
+    """Raises the refusal that any request of a caller for this model, or for all models, would get."""
     is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
-    """Tells whether there may be an answer under a caller's idempotency key."""
+    """Tells whether a caller's idempotency key may have a recorded answer."""
     bounds: Callable[[Principal], BodyBounds] = _unbounded
     keep_early: Callable[[PenstockError, Early], None] = unkept
-    """Told of each request that is refused before the corridor has seen it."""
+    """Called with each request that is refused before the pipeline."""
     region: str = "local"
     trace: Callable[[str], str] = str
-    """The caller's ``traceparent`` (or nothing) → the one to go on with."""
+    """Takes the caller's ``traceparent`` (or nothing) and returns the one to send on."""
 
 
 READY_RETRY_S = 1.0
@@ -125,4 +125,4 @@ class Facts:
     draining: Callable[[], bool] = lambda: False
     serves: Callable[[], bool] = lambda: True
     explain: Callable[[Principal, str], Awaitable[object]] = _nothing_kept
-    """Returns what is kept of a request as JSON can say it, or raises ``UnknownRequest``."""
+    """Returns a request's record as JSON values, or raises ``UnknownRequest``."""

@@ -1,4 +1,4 @@
-"""Preprocess: renders the prompt as the engine will, and counts its tokens exactly before any GPU time is spent."""
+"""Preprocess: renders the prompt like the engine, and counts its tokens exactly before any GPU time is spent."""
 
 from penstock.gateway.preprocess.detokenize import Detokenizer
 from penstock.gateway.preprocess.offload import OffloadedPreprocessor

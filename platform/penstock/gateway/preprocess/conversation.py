@@ -1,7 +1,7 @@
 """Brings a request's messages into the form that the engine passes to its chat template. Pure.
 
-Content unknown here (images, sounds) raises ``EngineOnly``: then only the engine counts.
-Source: vLLM 0.32, ``renderers/chat_utils.py``, ``renderers/hf.py``.
+Content unknown here (images, audio) raises ``EngineOnly``: then only the engine counts. Source: vLLM 0.32,
+``renderers/chat_utils.py``, ``renderers/hf.py``.
 """
 
 import json

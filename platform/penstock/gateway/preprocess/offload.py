@@ -1,7 +1,7 @@
-"""Preprocessing in a child process: its frames, and refusals on their way back.
+"""Preprocessing in a child process: its frames, and refusals from the child.
 
-A large body takes milliseconds per mebibyte to decode, check, render and tokenise under the interpreter lock; every
-stream of the process would stand still meanwhile.
+A large body takes milliseconds per mebibyte to decode, check, render and tokenise under the interpreter lock, which
+would delay every stream of the process.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Preparing(Protocol):
     """Counts and hashes a prompt in this process."""
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        """Return the prompt's facts; raises ``BadRequest``."""
+        """Return the prompt's counts and hashes; raises ``BadRequest``."""
         ...
 
 

@@ -1,6 +1,6 @@
 """vLLM's own fields that change a prompt's token count, on the APIs that read them. Pure.
 
-On other APIs the engine ignores them, and so must the count: a field honoured only here would make prompts free.
+On other APIs the engine ignores them, and so does the count: a field honoured only here would make prompts free.
 Source: vLLM 0.32, ``build_tok_params`` and ``build_chat_params`` of each request; ``renderers/params.py``.
 """
 
@@ -9,7 +9,7 @@ from penstock.domain.serving.request import Api
 from penstock.gateway.preprocess.translate import Body
 
 WHOLE = 1 << 62
-"""How many tokens are kept of a prompt that nobody cuts."""
+"""The value for a prompt that is not truncated."""
 
 _CHATS = frozenset({Api.CHAT, Api.EMBEDDINGS})
 _TOKENISED = _CHATS | {Api.COMPLETIONS}
@@ -40,7 +40,7 @@ def adds_special_to_chat(api: Api, body: Body) -> bool:
 
 
 def kept_tokens(api: Api, body: Body, most: int) -> int:
-    """Return the number of tokens that a prompt is truncated to; ``most`` for a cut to the context.
+    """Return the number of tokens that a prompt is truncated to; ``most`` for truncation to the context.
 
     Raises ``InvalidField`` for 0, which leaves an empty prompt; the engine itself refuses numbers below -1.
     """

@@ -1,7 +1,7 @@
 """A text at least as long as a prompt that only the engine can render: an upper bound of the prompt's tokens. Pure.
 
-The text holds all of the caller's text as JSON, the tools if the template shows them, and the template's own words once
-per message.
+The text contains all of the caller's text as JSON, the tools if the template shows them, and the template's own text
+once per message.
 
 Trade-off: the bound is two to five times the true count for plain text; the excess is returned once the engine has
 counted. If the template refuses a single message, or parts are images, the model's context is the bound.
@@ -15,7 +15,7 @@ from penstock.formats.chat_template import ChatTemplate, TemplateRefused
 from penstock.gateway.preprocess.translate import Body
 
 _MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')
-"""Names of parts whose tokens have nothing to do with their bytes; quotes inside a caller's text stand escaped."""
+"""Names of parts with tokens unrelated to their bytes; quotes inside a caller's text are escaped."""
 
 
 def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> str:

@@ -25,7 +25,7 @@ from penstock.gateway.preprocess.prompts import Prompts
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer, TokenizerCache
 
 MAX_BLOCKS = 1_024
-"""Routing looks no deeper: the rest of a longer prompt can't change where its beginning is cached."""
+"""Blocks that routing compares: the rest of a longer prompt can't change where its beginning is cached."""
 
 
 def seed(cache_salt: str, adapter: str = "") -> bytes:
@@ -119,13 +119,15 @@ def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
 
 
 def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
-    """Return the truncation length; a cut to the context leaves one token if output is requested."""
+    """Return the truncation length; truncation to the context leaves one token if output is requested."""
     answers = 1 if prompts.requested_output(request.api, request.body) else 0
     return options.kept_tokens(request.api, request.body, version.max_model_len - answers)
 
 
 def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:
-    """Refuse a text that no tokenisation could fit into the context, before tokenising it (as the engine does)."""
+    """Refuse a text that can't fit into the context with any tokenisation, before tokenising it (as the engine
+    does).
+    """
     most = version.max_model_len * tokenizer.max_chars_per_token
     if chars > most:
         raise ContextTooLong(

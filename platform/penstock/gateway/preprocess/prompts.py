@@ -21,7 +21,7 @@ OUTPUT_FIELDS = {
     Api.RESPONSES: ("max_output_tokens",),
     Api.MESSAGES: ("max_tokens",),
 }
-"""Where each API says how long one answer may be, the field that wins first."""
+"""Each API's fields for the output tokens of one answer, in order of precedence."""
 _PROMPTED = frozenset({Api.COMPLETIONS, Api.CLASSIFY, Api.INFER})
 
 

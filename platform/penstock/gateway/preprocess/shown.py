@@ -1,4 +1,4 @@
-"""Parts of a request that a chat template leaves out: refused, or reported as without effect. Pure.
+"""Parts of a request that a chat template omits: refused, or reported as without effect. Pure.
 
 The routing table lists the template's abilities, found by rendering at the push (``formats/abilities.py``). A table
 without a list refuses nothing.
@@ -16,11 +16,11 @@ from penstock.gateway.preprocess import options, reasoning
 
 _SYSTEM = frozenset({"system", "developer"})
 _EFFORT = {Api.RESPONSES: "reasoning.effort", Api.MESSAGES: "output_config.effort"}
-"""The field's name, elsewhere ``reasoning_effort``."""
+"""The path of the effort field in an API other than chat's ``reasoning_effort``."""
 _NO_EFFORT = "none"
 KWARGS = "chat_template_kwargs"
 _MOST_TOLD, _MOST_CHARS = 8, 64
-"""Of keys that a caller made up: names of fields have 30 characters at most."""
+"""Bounds on reported keys that a caller made up: documented names have at most 30 characters."""
 
 
 def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
@@ -33,7 +33,7 @@ def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
 
 
 def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], version: VersionEntry) -> None:
-    """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template leaves out."""
+    """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template omits."""
     if options.option(api, body, "documents") and not _can(Ability.DOCUMENTS, version):
         raise UnsupportedByModel(
             f"{version.id} shows its model no documents: send their text in a message", param="documents"
@@ -55,7 +55,7 @@ def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template
 
 
 def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
-    """Yield the wish to think, or to think more or less; a model that does not think grants the wish for none."""
+    """Yield the reasoning options without effect; a model without reasoning fulfils a request for none."""
     if reasoning.asked_effort(api, body) not in (None, _NO_EFFORT):
         yield _EFFORT.get(api, "reasoning_effort")
     thinking = body.get("thinking")

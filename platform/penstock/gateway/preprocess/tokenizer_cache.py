@@ -13,11 +13,13 @@ from tokenizers.models import BPE
 from penstock.domain.errors import ArtifactRefused
 
 TEXT_WORK = 32
-"""What each text costs beside its characters: about 7 µs."""
+"""Fixed work of each text, in characters: about 7 µs."""
 OTHERS_WORK = 16
-"""WordPiece and Unigram try every piece of a word: 4,096 characters in words of 99 take 67 ms, merging them 0.4."""
+"""Work factor of WordPiece and Unigram, which try every piece of a word: 4,096 characters in words of 99 take 67 ms,
+merging them 0.4.
+"""
 _ADDED = 8
-"""Tokens that may stand around any text: beginning, end, the space that some tokenisers put before it."""
+"""Tokens added around any text: begin, end, and the space that some tokenisers prepend."""
 
 
 class BlobSource(Protocol):

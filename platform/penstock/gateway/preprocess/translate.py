@@ -1,4 +1,4 @@
-"""Turns Responses and Messages conversations and tools into the chat that the engine makes of them. Pure.
+"""Turns Responses and Messages conversations and tools into chat messages, as the engine does. Pure.
 
 Anything but text, function calls and their results raises ``EngineOnly``: then only the engine counts.
 Source: vLLM 0.32, ``entrypoints/anthropic/serving.py``, ``entrypoints/openai/responses/utils.py``; a contract test
@@ -13,9 +13,9 @@ Body = Mapping[str, object]
 Said = dict[str, object]
 
 _PARTIAL = ("in_progress", "incomplete")
-"""How an item says that the model is to go on with it. No set: what a caller sent may have no hash."""
+"""The status of an item that the model should continue. A tuple, since a caller's value may be unhashable."""
 _BILLING = "x-anthropic-billing-header"
-"""How a text begins that the engine leaves out."""
+"""The beginning of texts that the engine omits."""
 _MESSAGES_UNKNOWN = ("mcp_servers",)
 _RESPONSES_UNKNOWN = ("previous_response_id", "prompt")
 

@@ -1,4 +1,4 @@
-"""Records: what is kept of an ended request, so that it can be explained."""
+"""Records: figures and names of an ended request, for ``penstock explain``."""
 
 from penstock.gateway.records.asking import RecordLookup
 from penstock.gateway.records.making import Early, Records, refused_early

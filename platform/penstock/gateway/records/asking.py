@@ -12,13 +12,13 @@ from penstock.domain.serving.request_record import RequestRecord
 from penstock.domain.tenancy.tenant import OPERATORS, Principal, Role
 
 _ID = re.compile(r"(?:(?:chatcmpl-|cmpl-|embd-|resp_|msg_)(?=.))?([A-Za-z0-9_.-]{1,128})")
-"""A request's id, also as engines write it into answers: with what they call the kind before it."""
+"""A request's id, also in the form of engines' answers: prefixed by its kind."""
 AGAIN_S = 1.0
 
 
 class KeptRecords(Protocol):
     async def find(self, request_id: str) -> RequestRecord | None:
-        """Return an ended request's record; None if there is none, or none any more."""
+        """Return an ended request's record; None if there is none, or it was removed."""
         ...
 
 

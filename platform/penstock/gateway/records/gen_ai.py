@@ -1,4 +1,5 @@
-"""OpenTelemetry's ``gen_ai.*`` of a request: span attributes and metrics. Never a word of a prompt or answer.
+"""OpenTelemetry's ``gen_ai.*`` of a request: span attributes and metrics. They never contain text of a prompt or
+answer.
 
 Only requests that generate or embed have them: the conventions name no operation for classifiers and tensors. Models in
 metrics are registered names, so callers create no series.
@@ -27,7 +28,7 @@ _OPERATIONS = {
     Api.EMBEDDINGS: "embeddings",
 }
 _OF_TASK = {Task.GENERATE: "text_completion", Task.EMBED: "embeddings"}
-"""Of the Open Inference Protocol, whose API does not tell."""
+"""Operation by task, for the Open Inference Protocol."""
 _NUMBERS = {
     "temperature": "gen_ai.request.temperature",
     "top_p": "gen_ai.request.top_p",
@@ -37,10 +38,10 @@ _NUMBERS = {
     "seed": "gen_ai.request.seed",
     "n": "gen_ai.request.choice.count",
 }
-"""Fields and their attributes. Stop strings are left out: they are the caller's words."""
+"""Fields and their attributes. Stop strings are omitted, because they are caller's text."""
 _BOUNDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 MOST_CHILDREN = 1024
-"""Operations times models: more are made anew."""
+"""Operations times models with cached children; further ones are created each time."""
 Value = str | int | float | bool | Sequence[str]
 
 

@@ -1,4 +1,4 @@
-"""Counts finished and refused requests: metrics, one log line, a sampled trace. Never a word of a prompt.
+"""Counts finished and refused requests: metrics, one log line, a sampled trace. It never uses a prompt's text.
 
 It runs once per request on the event loop: label children are kept, and token gaps are observed in one step.
 """
@@ -27,11 +27,11 @@ from penstock.telemetry.tenants import OTHER, TenantLabels
 from penstock.telemetry.w3c import trace_of
 
 UNKNOWN = "unknown"
-"""The model's label where a request never got as far as a version: callers must not invent labels."""
+"""The model's label for a request without a version, so that callers can't create labels."""
 MOST_CHILDREN, MOST_ZONES = 4096, 64
 
 _TIERS = {Api.EMBEDDINGS: Tier.EMBEDDING, Api.CLASSIFY: Tier.CLASSIC, Api.INFER: Tier.CLASSIC}
-"""The tier of a request that never got as far as a version; the others' is that of chats."""
+"""The tier of a request without a version, by API; others count as chat."""
 
 Trace = Callable[[Call, Answer], None]
 Exemplar = dict[str, str] | None
@@ -90,7 +90,7 @@ class RequestLedger:
             self._keep(call, answer)
 
     def expect(self, version: VersionEntry) -> None:
-        """Create a tier's series at zero: one that began at its first bad event would hide it from every rate."""
+        """Create a tier's series at zero: a series that began at its first bad event would hide it from ``rate``."""
         if version.tier in self._expected:
             return
         self._expected.add(version.tier)
@@ -101,9 +101,10 @@ class RequestLedger:
     def refused(
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
     ) -> None:
-        """Count an error by code; requests refused before the pipeline are logged here, and our faults break promises.
+        """Count an error by code; requests refused before the pipeline are logged here, and the platform's faults count
+        against SLOs.
 
-        Without a version the API tells the tier; other questions break the promise that pages first.
+        Without a version the API determines the tier; for other routes the tier that pages first is charged.
         """
         self._refusals.labels(code=error.code).inc()
         outcome = outcome_of(error.outcome, error.reason)
@@ -122,7 +123,7 @@ class RequestLedger:
         self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log an internal error by type and place; its text may hold a prompt."""
+        """Log an internal error by type and source position; its text may contain a prompt."""
         self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
 
     def _dropped(self, tenant: str) -> None:

@@ -22,7 +22,7 @@ _MEDIA = r"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"
 _IS_MEDIA = re.compile(_MEDIA)
 _MEDIA_JSON = re.compile(rb'"type":"' + _MEDIA.encode() + rb'"')
 _TOOLS_JSON = re.compile(rb'"tool_calls":\[\{|"role":"(?:tool|function)"|"type":"(?:tool_|function_|mcp_|custom_tool_)')
-"""As our own encoder writes it: quotes inside a caller's text stand escaped, and match nothing."""
+"""The encoder's form of a tool field: quotes inside a caller's text are escaped and can't match."""
 _TOOL_KINDS = ("tool_", "function_", "mcp_", "custom_tool_")
 _TOOL_ROLES = ("tool", "function")
 

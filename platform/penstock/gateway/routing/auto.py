@@ -1,8 +1,8 @@
 """Matches the rules of an auto alias with a request, and words the refusal if no rule fits. Pure.
 
-A rule fits if its conditions hold and its version's manifest allows the request. Load and availability are not
-considered: they would change the model within a conversation. The tested properties only grow within a conversation, so
-that it only ever moves to later rules.
+A rule fits if its conditions hold and its version's manifest allows the request. Load and availability are ignored:
+they would change the model within a conversation. The tested properties only grow within a conversation, so it only
+ever moves to later rules.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from penstock.formats.abilities import Ability
 from penstock.gateway.routing.asked import Asked
 
 Script = tuple[str, str, tuple[tuple[str, str], ...]]
-"""What makes tokens of a conversation: tokenizer, template, the words that it may use."""
+"""Inputs that determine a conversation's tokens: tokenizer, template, special tokens."""
 
 
 class Misfit(StrEnum):

@@ -1,4 +1,4 @@
-"""The routing table in force, in memory, indexed; each new one replaces it as a whole.
+"""The present routing table, in memory, indexed; each new one replaces it as a whole.
 
 A reader sees the old table or the new one, never a mixture: one reference holds table and indexes.
 """
@@ -27,9 +27,9 @@ class View:
     autos: dict[str, Auto]
     rosters: Mapping[str, Roster]
     has_owners: bool
-    """Whether any version is not for everybody."""
+    """Whether any version is restricted to some tenants."""
     owned: frozenset[str]
-    """Aliases that lead to such a version."""
+    """Aliases that lead to a restricted version."""
     workers: frozenset[WorkerId]
     at: float
 
@@ -71,7 +71,7 @@ class CurrentTable:
         self._on_change.append(listener)
 
     def swap(self, table: RoutingTable, now: float) -> bool:
-        """Put ``table`` in force at monotonic second ``now``; False if it already was in force.
+        """Make ``table`` the present one at monotonic second ``now``; False if it already was.
 
         Raises ``TableRefused`` if it is invalid or older than the present table, which then stays.
         """
@@ -83,7 +83,7 @@ class CurrentTable:
     def steps(self, table: RoutingTable, now: float) -> Iterator[None]:
         """Do ``swap`` in steps, each short even with ten thousand workers (C12).
 
-        Listeners are called after the step that puts the table in force, each in a step of its own.
+        Listeners are called after the step that swaps the table, each in a step of its own.
         """
         if table.number < self.number:
             raise TableRefused(f"table {table.number} is older than {self.number}, which is in force")

@@ -1,7 +1,7 @@
 """The workers' load as this gateway knows it: their last reports, and the tokens sent since. Pure.
 
-Trade-off: a report is old at once, so tokens sent since are added. Their sum halves every ``HALF_LIFE_S``: an idle
-worker must not look busy for ever, and a busy one reports with its next answer.
+Trade-off: a report is outdated at once, so tokens sent since are added. Their sum halves every ``HALF_LIFE_S``: an idle
+worker must not look busy forever, and a busy one reports with its next answer.
 """
 
 import math
@@ -14,7 +14,7 @@ from penstock.domain.serving.load import Load
 
 HALF_LIFE_S = 1.0
 BELIEVED_S = 4.0
-"""Longer than a change takes to come by the table: a heartbeat, the table after it, the way here."""
+"""Seconds for which a report counts: longer than a change takes through heartbeat and table."""
 DRAIN_SMOOTHING = 0.2
 DEFAULT_DRAIN_TOKENS_PER_S = 500.0
 _NOTHING = Load()

@@ -1,4 +1,4 @@
-"""The refusal of a request that no worker takes: the reason, and when to come back. Pure."""
+"""The refusal of a request that no worker accepts: the reason, and the retry time. Pure."""
 
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.fleet.table import VersionEntry
@@ -7,7 +7,7 @@ from penstock.domain.outcome import OWN_QUEUE, POOL_PINNED, TENANT_QUEUE
 from penstock.gateway.routing.router_settings import RouterSettings
 
 _THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})
-"""Who was lost a moment ago, and who sleeps: what serves next needs no start from nothing."""
+"""States of workers that serve again without a start from nothing: lost a moment ago, or asleep."""
 
 
 _COMES = frozenset(WorkerState) - frozenset({WorkerState.SLEEPING, WorkerState.STOPPED, WorkerState.FAILED})
@@ -20,8 +20,8 @@ class RoutingRefusals:
     def nobody(self, version: VersionEntry) -> NoCapacity:
         """Return the refusal with the expected end of the first start, else the usual time of a start.
 
-        A worker that was lost a moment ago and is still in the table is restarted on its node, which is quicker. If it
-        can't be, the next request gets the time of a new start.
+        A worker lost a moment ago and still in the table is restarted on its node, which is quicker. If that fails, the
+        next request gets the time of a new start.
         """
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
             says = "no worker of this model can start: models that are pinned hold all the memory that it would need"

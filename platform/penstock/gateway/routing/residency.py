@@ -1,11 +1,11 @@
-"""The homes of an adapter among its base's workers, and their credit in a pick. Pure.
+"""The home workers of an adapter among its base's workers, and their credit in a pick. Pure.
 
 Rendezvous hashing (Thaler and Ravishankar 1998) gives each adapter an order of the workers, the same in every gateway.
 Its first two workers that are not busy are its homes, so each adapter is loaded by few workers. A worker busier than
 the idlest by more than the slack gets no credit, and the next in the order becomes a home.
 
-Trade-off: the second home loads the adapter only after the first has some work. A worker that holds the adapter without
-being a home gets less credit than a home, so that such copies fade with the load.
+Trade-off: the second home loads the adapter only after the first has work. A worker that holds the adapter without
+being a home gets less credit than a home, so that such copies disappear with the load.
 """
 
 import heapq
@@ -17,12 +17,14 @@ from penstock.gateway.routing.scorers import Candidate, Weights
 
 HOME_THAT_HOLDS, HOLDS = 1.0, 0.9
 HOMES = (0.75, 0.7)
-"""Credits of homes that do not hold it yet: the first one loads it. The least outweighs the work of a whole slack."""
+"""Credits of homes that have not loaded it yet: the first one loads it. The smallest credit outweighs the work of the
+whole slack.
+"""
 REPLICAS = len(HOMES)
 MOST_RANKED = 4
-"""So many of an order are known: homes, and whom it spills over to."""
+"""Workers of an order that are kept: homes, and those that take their overflow."""
 MOST_ORDERS = 4_096
-"""Adapters of one base whose orders are kept; beyond that they are made anew."""
+"""Adapters of one base with a cached order; beyond that orders are computed again."""
 NOBODY: Mapping[WorkerId, int] = {}
 
 

@@ -7,8 +7,8 @@ tenant's override comes before hashing.
 Trade-off: the sticky key is the session, else the end user, else the tenant, so all requests of a tenant that names
 neither go to one version.
 
-A route's fallback takes new requests while the version's breaker is open or no worker serves. Nothing is remembered,
-and a fallback has no fallback.
+A route's fallback takes new requests while the version's breaker is open or no worker serves. No state is kept, and a
+fallback has no fallback.
 """
 
 import math
@@ -146,7 +146,7 @@ def _chosen(view: View, route: Route, request: InferenceRequest, principal: Prin
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:
     """Return the sticky key: session, user or tenant. Keys of two tenants are never equal.
 
-    A tenant's id has no control characters, so the first one ends it.
+    A tenant's id has no control characters, so the first control character ends it.
     """
     if request.session:
         return f"{principal.tenant}\x1e{request.session}"

@@ -1,4 +1,4 @@
-"""The serving workers of a version, indexed once per table, since a pick must not walk all of them."""
+"""The serving workers of a version, indexed once per table, since a pick must not iterate over all of them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,6 @@
 """Sample → filter → score → pick among a version's ready workers; if none is free, the time to wait.
 
-It knows neither HTTP nor a request's text, only the prompt's length and its blocks.
+It knows neither HTTP nor a request's text, only the prompt's length and block hashes.
 """
 
 import random
@@ -32,18 +32,18 @@ from penstock.telemetry.metrics import Counter, Metrics
 
 _MOST_MODELS = 1024
 KEY_TOKENS = 256
-"""What a cache key is worth if no block of the prompt is known: more than a tie, less than a short prompt's wait."""
+"""The credit of a cache key if no block of the prompt is known: more than a tie, less than a short prompt's wait."""
 
 
 class Health(Protocol):
-    """Port: the workers to pass over for a while, never all of those asked about."""
+    """Port: the workers to skip for a while, never all of those asked about."""
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return the workers to pass over at second ``now``; of a sample (``among``) possibly all."""
+        """Return the workers to skip at second ``now``; of a sample (``among``) possibly all."""
         ...
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
-        """Return the seconds for which a version that fails everywhere refuses early; 0 if it may be asked."""
+        """Return the seconds for which a version that fails everywhere is refused early; 0 if it may be asked."""
         ...
 
     def is_unreachable(self, version: VersionId) -> bool:
@@ -57,7 +57,9 @@ class _PrefixBlocks(NamedTuple):
 
 
 class _Ask(NamedTuple):
-    """One request's facts for a pick: ``held`` are its prompt's blocks by worker, ``tried`` the workers it met."""
+    """One request's facts for a pick: ``held`` are its prompt's cached blocks by worker, ``tried`` the workers already
+    tried.
+    """
 
     now: float
     held: Mapping[WorkerId, int] = {}
@@ -65,11 +67,11 @@ class _Ask(NamedTuple):
     tried: frozenset[WorkerId] = frozenset()
     adapter: VersionId = NO_VERSION
     order: Mapping[WorkerId, int] = residency.NOBODY
-    """The first workers of the adapter's order, by their places in it."""
+    """The first workers of the adapter's order, with their positions."""
 
 
 def _of_key(index: PrefixIndex, affinity: int, serving: Roster, block_size: int) -> Mapping[WorkerId, int]:
-    """Return the last worker of this cache key with some blocks credited: it decides between equal workers."""
+    """Return the last worker of this cache key, credited with some blocks: it decides between equal workers."""
     holders = index.matches((affinity,), serving.by_id) if affinity else ()
     return {worker: max(1, KEY_TOKENS // max(1, block_size)) for worker in list(holders)[:1]}
 
@@ -246,7 +248,9 @@ class WorkerRouter:
         return open_ + self._open(holders, ask, len(everybody)) if holders else open_
 
     def _open(self, workers: Sequence[WorkerEntry], ask: _Ask, among: int = 0) -> list[Candidate]:
-        """Return the workers with room that may be asked now; ``among``: the number they are a sample of."""
+        """Return the workers with room that may be asked now; ``among``: the number of workers that they are sampled
+        from.
+        """
         out = self._health.ejected([w.id for w in workers], ask.now, among)
         left = selection.healthy(workers, out, may_be_none=bool(among)) if out else workers
         at, seen, most_waiting = self._table.view.at, self._board.seen, self._settings.max_waiting

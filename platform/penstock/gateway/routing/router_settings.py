@@ -13,7 +13,7 @@ class SampleSettings:
     rounds: int = 4
     enough: int = 2
     watched: int = 64
-    """How many are looked at to tell how busy a version is."""
+    """Workers sampled to estimate a version's load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class RouterSettings:
     """Settings of the router; ``max_blocks`` bounds each version's prefix index.
 
     ``retry_after_s`` is used if no start of the version was ever timed: about the time of a small model on a CPU.
-    ``notice_s`` is added for a start that has not begun, since the loss has to be detected first.
+    ``notice_s`` is added for a start that has not begun, since the loss must be detected first.
     """
 
     weights: Weights = field(default_factory=Weights)

@@ -1,8 +1,8 @@
 """Scores of a worker for a request, each in [0, 1], 1 is best. Pure.
 
 Trade-off of the prefix score: with equal weights, ``saved`` cached tokens are worth as many tokens of queue at an idle
-worker. A queue longer than the shortest by more than ``slack_tokens`` gets no credit for cached tokens, so that a
-popular prefix spills over to other workers.
+worker. A queue longer than the shortest by more than ``slack_tokens`` gets no credit for cached tokens, so that
+requests with a popular prefix spread to other workers.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Candidate(NamedTuple):
     cached_tokens: int = 0
     kv_used_ratio: float = 0.0
     wait_s: float = 0.0
-    """Seconds that what waits at its door will take, as it said."""
+    """Seconds of the work queued at its gate, as reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

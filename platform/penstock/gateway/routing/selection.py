@@ -15,7 +15,7 @@ from penstock.gateway.routing.scorers import Candidate
 
 TIE = 0.01
 MOST_KEPT = 6
-"""Compared workers that a record keeps, the best: each costs half a microsecond of a request."""
+"""The best workers compared that a record keeps: each costs half a microsecond per request."""
 T = TypeVar("T")
 
 

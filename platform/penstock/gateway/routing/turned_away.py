@@ -2,11 +2,11 @@
 
 * An adapter can't be loaded at a worker, or answers wrongly there: the base and other adapters still answer there.
 * A tenant's own queue at a version is full: other tenants, and this tenant's requests for other versions, are not
-  affected. The refusal holds for requests that are no smaller and no more patient than a refused one, and until the
-  retry time that the first of them was given: callers that return on time must reach the worker. Meanwhile each end of
-  one of the tenant's requests lets ``ASKS_PER_END`` others ask the worker again, since the queue would else run empty.
+  affected. The refusal applies to requests that are no smaller and wait no longer than a refused one, until the first
+  one's retry time: callers that return on time must reach the worker. Meanwhile each end of one of the tenant's
+  requests lets ``ASKS_PER_END`` others ask the worker again, since otherwise the queue would run empty.
 
-Trade-off: a flooding tenant's refusals cost as much as before, up to the number of its answers.
+Trade-off: a flooding tenant's refusals still cost as much, up to the number of its answers.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,11 +17,11 @@ from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.gateway.calls.demand import ANY, Demand
 
 MOST_REMEMBERED = 4_096
-"""Pairs of version and tenant; the one that was refused least lately goes first."""
+"""Pairs of version and tenant; the least recently refused one is dropped first."""
 ASKS_PER_END = 2
 """An end leaves room for about one request; with one ask for each, one refusal in five answers empties the queue."""
 MOST_ASKS = 64
-"""What an engine's step may leave at once: the ends of 32 requests."""
+"""The most asks that are kept, since an engine's step may end 32 requests at once."""
 
 
 class _Refusal(NamedTuple):

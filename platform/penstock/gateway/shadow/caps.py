@@ -4,14 +4,14 @@ from penstock.domain.ids import TenantId
 from penstock.domain.serving.shadow import ShadowCaps
 
 LATELY_S = 5.0
-"""Who has asked within so many seconds may have the next turn."""
+"""Seconds after a request for which a tenant may have the next turn."""
 AWHILE_S = 300.0
-"""Who has asked within so many seconds is waited for: of the others one whose last turn is longest ago goes first."""
+"""Seconds after a request for which a tenant is waited for: of the others the one with the oldest turn goes first."""
 MOST_TENANTS = 1_000
 
 
 AT_ONCE = 4
-"""Comparisons of one rule that may run in one gateway."""
+"""Concurrent comparisons of one rule in one gateway."""
 TOKENS_PER_S = 5_000.0
 """Tokens a second of their prompts and answers."""
 OVERDRAWN = 1.0
@@ -103,8 +103,8 @@ class Taken:
 class ComparisonCaps:
     """The caps on comparisons of one rule: a rate, few at once, one of each tenant at a time, tenants in turn.
 
-    A tenant with few requests would always find the rate used up by tenants with many. So the tenant with the oldest
-    turn may overdraw the rate by one; the others wait until that is made up for.
+    A tenant with few requests would otherwise find the rate used up by tenants with many. So the tenant with the oldest
+    turn may overdraw the rate by one; the others wait until that is compensated.
     """
 
     __slots__ = ("_level", "_running", "_tokens", "_turns")
@@ -124,7 +124,7 @@ class ComparisonCaps:
         return self._turns.is_theirs(tenant, now) and self._level.has(per_s, now)
 
     def passed(self, tenant: TenantId, now: float) -> None:
-        """Count a turn that the tenant can't use: the next is another tenant's, and nothing is spent."""
+        """Skip a turn that the tenant can't use: the next is another tenant's, and nothing is spent."""
         self._turns.had(tenant, now)
 
     def goes(self, tenant: TenantId, tokens: int, now: float) -> None:

@@ -1,9 +1,9 @@
-"""Compares a rule's answers with those of another rule's model: an operator sees their rate of agreement.
+"""Compares a rule's answers with those of another rule's model: operators see the rate of agreement.
 
 Answers with a form (requested JSON, labels) agree if they are equal. Texts agree if both models find the same token
-likeliest at each position of the caller's answer, so sampling doesn't count. It takes the same tokenizer.
+likeliest at each position of the caller's answer, so sampling has no effect. Both models need the same tokenizer.
 
-The copies are as those to candidates: after the answer, unseen, at the lowest standing, billed to the platform. They
+Copies are sent like those to candidates: after the answer, unseen, at the lowest standing, billed to the platform. They
 wake no version, and are no evidence for rollouts.
 """
 
@@ -30,12 +30,13 @@ from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.unseen import Original, Unseen
 
 MOST_TOKENS = 8_192
-"""Of a request and its answer together: one longer one would stand for many."""
+"""Tokens of a request and its answer together: a single longer one would use the rate of many."""
 COPY_S = 60.0
-"""Seconds that a copy may take, so that none keeps its tenant's next one waiting for longer."""
+"""Seconds that a copy may take, so that it does not delay its tenant's next one longer."""
 MOST_DIFFERING = 0.1
-"""Up to this part of its tokens two texts agree. What rounding does to one model stays below 0.07, four bits, a lost
-template or a wrong position base are above 0.12 (``scoring``)."""
+"""The largest differing part of tokens of two texts that agree. Rounding in one model stays below 0.07; four bits, a
+lost template or a wrong position base are above 0.12 (``scoring``).
+"""
 _ANSWERED, _ONE = Counts(answered=1), Counts(pairs=1)
 _TELLING = ENGINES_WORD | {Outcome.BAD_REQUEST, Outcome.OK}
 
@@ -45,15 +46,15 @@ class Comparing:
     autos: Callable[[Alias], Auto | None]
     resolve: Callable[[InferenceRequest, Principal], VersionEntry]
     is_awake: Callable[[VersionId], bool]
-    """Tells whether a version has a worker that takes requests now."""
+    """Tells whether a version has a worker that accepts requests now."""
     told: Callable[[Pair, TenantId, Counts], None]
     unseen: Unseen
     _taken: defaultdict[tuple[Alias, str], ComparisonCaps] = field(default_factory=lambda: defaultdict(ComparisonCaps))
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether the engine is to return this answer's token ids, so that both models may score it.
+        """Tell whether the engine should return this answer's token ids, so that both models can score it.
 
-        True for each answer that a comparing rule gives: its tenant's turn is known only afterwards.
+        True for each answer of a rule with comparisons: whether its tenant has the turn is known only afterwards.
         """
         if call.copy is not None:
             return call.copy.pair is not None and call.copy.is_scored
@@ -137,7 +138,7 @@ class Comparing:
     async def _counts(
         self, ask: Ask, original: Original, copy: Asked, note: Copy, version: VersionEntry
     ) -> Counts | None:
-        """Return the counts of both answers; None if the copy's end says nothing of its model."""
+        """Return the counts of both answers; None if the copy's end says nothing about its model."""
         answer = copy.answer
         if not _is_told(answer.outcome):
             return None
@@ -158,7 +159,7 @@ def _has_form(answer: Answer) -> bool:
 
 
 def _is_told(outcome: Outcome | None) -> bool:
-    """Tell whether a copy's end says anything of its model; a shed one's does not."""
+    """Tell whether a copy's end says anything about its model, which a shed copy's does not."""
     return outcome in _TELLING
 
 

@@ -1,4 +1,4 @@
-"""Selects the answered requests that may be copied, and makes the copy of one. Pure.
+"""Selects the answered requests that may be copied, and makes a request's copy. Pure.
 
 A copy has the same body, is sent to a pinned version and is the platform's own request: without the caller's key,
 session, idempotency key and trace. The caller's cache salt stays, so that tenants' prefix caches stay apart.
@@ -17,9 +17,9 @@ from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal, Role
 from penstock.gateway.calls.call import Answer, Call
 
 MOST_BYTES = 1 << 20
-"""A larger body is not held in memory for longer than its caller needs."""
+"""Bytes of a body: larger ones are not kept in memory after their caller's answer."""
 _ACTING = ("tools", "functions", "tool_choice", "mcp_servers", "web_search_options")
-"""What lets an answer ask for acts: a copy of one might be carried out."""
+"""Fields that let an answer ask for actions, which a copy might cause too."""
 
 
 _ACTORS = ("tool", "function")
@@ -30,15 +30,15 @@ class Left(StrEnum):
     """The reason why an answered request is not copied, also a metric label."""
 
     ACTING = "acting"
-    """It may lead to acts."""
+    """The answer may lead to actions."""
     LARGE = "large"
     TENANT = "tenant"
-    """Its tenant said no, stays out of this rollout, or is none of those that the candidate is for."""
+    """The tenant opted out, stays out of this rollout, or is none of the candidate's tenants."""
     CAPS = "caps"
     FILLED = "filled"
     """The candidate is as busy as the incumbent."""
     UNABLE = "unable"
-    """The other rule's model can't be asked, or sleeps (no copy wakes anybody), or such answers are not compared."""
+    """The other rule's model can't be asked, sleeps (copies wake no version), or such answers are not compared."""
 
 
 def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
@@ -95,8 +95,8 @@ def copied(
 def salt_of(call: Call, note: Copy, request: RequestId) -> str:
     """Return a copy's cache salt: the caller's, unless the caller could find the copy's prompt in the cache.
 
-    A ballast copy has a salt of its own, so that it causes work. A comparison has one, since its caller may name the
-    compared model.
+    A ballast copy has its own salt, so that the cache does not save its work. A comparison has its own, since its
+    caller may name the compared model.
     """
     salt = call.principal.cache_salt
     if note.pair is not None:

@@ -1,10 +1,10 @@
-"""The share of tokens in which two versions of one model would differ: quality without a judge. Pure.
+"""The share of tokens in which two versions of one model would differ: a quality measure without a judging model. Pure.
 
 Each version gets the request as its own engine renders it, followed by the incumbent's answer, and returns the
 likeliest token at each position of the answer. The score is the share of positions with different tokens. Sampling does
-not affect it, and rounding hardly: of the same weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits
-or with invisible noise, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with four
-bits by rounding. The score says that the versions differ, not which one is better.
+not affect the score, and rounding hardly: for equal weights it is 0.02 in another precision and 0.03 to 0.07 in eight
+bits or with invisible noise, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with
+four bits by rounding. The score says that the versions differ, not which one is better.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from penstock.domain.serving.shadow import TokenIds
 from penstock.gateway.answers import content
 
 MOST_PROMPT = 2_048
-"""Tokens of a prompt whose answer is scored: each of them comes back with its log probability."""
+"""Tokens of a prompt with a scored answer: each is returned with its log probability."""
 MOST_ANSWER = 64
-"""Tokens of an answer that are scored, the first ones."""
+"""The first tokens of an answer, which are scored."""
 
 
 def cut(ids: TokenIds) -> TokenIds | None:

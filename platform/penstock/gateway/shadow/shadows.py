@@ -1,9 +1,9 @@
 """Sends copies of answered requests to a candidate, and has both versions score the answer.
 
-A copy goes out after its caller's answer, through the same pipeline, as the platform's own request at the lowest
+A copy is sent after its caller's answer, through the same pipeline, as the platform's own request at the lowest
 standing. It is sent only if the candidate is no busier than the incumbent. If the incumbent is much busier, further
 copies are sent, so that both versions are compared at the same load; these are ballast, and no evidence. A copy without
-room is left out and counted.
+room is dropped and counted.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once``, each up to a megabyte.
 """
@@ -27,9 +27,9 @@ from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.unseen import Original, Unseen
 
 MOST_BALLAST = 2
-"""Copies of one request, beyond the first one, that only keep the candidate as busy as the incumbent."""
+"""Copies of one request, beyond the first, that only keep the candidate as busy as the incumbent."""
 APART = 4.0
-"""These wait so many times longer: three that come together are no company like that of callers who come one by one."""
+"""Factor on the delay of such copies: simultaneous copies do not load an engine like separate requests."""
 
 
 class Routes(Protocol):
@@ -47,7 +47,7 @@ class Shadows:
     routes: Routes
     sticky: Callable[[InferenceRequest, Principal], str]
     differed: Callable[[Alias, VersionId, float], None]
-    """Told of each answer that both have scored."""
+    """Called with each answer that both versions have scored."""
     unseen: Unseen
     _taken: dict[Alias, Taken] = field(default_factory=dict)
 

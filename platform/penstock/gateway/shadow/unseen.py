@@ -1,6 +1,6 @@
 """Sends the platform's own requests to versions: a copy of a request, or the scoring of an answer.
 
-They take the callers' pipeline, at the lowest standing.
+They use the callers' pipeline, at the lowest standing.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
 TRIES, AGAIN_S = 20, 2.0
-"""How often a version is asked for a score, and the seconds in between."""
+"""Attempts to get a score from a version, and the seconds in between."""
 
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
@@ -42,9 +42,9 @@ class Unseen:
     ids: Callable[[], str]
     clock: Clock
     apart_s: Callable[[], float]
-    """Draws the seconds that a copy waits: an engine ends several answers in one step, and callers come one by one."""
+    """Draws a copy's delay in seconds: an engine ends several answers in one step, but callers arrive separately."""
     is_plain: Callable[[InferenceRequest], bool]
-    """Tells whether an answer's tokens follow from its prompt's alone."""
+    """Tells whether an answer's tokens depend on its prompt's tokens alone."""
     spawn: Spawn
     metrics: Metrics
 
@@ -82,7 +82,7 @@ class Unseen:
     async def _likeliest(
         self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
     ) -> list[int] | None:
-        """Ask one version to score, with retries, since at a busy version all callers go first."""
+        """Ask one version for scores, with retries, since at a busy version all callers go first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)

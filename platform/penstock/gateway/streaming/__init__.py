@@ -1,4 +1,4 @@
-"""Streaming: a worker's answer on its way back to the client, token by token or whole."""
+"""Streaming: sends a worker's answer to the client, token by token or whole."""
 
 from penstock.gateway.streaming.continuation import is_plain
 from penstock.gateway.streaming.continuity import TokenReader

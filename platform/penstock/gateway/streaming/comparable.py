@@ -1,9 +1,9 @@
 """Turns an answer into a form that can be compared with another answer: sorted JSON, or labels. Pure.
 
-Free texts have no such form: two good answers hardly ever have the same words. Requested JSON is made by the engine's
-grammar, whatever the prompt says. Other fields can still break it (a stop word, a forbidden token), so only requests
-count that leave the answer's end to the model, apart from bound and form.
-Trade-off: unknown shapes, long answers and several choices give no evidence.
+Free texts have no such form: two good answers hardly ever have the same words. The engine's grammar makes requested
+JSON, whatever the prompt says. Other fields can still break it (a stop word, a forbidden token), so only requests count
+that leave the answer's end to the model, apart from bound and form. Trade-off: unknown formats, long answers and
+several choices give no evidence.
 """
 
 from functools import partial
@@ -19,10 +19,12 @@ from penstock.gateway.streaming.continuity import Take
 
 _FORMATS = ("json_object", "json_schema")
 MOST_BYTES = 64 << 10
-"""A longer answer is not read: no stream would go on meanwhile. Of numbers alone this takes some milliseconds."""
+"""Bytes above which an answer is not read, since that would delay all streams. An answer of numbers takes some
+milliseconds.
+"""
 NO_JSON = b""
 _PRECISE = 16
-"""A number of more digits is compared as it is written."""
+"""Digits above which a number is compared as text."""
 
 
 def _number(written: str) -> int | float | str:

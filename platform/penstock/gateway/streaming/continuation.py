@@ -1,12 +1,12 @@
 """Decides whether a stream that lost its worker may continue at another, and after which token (C9). Pure.
 
-The rest is a completion after the token ids of the original prompt and of the answer so far. At temperature 0 it has
-the text of an unbroken run; with sampling it is a legitimate sample. Requests that depend on more than the earlier
-tokens are refused: a seed (its generator has moved on), penalties that tell output from prompt, grammars, parsers, log
-probabilities, several choices, unknown fields.
+The continuation is a completion after the token ids of the original prompt and of the answer so far. At temperature 0
+it has the text of an unbroken run; with sampling it is a legitimate sample. Requests that depend on more than the
+earlier tokens are refused: a seed (its generator has advanced), penalties that distinguish output from prompt,
+grammars, parsers, log probabilities, several choices, unknown fields.
 
-Trade-off: a list of allowed fields refuses some streams that could continue; a list of refused fields would one day
-join two halves that don't fit.
+Trade-off: a list of allowed fields refuses some streams that could continue; a list of refused fields could join two
+parts that don't fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from penstock.domain.serving.request import Api, InferenceRequest, Sealed
 from penstock.gateway.calls import wishes
 
 MAX_CONTINUATIONS = 2
-"""Per stream: one that loses a third engine may be what kills them."""
+"""Continuations of a stream: one that loses a third engine may be the cause."""
 
 
 class Obstacle(StrEnum):
@@ -41,10 +41,10 @@ _SAMPLING = frozenset(
     stop stop_token_ids include_stop_str_in_output ignore_eos skip_special_tokens stream_interval
     """.split()
 )
-"""They look at the last tokens or at all of them alike (vLLM's repetition penalty does): sent on as they are."""
+"""Sampling options that depend only on recent or all tokens (as vLLM's repetition penalty does): sent unchanged."""
 
 _TOKEN_SETS = frozenset({"logit_bias", "allowed_token_ids"})
-"""Of those, what may be large and goes on as it is."""
+"""Sampling options that may be large, sent unchanged."""
 _SETTLED = frozenset(
     """
     model user stream stream_options metadata store service_tier prompt_cache_key tool_choice parallel_tool_calls
@@ -52,7 +52,7 @@ _SETTLED = frozenset(
     truncate_prompt_tokens truncation_side max_tokens max_completion_tokens min_tokens seed
     """.split()
 )
-"""They shaped the prompt, whose ids we have, or are told anew, or are looked at below."""
+"""Fields that only shaped the prompt, are set again, or are checked below."""
 
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "n": (1,),
@@ -70,7 +70,7 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "tools": ([],),
     "response_format": ({"type": "text"},),
 }
-"""What these may say without meaning anything."""
+"""Values with which these fields have no effect."""
 
 
 def is_plain(request: InferenceRequest) -> bool:
@@ -139,8 +139,8 @@ def _is_one_prompt(prompt: object) -> bool:
 class Cut:
     """The cut in a broken answer: its first ``kept`` tokens stay.
 
-    ``lead`` is the text of these tokens that the caller has not received yet; ``replay`` is text that the caller has
-    and that will be generated again. One of the two is empty.
+    ``lead`` is the text of these tokens that the caller has not received yet; ``replay`` is received text that will be
+    generated again. One of the two is empty.
     """
 
     kept: int

@@ -16,11 +16,11 @@ from penstock.gateway.streaming.splice import Splice, usage_event
 from penstock.gateway.streaming.transcript import Transcript
 
 Take = Callable[[bytes], tuple[int, bytes]]
-"""Whole events → about how many tokens they carry, and the events as the caller is to see them."""
+"""Takes whole events; returns their approximate number of tokens, and the events for the caller."""
 
 
 def same(plain: Take) -> Take:
-    """Return ``plain``: no other reader of the events is added."""
+    """Return ``plain``, for an answer without a transcript."""
     return plain
 
 
@@ -48,7 +48,7 @@ class End(StrEnum):
 
 
 NO_WORKER = "no_worker"
-"""Why a continuation failed: nobody took the rest."""
+"""The continuation failed because no worker accepted it."""
 Count = Callable[[End, str], None]
 
 

@@ -12,20 +12,20 @@ from penstock.gateway.streaming.sse import CHOICE, END
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     token: bytes
-    """Stands once in every event that carries a token."""
+    """Contained once in every event with a token."""
     not_token: bytes
-    """Stands in an event that has ``token`` but carries none (the role of a chat's first event)."""
+    """Contained in an event that has ``token`` but no token (the role of a chat's first event)."""
     notable: tuple[bytes, ...]
-    """One of these stands in every event that must be looked into; all others are only forwarded."""
+    """Every event that must be read contains one of these; all others are only forwarded."""
     terminal: tuple[bytes, ...]
-    """How the last event begins."""
+    """The beginning of the last event."""
     error: tuple[bytes, ...]
-    """How the engine's error events begin."""
+    """The beginning of the engine's error events."""
     error_prefix: bytes
-    """What comes before our error's JSON."""
+    """The bytes before the JSON of the gateway's error."""
 
     aborted: bytes = b"no such event"
-    """Stands in the event of an engine that gave the request up by itself: no way for an answer to end."""
+    """Contained in the event of an engine that aborted the request: no valid end of an answer."""
 
     def counted(self, events: bytes) -> tuple[int, bytes]:
         """Return the number of tokens, as far as these events tell it, and the events unchanged."""

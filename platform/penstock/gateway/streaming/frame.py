@@ -1,4 +1,4 @@
-"""The parts that both relays share: request, reply, watch, and the count of tokens."""
+"""The parts common to both relays: request, reply, watch, and the count of tokens."""
 
 import asyncio
 from collections.abc import Callable
@@ -188,7 +188,7 @@ class Frame:
     def _known(self, outcome: Outcome) -> Usage:
         """Return the engine's usage if the answer is complete, else at least the tokens that were relayed.
 
-        Usage that was reported before the end is a lower bound.
+        Usage reported before the end is a lower bound.
         """
         said = self.usage
         if said is not None and outcome is Outcome.OK:

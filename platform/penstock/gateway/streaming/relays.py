@@ -27,15 +27,15 @@ def _unwanted(_: Admitted) -> bool:
 
 class Wants(NamedTuple):
     ids: Callable[[Admitted], bool] = _unwanted
-    """Whole ones for their tokens."""
+    """Unstreamed answers that are read for their tokens."""
     json: Callable[[Admitted], bool] = _unwanted
-    """Any, for whether they are the JSON that was asked for."""
+    """Answers that are checked for the requested JSON."""
     labels: Callable[[Admitted], bool] = _unwanted
-    """Those that classify, for their labels."""
+    """Classifications that are read for their labels."""
 
 
 RenderError = Callable[[PenstockError, RequestId, Api], bytes]
-"""An error as the body of an answer, the same in band and with a status."""
+"""Renders an error as the body of an answer, the same in band and with a status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

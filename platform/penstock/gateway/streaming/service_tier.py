@@ -19,10 +19,10 @@ HEADER = b"x-penstock-service-tier"
 _CHUNKS = {Api.CHAT: b'"object":"chat.completion.chunk"', Api.COMPLETIONS: b'"object":"text_completion"'}
 _UNNAMED = b'"service_tier":null'
 _AUTO = b'"service_tier":"auto","status":'
-"""vLLM's own word in a response object, and the field behind it."""
+"""vLLM's own value in a response object, and the field after it."""
 _BEGUN, _USAGE = b"event: message_start", b'"usage":{'
 MOST_REMEMBERED = 64
-"""APIs times tiers, whole and streamed."""
+"""APIs times tiers, streamed or not."""
 
 
 def is_told(call: Call) -> bool:

@@ -20,7 +20,7 @@ _SHAPES = {
         b',"prompt_token_ids":null,"token_ids":null}]}',
     ),
 }
-"""What stands before and after the reason for stopping, as vLLM 0.32 writes it."""
+"""The text before and after the finish reason in vLLM 0.32's events."""
 
 
 class Diverged(ValueError):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 END = b"\n\n"
 CHOICE = b'"choices":[{'
-"""Stands in each event of an OpenAI stream that has a choice."""
+"""Contained in each event of an OpenAI stream that has a choice."""
 _DATA = b"data: "
 MAX_HELD_BYTES = 4 << 20
-"""An event larger than this is not one (logprobs of a whole prompt stay below)."""
+"""Bytes above which an event is refused (log probabilities of a whole prompt stay below)."""
 
 
 class EventScanner:
@@ -20,7 +20,7 @@ class EventScanner:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the events that are complete now; raises ``ValueError`` if an event grows too long."""
+        """Return the events that are complete now; raises ``ValueError`` if an event is too long."""
         if not self._held and data.endswith(END):
             return data
         data = self._held + data

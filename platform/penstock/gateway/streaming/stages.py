@@ -18,7 +18,7 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
 
 
 def field(call: Call, version: str) -> bytes:
-    """Return the platform's field of an answer as JSON; in a stream it is a comment, which clients skip."""
+    """Return the platform's field of an answer as JSON; in a stream it is a comment, which clients ignore."""
     said: dict[str, object] = {
         "request_id": call.request.id,
         "version": version,
@@ -67,7 +67,7 @@ def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
 def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
     """Split the time at a batching worker (closed as ``decode``) by the worker's times of the last item.
 
-    The rest counts as relay, or with several items as their wait for one another.
+    The rest counts as relay, or with several items as their wait for each other.
     """
     if batched.prepared_s is None or batched.computed_s is None:
         return

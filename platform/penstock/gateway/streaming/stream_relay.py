@@ -1,4 +1,4 @@
-"""Passes a stream on: whole events as they come, and exactly one terminal event.
+"""Relays a stream: whole events as they arrive, and exactly one terminal event.
 
 A chunk costs a few byte searches and one write. After the first byte no status can be sent any more: another worker
 continues the stream if possible (``continuity``), and errors become events (and never ``[DONE]``).
@@ -103,7 +103,7 @@ class StreamRelay:
             source.abort(self._failure)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Do nothing: the head goes out with the first event."""
+        """Do nothing, since the head is sent with the first event."""
 
     def on_body(self, data: bytes) -> None:
         if self._is_deaf:

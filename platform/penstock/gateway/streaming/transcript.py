@@ -15,7 +15,7 @@ from penstock.gateway.answers.content import Choice
 from penstock.gateway.streaming import sse
 
 FOLD_BYTES = 64 << 10
-"""Events are kept unread up to this size: what a running stream may hold in memory beyond its ids and its text."""
+"""Bytes of events kept undecoded: memory of a running stream beside its ids and text."""
 
 _CHOICES = b'"choices":['
 _ROLE = b'"delta":{"role"'
@@ -90,7 +90,7 @@ class Transcript:
         return self._ids.tolist()
 
     def told(self) -> TokenIds | None:
-        """Return the token ids of prompt and answer; None if the engine left any out."""
+        """Return the token ids of prompt and answer; None if the engine omitted any."""
         return TokenIds(prompt=self.prompt, answer=self.ids) if self.is_faithful else None
 
     @property

@@ -1,7 +1,7 @@
-"""Passes a whole answer on: nothing reaches the client before it is complete, so another worker can be tried.
+"""Relays an unstreamed answer: nothing reaches the client before it is complete, so another worker can be tried.
 
-The body stays bytes: a narrow decoder reads the usage, and the platform's field is spliced in. The usage in a large
-body is not read, since the worker's gate has counted it.
+The body stays bytes: a narrow decoder reads the usage, and the platform's field is inserted. The usage in a large body
+is not read, since the worker's gate has counted it.
 """
 
 from functools import partial
@@ -24,15 +24,15 @@ from penstock.gateway.streaming import comparable, service_tier, stages
 from penstock.gateway.streaming.frame import NO_READS, AnswerReads, Frame
 
 READ_BYTES = 1 << 20
-"""To read so much takes 4 ms at most, and 20 times as much 100 to 130: no stream would go on meanwhile."""
+"""Bytes that are read in 4 ms at most: 20 times as many take 100 to 130, which would delay all streams."""
 
 
 class Reads(NamedTuple):
     ids: bool = False
     json: bool = False
-    """Whether it is the JSON that was asked for."""
+    """Whether the answer is checked for the requested JSON."""
     labels: bool = False
-    """What it calls what was classified."""
+    """Whether the answer's labels are read."""
 
 
 NOTHING = Reads()
@@ -61,7 +61,7 @@ class UnaryRelay:
 
     @property
     def wants_token_ids(self) -> bool:
-        """True if a comparison reads the token ids; a broken answer is requested anew, without need of them."""
+        """True if a comparison reads the token ids; a broken answer is requested again without them."""
         return self._reads.ids
 
     async def rest(self) -> Rest | None:
@@ -75,7 +75,7 @@ class UnaryRelay:
         self._watch.attach(source)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Keep the content type: embeddings may have another one than JSON."""
+        """Keep the content type, since embeddings may have another one than JSON."""
         del status
         for name, value in headers:
             if name.lower() == b"content-type":

@@ -1,4 +1,4 @@
-"""Watches a reply for disconnect, stall and deadline, and closes the worker's connection then.
+"""Watches a reply for disconnect, stall and deadline, and then closes the worker's connection.
 
 Trade-off: for a slow client the gateway stops reading from the engine (by TCP's flow control), and the sequence keeps
 its KV blocks; the stall limit bounds that time.
@@ -59,7 +59,7 @@ class Watch:
             self._gone()
 
     def attach(self, source: Source) -> None:
-        """Take over a new source; abort or pause it at once if the reply is stopped or paused."""
+        """Watch a new source; abort or pause it at once if the reply is stopped or paused."""
         self._source = source
         if self.stopped is not None:
             source.abort(self.stopped)

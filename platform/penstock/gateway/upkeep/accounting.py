@@ -1,4 +1,4 @@
-"""The gateway's accounting: keeps holds, and delivers rows to the ledger."""
+"""The gateway's accounting: renews holds, and delivers rows to the ledger."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ class AccountingParts:
     spool: RowSpool
     meters: SpentStore
     forgiven: ForgivenEnds
-    """What error budgets are not to count."""
+    """Outcomes that error budgets exclude."""
     shared: GuardedLimits | None
     clock: Clock
     metrics: Metrics
@@ -55,18 +55,18 @@ class AccountingParts:
 class Accounting:
     parts: AccountingParts
     live: LiveCounts | None = None
-    """Tells how far whole answers are."""
+    """Queries the token counts of unstreamed answers."""
     orphans: Orphans | None = None
-    """Tells the usage of a dead gateway's requests."""
+    """Queries the usage of a dead gateway's requests."""
     _ring: KeyRing = field(default_factory=KeyRing)
     _wants_count: bool = False
 
     def keys_changed(self, ring: KeyRing) -> None:
-        """Count budgets from the ledger in the next round: budgets or this process may be new."""
+        """Count budgets from the ledger in the next round: a budget may be new, or this process."""
         self._ring, self._wants_count = ring, True
 
     async def run(self) -> None:
-        """Renew holds and deliver rows in separate loops, so that no hold lapses if the database is slow."""
+        """Renew holds and deliver rows in separate loops, so that no hold expires if the database is slow."""
         async with self.parts.ledger() as ledger, asyncio.TaskGroup() as group:
             group.create_task(
                 _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
@@ -81,7 +81,7 @@ class Accounting:
         self.parts.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _top_up(self) -> None:
-        """Reserve more for whole answers before they outgrow their reservation."""
+        """Reserve more for unstreamed answers before they exceed their reservation."""
         if self.live is not None:
             await self.live.look()
         await self.parts.reservations.top_up()
@@ -141,7 +141,7 @@ class Accounting:
             self.parts.shared.counted()
 
     async def _last(self, ledger: LedgerStore) -> None:
-        """Deliver this process's last rows; the next process delivers the rest on disk."""
+        """Deliver this process's last rows; the next process delivers the rest from disk."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
             await self.parts.reservations.flush()
             await self.parts.spool.deliver(ledger)
@@ -157,7 +157,7 @@ async def _half_over() -> None:
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step for ever; an error must not end the renewal of holds."""
+    """Repeat a step forever; an error must not end the renewal of holds."""
     while True:
         try:
             await step()

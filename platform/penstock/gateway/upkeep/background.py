@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.telemetry import logs
 
 AGAIN_S = 1.0
-"""The pause before what failed begins again."""
+"""Seconds before a failed task starts again."""
 
 Work = Coroutine[None, None, None]
 
@@ -73,7 +73,7 @@ class Background:
             self._failed(getattr(task.get_coro(), "__qualname__", task.get_name()), error)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        """Log a failure's place without its message, which may hold a caller's text."""
+        """Log a failure's source position without its message, which may contain a caller's text."""
         self.count(name)
         cause = _first(error)
         logs.logger().error("background_failed", task=name, error_type=type(cause).__name__, detail=_place(cause))

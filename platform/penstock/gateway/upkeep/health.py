@@ -73,7 +73,7 @@ def _circuit(change: Change) -> tuple[str, str, str, str]:
 
 
 def degrader(crowd: Crowd, clock: Clock, metrics: Metrics, enter_s: Mapping[Tier, float]) -> PressureDegrader:
-    """Return the degrader: a version is under pressure if waiting alone takes ``enter_s``."""
+    """Return the degrader: a version is under pressure if the wait alone takes ``enter_s``."""
     gauge = metrics.gauge(names.PRESSURE)
     return PressureDegrader(
         crowd=crowd,
@@ -99,7 +99,7 @@ class HealthWatch:
     table: CurrentTable
     clock: Clock
     awake: Clock
-    """Its seconds are awake ones: streams of a gateway that stood still got no token meanwhile."""
+    """A clock of seconds in which this process ran: streams of a suspended gateway got no token meanwhile."""
     _stalls: Stalls = field(default_factory=Stalls)
     _suspects: frozenset[str] = frozenset()
 

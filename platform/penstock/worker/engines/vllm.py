@@ -27,6 +27,9 @@ NOWHERE = "media.invalid"
 would allow all of them.
 """
 
+GRAMMARS = "xgrammar"
+"""What compiles every grammar. By ``auto`` vLLM checks a schema with one compiler and compiles it with the one of the
+engine's first request, which leaves out in silence what only the other one holds."""
 GRAMMAR_CACHE_MB = 64
 """Megabytes of compiled grammars that the engine keeps: vLLM's default of 512 is half of a small engine."""
 GRAMMAR_REGEX_S = 2
@@ -238,6 +241,7 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
         "--enable-per-request-metrics",
         *(("--override-generation-config", json.dumps(defaults)) if manifest.sampling != SamplingDefaults() else ()),
         *(("--chat-template", manifest.chat_template) if manifest.chat_template else ()),
+        *("--structured-outputs-config", json.dumps({"backend": GRAMMARS})),
         *_tools(manifest.engine.tool_parser),
     )
 

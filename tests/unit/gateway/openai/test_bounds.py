@@ -6,9 +6,10 @@ import pytest
 
 from penstock.domain.errors import BadRequest, ContextTooLong, InvalidField
 from penstock.domain.serving.request import Api
-from penstock.gateway.openai.bounds import MAX_FIELDS, MAX_PARTS, MAX_TEMPLATE_ARGUMENTS, MAX_TOOLS, BodyBounds
+from penstock.gateway.openai.bounds import MAX_FIELDS, MAX_PARTS, MAX_TEMPLATE_ARGUMENTS, BodyBounds
 from penstock.gateway.openai.parse import Parsed, parse
 from penstock.gateway.openai.schemas import repeats
+from penstock.gateway.openai.tools import MAX_TOOLS
 
 USER = {"role": "user", "content": "hi"}
 INPUTS: dict[Api, dict[str, Any]] = {
@@ -84,7 +85,10 @@ def test_what_costs_an_engine_without_being_tokens_is_bounded(api: Api, changes:
 def test_an_agent_with_all_the_tools_that_openai_takes_is_served() -> None:
     """The bounds are those that others publish: nobody meets them who could ask elsewhere."""
     properties = {f"p{i}": {"type": "string", "description": "what it is for " * 20} for i in range(35)}
-    assert told(Api.CHAT, tools=[tool(properties=properties)] * MAX_TOOLS).body["tools"]
+    tools = [tool(properties=properties) for _ in range(MAX_TOOLS)]
+    for number, one in enumerate(tools):
+        one["function"]["name"] = f"f{number}"
+    assert told(Api.CHAT, tools=tools).body["tools"]
 
 
 @pytest.mark.parametrize("power", [-500, 33, 1e308, "-500"])

@@ -203,7 +203,7 @@ def test_identity_and_the_engines_insides_are_dropped() -> None:
 
 def test_the_last_of_two_equal_keys_counts_and_goes_on() -> None:
     """What is checked is what is sent: no repeated key reaches a second parser."""
-    parsed = parse(Api.CHAT, b'{"model":"a","model":"b","messages":[{"role":"user"}]}')
+    parsed = parse(Api.CHAT, b'{"model":"a","model":"b","messages":[{"role":"user","content":""}]}')
     assert parsed.model == parsed.body["model"] == "b"
 
 

@@ -125,7 +125,7 @@ def fault(case: Case, status: int, headers: dict[str, str], answer: bytes) -> st
         f"{len(answer)} bytes": len(answer) > MOST_BYTES,
         f"is refused, and heard {status} {param}": is_refused
         and (status != 400 or not param or not case.path.startswith(param)),
-        "is told, and was refused": is_told and param == case.path,
+        "is told, and was refused": is_told and param == case.path and case.value not in WRONG.values(),
         "is told, and passed in silence": is_told
         and status == 200
         and case.field.path not in headers.get("x-penstock-ignored", ""),

@@ -31,7 +31,7 @@ from penstock.intake.types import Headers
 MOST_AT_ONCE = 32
 """Concurrent requests of one stream; further ones wait in its flow control."""
 INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"})
-"""Methods whose handlers are given who calls, and read messages themselves."""
+"""Methods with handlers that get the ``RpcCaller`` and read messages themselves."""
 
 
 class Handler(Protocol):

@@ -23,14 +23,14 @@ def code_of(error: PenstockError) -> StatusCode:
 
 
 def trailers_of(error: PenstockError, request_id: RequestId, told: Headers) -> Metadata:
-    """Return the trailers; ``told`` are facts that are known of the request."""
+    """Return the trailers; ``told`` are known facts about the request."""
     _, headers, _ = response_of(error, request_id)
     plain = [(b"x-request-id", request_id.encode()), (b"x-penstock-code", error.code.encode()), *headers, *told]
     return (*metadata(plain), (DETAILS, details(error, request_id)))
 
 
 def metadata(headers: Headers) -> Metadata:
-    """Return these headers as gRPC metadata, without HTTP's own ones."""
+    """Return these headers as gRPC metadata, without HTTP's own headers."""
     return tuple((name.decode(), value.decode("latin-1")) for name, value in headers if name not in _OF_HTTP)
 
 

@@ -1,9 +1,10 @@
-"""The table of fields: for each API and each field that SDKs and the engine document, whether it is served.
+"""The table of fields: for each API and each field that SDKs and the engine document, its verdict.
 
 ``python -m scripts.fields`` writes ``table.jsonl``: verdicts are decided by hand in the YAML files beside it, shapes
-are read from the installed SDKs and engine. A test makes the table anew and compares.
+are read from the installed SDKs and engine. A test generates the table again and compares.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from penstock.domain.serving.request import Api
 
 FILE = Path(__file__).with_name("table.jsonl")
 ANY = "*"
-"""The kind of an object that does not say what it is."""
+"""The kind of an object that does not name its kind."""
 _PLAIN: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -30,6 +31,8 @@ class _Row(msgspec.Struct, frozen=True):
     says: str = ""
     by_value: dict[str, tuple[str, str]] = {}
     bounds: dict[str, int | float] = {}
+    each: dict[str, int | float] = {}
+    pattern: str = ""
     is_open: bool = False
     any_text: bool = False
     fields: "dict[str, _Row]" = {}
@@ -53,7 +56,9 @@ class _Table(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class Kind:
-    """One kind of an object: its fields; ``says`` refuses the kind as a whole. ``required`` fields may not be null."""
+    """One kind of an object: its fields; ``says`` is the refusal of the whole kind. ``required`` fields may not be
+    null.
+    """
 
     fields: "dict[str, Field]"
     required: tuple[str, ...] = ()
@@ -72,6 +77,9 @@ class Field:
     by_value: dict[str, tuple[str, str]]
     any_text: bool
     bounds: dict[str, int | float]
+    each: dict[str, int | float] = field(default_factory=dict)
+    """Bounds of an object's values."""
+    pattern: re.Pattern[str] | None = None
     items: "Field | None" = None
     most: int = 0
     key: str = ""
@@ -93,7 +101,7 @@ def _field(row: _Row, path: str) -> Field:
     kinds = {name: _kind(kind, path) for name, kind in row.kinds.items()}
     if row.fields or row.required:
         kinds[ANY] = _kind(_Kind(row.fields, row.required), path)
-    needs_look = bool(row.by_value) or bool(row.bounds) or row.verdict != "served"
+    needs_look = bool(row.by_value or row.bounds or row.pattern) or row.verdict != "served"
     return Field(
         path=path,
         verdict=row.verdict,
@@ -103,6 +111,8 @@ def _field(row: _Row, path: str) -> Field:
         by_value=row.by_value,
         any_text=row.any_text,
         bounds=row.bounds,
+        each=row.each,
+        pattern=re.compile(row.pattern) if row.pattern else None,
         items=None if row.items is None else _field(row.items, f"{path}[]"),
         most=row.most,
         key=row.key,

@@ -1,0 +1,133 @@
+"""Rules between the fields of a body: what needs another field, excludes it, or has no effect without it. Pure.
+
+A rule is looked at only if its field is there. The fields' own types and bounds are in ``documented``.
+"""
+
+from collections.abc import Callable, Mapping, MutableMapping
+
+from penstock.domain.errors import InvalidField
+from penstock.domain.serving.request import Api
+from penstock.gateway.openai.fields import Body
+
+Rule = Callable[[Body], str | None]
+"""Checks a body that has its field, and raises ``InvalidField``; returns a field without effect, if any."""
+
+LOGPROBS = "message.output_text.logprobs"
+MIN_BUDGET = 1024
+"""Anthropic's minimum of ``thinking.budget_tokens``."""
+MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_CHARS = 16, 64, 512
+"""OpenAI's published maxima: keys, and characters of a key and of its text."""
+
+
+def check(api: Api, body: Body) -> tuple[str, ...]:
+    """Return the fields without effect beside the others; raises ``InvalidField``."""
+    rules = _RULES[api]
+    found = [told for name in body.keys() & rules.keys() if (told := rules[name](body)) is not None]
+    return tuple(sorted(found))
+
+
+def _needs(name: str, other: str, value: object) -> Rule:
+    """Return the rule that a field has no effect unless another one has a value."""
+
+    def told(body: Body) -> str | None:
+        return None if body.get(other) == value else name
+
+    return told
+
+
+def _after(first: str, name: str) -> Rule:
+    """Return the rule that a field has no effect beside one that is read first."""
+
+    def told(body: Body) -> str | None:
+        return name if body.get(first) is not None else None
+
+    return told
+
+
+def _min_tokens(*mosts: str) -> Rule:
+    def check_min(body: Body) -> None:
+        least = body["min_tokens"]
+        most = next((body[name] for name in mosts if body.get(name) is not None), None)
+        if isinstance(least, int) and isinstance(most, int) and least > most:
+            raise InvalidField(f"min_tokens must be at most {most}, the answer's bound", param="min_tokens")
+
+    return check_min
+
+
+def _continue(body: Body) -> None:
+    name = "continue_final_message"
+    if body[name] is True and body.get("add_generation_prompt") is not False:
+        raise InvalidField(f"{name} needs add_generation_prompt to be false: no new turn begins", param=name)
+
+
+def _response_format(body: Body) -> None:
+    given = body["response_format"]
+    if isinstance(given, Mapping) and given.get("type") == "json_schema":
+        inner = given.get("json_schema")
+        if not isinstance(inner, Mapping) or inner.get("schema") is None:
+            raise _required("response_format.json_schema.schema")
+
+
+def _top_logprobs(body: Body) -> str | None:
+    """Say that chances are listed beside log probabilities alone, which a Responses body asks for by ``include``."""
+    asked = body.get("include")
+    return None if isinstance(asked, list) and LOGPROBS in asked else "top_logprobs"
+
+
+def _thinking(body: Body) -> None:
+    """Check a budget as Anthropic does, and leave it out: engines without a reasoning parser refuse any.
+
+    A model that thinks does so without being asked; what bounds the answer is ``max_tokens``.
+    """
+    given = body["thinking"]
+    if not isinstance(given, MutableMapping) or given.get("type") != "enabled":
+        return
+    name, budget, most = "thinking.budget_tokens", given.pop("budget_tokens", None), body.get("max_tokens")
+    if not isinstance(budget, int):
+        raise _required(name)
+    if budget < MIN_BUDGET:
+        raise InvalidField(f"{name} must be at least {MIN_BUDGET}", param=name)
+    if isinstance(most, int) and budget >= most:
+        raise InvalidField(f"{name} must be less than max_tokens", param=name)
+    given["type"] = "adaptive"
+
+
+def _metadata(body: Body) -> None:
+    """Hold OpenAI's bounds of what is told: elsewhere the body would be refused."""
+    given = body["metadata"]
+    if not isinstance(given, Mapping):
+        return
+    if len(given) > MAX_METADATA:
+        raise InvalidField(f"metadata may have at most {MAX_METADATA} keys", param="metadata")
+    for name, value in given.items():
+        if len(name) > MAX_METADATA_NAME or not isinstance(value, str) or len(value) > MAX_METADATA_CHARS:
+            at = f"metadata.{name[:MAX_METADATA_NAME]}"
+            says = f"a key has at most {MAX_METADATA_NAME} characters, its text at most {MAX_METADATA_CHARS}"
+            raise InvalidField(says, param=at)
+
+
+def _required(name: str) -> InvalidField:
+    return InvalidField(f"{name} is required", param=name)
+
+
+_SAMPLED: Mapping[str, Rule] = {
+    "length_penalty": _needs("length_penalty", "use_beam_search", value=True),
+    "response_format": _response_format,
+}
+_ENCODED: Mapping[str, Rule] = {
+    name: _needs(name, "encoding_format", "base64") for name in ("embed_dtype", "endianness")
+}
+_RULES: Mapping[Api, Mapping[str, Rule]] = {
+    Api.CHAT: {
+        **_SAMPLED,
+        "max_tokens": _after("max_completion_tokens", "max_tokens"),
+        "min_tokens": _min_tokens("max_completion_tokens", "max_tokens"),
+        "continue_final_message": _continue,
+        "metadata": _metadata,
+    },
+    Api.COMPLETIONS: {**_SAMPLED, "min_tokens": _min_tokens("max_tokens")},
+    Api.EMBEDDINGS: _ENCODED,
+    Api.CLASSIFY: {},
+    Api.RESPONSES: {"top_logprobs": _top_logprobs, "metadata": _metadata},
+    Api.MESSAGES: {"thinking": _thinking},
+}

@@ -1,0 +1,85 @@
+"""Checks the tools of a body and the choice among them, before anything walks them. Pure.
+
+A schema binds the arguments of a forced call, and those of a strict tool: then each keyword is held or refused. Other
+calls follow it as far as the grammar goes, and the answer names the field.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from penstock.domain.errors import InvalidField
+from penstock.gateway.calls.wishes import NO_CALL
+from penstock.gateway.openai import schemas
+from penstock.gateway.openai.fields import Body
+
+FIELDS = frozenset({"tools", "tool_choice"})
+MAX_TOOLS = 128
+"""OpenAI's published maximum."""
+_FORCES = frozenset({"any", "tool", "function", "custom"})
+_NESTED = "function"
+_NAMESPACE = "namespace"
+
+
+def check(body: Body) -> tuple[str, ...]:
+    """Return the fields that are held in part; raises ``InvalidField``."""
+    tools, choice = body.get("tools"), body.get("tool_choice")
+    forces = _forces(choice)
+    if forces and not tools:
+        raise InvalidField("tool_choice asks for a call: send tools", param="tool_choice")
+    if type(tools) is not list:
+        return ()
+    if len(tools) > MAX_TOOLS:
+        raise InvalidField(f"tools holds more than {MAX_TOOLS} items", param="tools")
+    names = _names(tools)
+    if forces and isinstance(choice, Mapping) and not any(_is_namespace(tool) for tool in tools):
+        _check_choice(choice, names)
+    return tuple(sorted(set(_loose(tools, forces=forces)))) if choice not in NO_CALL else ()
+
+
+def _forces(choice: object) -> bool:
+    if isinstance(choice, Mapping):
+        kind = choice.get("type")
+        return type(kind) is str and kind in _FORCES
+    return choice == "required"
+
+
+def _function(tool: object) -> tuple[Mapping[str, object], str]:
+    """Return the object that describes the function, and its path in the tool."""
+    if not isinstance(tool, Mapping):
+        return {}, ""
+    nested = tool.get(_NESTED)
+    return (nested, f".{_NESTED}") if isinstance(nested, Mapping) else (tool, "")
+
+
+def _is_namespace(tool: object) -> bool:
+    """Tell whether a tool holds others: the engine resolves their names."""
+    return isinstance(tool, Mapping) and tool.get("type") == _NAMESPACE
+
+
+def _names(tools: list[object]) -> set[str]:
+    """Return the tools' names; raises ``InvalidField`` for one that two tools have."""
+    found: set[str] = set()
+    for number, tool in enumerate(tools):
+        function, inside = _function(tool)
+        name = function.get("name")
+        if type(name) is str and name in found:
+            raise InvalidField("two tools have this name", param=f"tools[{number}]{inside}.name")
+        if type(name) is str:
+            found.add(name)
+    return found
+
+
+def _check_choice(choice: Mapping[str, object], names: set[str]) -> None:
+    named, inside = _function(choice)
+    name = named.get("name")
+    if type(name) is str and name not in names:
+        raise InvalidField("tool_choice names none of the tools", param=f"tool_choice{inside}.name")
+
+
+def _loose(tools: list[object], *, forces: bool) -> Iterator[str]:
+    """Yield the field of each schema of which the grammar leaves something out."""
+    counted = schemas.Counted()
+    for number, tool in enumerate(tools):
+        function, inside = _function(tool)
+        binds = forces or function.get("strict") is True
+        if schemas.check(tool, "tools", f"tools[{number}]", counted, binds=binds):
+            yield from (f"tools[]{inside}.{name}" for name in sorted(schemas.HOLDERS & function.keys()))

@@ -1,0 +1,166 @@
+"""Fields that need others, exclude them, or have no effect without them; tools and the choice among them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.domain.errors import InvalidField
+from penstock.domain.serving.request import Api
+from penstock.gateway.openai.parse import Parsed, parse
+from tests.support.samples.least_bodies import BODIES
+
+OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
+LOOSE: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer", "multipleOf": 3}}}
+UNMADE: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"\bx"}}}
+
+
+def sent(api: Api, **changes: Any) -> Parsed:  # noqa: ANN401  any JSON
+    return parse(api, msgspec.json.encode({"model": "m", **BODIES[api], **changes}))
+
+
+def function(name: str = "f", schema: Any = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
+    return {"type": "function", "function": {"name": name, "parameters": schema or OBJECT, **more}}
+
+
+def schema(given: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
+    return {"type": "json_schema", "json_schema": {"name": "s", "schema": given}}
+
+
+def choice(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+REFUSED: list[tuple[Api, dict[str, Any], str]] = [
+    (Api.CHAT, {"min_tokens": 9, "max_tokens": 4}, "min_tokens"),
+    (Api.CHAT, {"min_tokens": 9, "max_tokens": 99, "max_completion_tokens": 4}, "min_tokens"),
+    (Api.COMPLETIONS, {"min_tokens": 9, "max_tokens": 4}, "min_tokens"),
+    (Api.CHAT, {"continue_final_message": True}, "continue_final_message"),
+    (Api.CHAT, {"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema"),
+    (
+        Api.CHAT,
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "s"}}},
+        "response_format.json_schema.schema",
+    ),
+    (Api.CHAT, {"response_format": schema({"not": {}})}, "response_format.json_schema.schema.not"),
+    (
+        Api.CHAT,
+        {"response_format": schema({"type": "object", "properties": {"a": {"type": "number", "multipleOf": 3}}})},
+        "response_format.json_schema.schema.properties.a.multipleOf",
+    ),
+    (Api.CHAT, {"structured_outputs": {"json": {"anyOf": []}}}, "structured_outputs.json.anyOf"),
+    (Api.CHAT, {"structured_outputs": {"regex": "(?=a)b"}}, "structured_outputs.regex"),
+    (
+        Api.RESPONSES,
+        {"text": {"format": {"type": "json_schema", "name": "s", "schema": {"not": {}}}}},
+        "text.format.schema.not",
+    ),
+    (
+        Api.MESSAGES,
+        {"output_config": {"format": {"type": "json_schema", "schema": {"not": {}}}}},
+        "output_config.format.schema.not",
+    ),
+    (Api.CHAT, {"tool_choice": "required"}, "tool_choice"),
+    (Api.RESPONSES, {"tool_choice": "required"}, "tool_choice"),
+    (Api.MESSAGES, {"tool_choice": {"type": "any"}}, "tool_choice"),
+    (Api.CHAT, {"tools": [function(), function()]}, "tools[1].function.name"),
+    (Api.CHAT, {"tools": [function("a b!")]}, "tools[0].function.name"),
+    (Api.CHAT, {"tools": [function()], "tool_choice": choice("g")}, "tool_choice.function.name"),
+    (
+        Api.MESSAGES,
+        {"tools": [{"name": "f", "input_schema": OBJECT}], "tool_choice": {"type": "tool", "name": "g"}},
+        "tool_choice.name",
+    ),
+    (Api.CHAT, {"tools": [function("f", LOOSE, strict=True)]}, "tools[0].function.parameters.properties.a.multipleOf"),
+    (
+        Api.CHAT,
+        {"tools": [function("f", LOOSE)], "tool_choice": "required"},
+        "tools[0].function.parameters.properties.a.multipleOf",
+    ),
+    (Api.CHAT, {"tools": [function("f", UNMADE)]}, "tools[0].function.parameters.properties.a.pattern"),
+    (Api.MESSAGES, {"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
+    (Api.MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 1023}}, "thinking.budget_tokens"),
+    (
+        Api.MESSAGES,
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1024},
+        "thinking.budget_tokens",
+    ),
+    (Api.CHAT, {"messages": [{"role": "sytem", "content": "x"}]}, "messages[0].role"),
+    (Api.CHAT, {"messages": [{"role": "user"}]}, "messages[0].content"),
+    (Api.CHAT, {"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
+    (Api.CHAT, {"stop": ""}, "stop"),
+    (Api.CHAT, {"stop": [""]}, "stop[0]"),
+    (Api.MESSAGES, {"stop_sequences": [""]}, "stop_sequences[0]"),
+    (Api.CHAT, {"bad_words": [""]}, "bad_words[0]"),
+    (Api.CHAT, {"min_p": 2}, "min_p"),
+    (Api.CHAT, {"repetition_penalty": 0}, "repetition_penalty"),
+    (Api.CHAT, {"frequency_penalty": 2.1}, "frequency_penalty"),
+    (Api.CHAT, {"logit_bias": {"7": 101}}, "logit_bias.7"),
+    (Api.CHAT, {"logit_bias": {"7": "x"}}, "logit_bias.7"),
+    (Api.CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    (Api.MESSAGES, {"temperature": 1.5}, "temperature"),
+    (Api.EMBEDDINGS, {"dimensions": 0}, "dimensions"),
+    (Api.CHAT, {"metadata": "x"}, "metadata"),
+    (Api.CHAT, {"metadata": {str(i): "v" for i in range(17)}}, "metadata"),
+    (Api.CHAT, {"metadata": {"k": "v" * 513}}, "metadata.k"),
+    (
+        Api.RESPONSES,
+        {"input": [{"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}]},
+        "input[0].content[0].type",
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "changes", "param"), REFUSED)
+def test_a_fault_between_fields_names_the_field_and_its_path(api: Api, changes: dict[str, Any], param: str) -> None:
+    """Before any engine has seen it."""
+    with pytest.raises(InvalidField) as caught:
+        sent(api, **changes)
+    assert caught.value.param == param
+
+
+TOLD: list[tuple[Api, dict[str, Any], str]] = [
+    (Api.CHAT, {"max_tokens": 4, "max_completion_tokens": 5}, "max_tokens"),
+    (Api.CHAT, {"length_penalty": 2.0}, "length_penalty"),
+    (Api.EMBEDDINGS, {"embed_dtype": "float16"}, "embed_dtype"),
+    (Api.RESPONSES, {"top_logprobs": 2}, "top_logprobs"),
+    (Api.RESPONSES, {"truncation": "auto"}, "truncation=auto"),
+    (Api.CHAT, {"tools": [function("f", LOOSE)]}, "tools[].function.parameters"),
+    (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": LOOSE}]}, "tools[].input_schema"),
+    (
+        Api.MESSAGES,
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2000},
+        "thinking.budget_tokens",
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "changes", "told"), TOLD)
+def test_a_field_without_effect_beside_others_is_told(api: Api, changes: dict[str, Any], told: str) -> None:
+    """Taken, and named in the answer's header."""
+    assert told in sent(api, **changes).told
+
+
+SILENT: list[tuple[Api, dict[str, Any]]] = [
+    (Api.CHAT, {"max_tokens": 4}),
+    (Api.CHAT, {"length_penalty": 2.0, "use_beam_search": True}),
+    (Api.EMBEDDINGS, {"embed_dtype": "float16", "encoding_format": "base64"}),
+    (Api.RESPONSES, {"top_logprobs": 2, "include": ["message.output_text.logprobs"]}),
+    (Api.CHAT, {"tools": [function("f", LOOSE)], "tool_choice": "none"}),
+    (Api.CHAT, {"tools": [function(), function("g")], "tool_choice": choice("g")}),
+    (Api.CHAT, {"min_tokens": 4, "max_tokens": 4}),
+    (Api.MESSAGES, {"thinking": {"type": "adaptive"}}),
+    (Api.CHAT, {"messages": [{"role": "assistant", "tool_calls": []}, {"role": "user", "content": "x"}]}),
+]
+
+
+@pytest.mark.parametrize(("api", "changes"), SILENT)
+def test_a_field_with_effect_is_not_told(api: Api, changes: dict[str, Any]) -> None:
+    """The same fields, with what they need."""
+    assert sent(api, **changes).told == ()
+
+
+def test_an_engine_never_sees_a_budget() -> None:
+    """It would refuse any: no engine here has a parser that tells where the reasoning ends."""
+    body = sent(Api.MESSAGES, thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000).body
+    assert body["thinking"] == {"type": "adaptive"}
