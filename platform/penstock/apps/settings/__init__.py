@@ -180,8 +180,9 @@ def choose_home(home: str) -> None:
 
 
 def _check_names(environment: Mapping[str, str], file: Path, known: Iterable[str]) -> None:
-    """Raise ``CommandError`` for a variable, or a key of the settings file, without a setting: an operator would believe it
-    to be in force.
+    """Raise ``CommandError`` for a variable, or a key of the settings file, without a setting.
+
+    An operator would believe it to be in force.
     """
     names = sorted(known)
     variables = {f"{PREFIX}{name.upper()}" for name in names}

@@ -18,6 +18,7 @@ _SYSTEM = frozenset({"system", "developer"})
 _EFFORT = {Api.RESPONSES: "reasoning.effort", Api.MESSAGES: "output_config.effort"}
 """The path of the effort field in an API other than chat's ``reasoning_effort``."""
 _NO_EFFORT = "none"
+_IN_MESSAGES = frozenset({Ability.SYSTEM, Ability.TOOL_TURNS})
 KWARGS = "chat_template_kwargs"
 _MOST_TOLD, _MOST_CHARS = 8, 64
 """Bounds on reported keys that a caller made up: documented names have at most 30 characters."""
@@ -38,9 +39,11 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
         raise UnsupportedByModel(
             f"{version.id} shows its model no documents: send their text in a message", param="documents"
         )
-    asked = {ability for message in messages for ability in _needed(message)}
-    for ability in sorted(asked):
-        if not _can(ability, version):
+    missing = () if version.renders is None else _IN_MESSAGES.difference(version.renders)
+    if not missing:
+        return
+    for ability in sorted({ability for message in messages for ability in _needed(message)}):
+        if ability in missing:
             what = "system messages" if ability is Ability.SYSTEM else "earlier calls of tools"
             param = "input" if api is Api.RESPONSES else "messages"
             raise UnsupportedByModel(f"{version.id} shows its model no {what}: say it in a user message", param=param)
@@ -48,10 +51,14 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
 
 def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:
     """Return the fields that the template does not read; the answer reports them."""
-    found = [*_unread_names(body, version), *_unread_kwargs(body, template)]
+    found: list[str] = []
+    if not _can(Ability.NAMES, version):
+        found += _unread_names(body)
+    if KWARGS in body:
+        found += _unread_kwargs(body, template)
     if not _can(Ability.EFFORT, version):
         found += _unread_effort(api, body)
-    return tuple(sorted(found))
+    return tuple(sorted(found)) if found else ()
 
 
 def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
@@ -63,11 +70,11 @@ def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
         yield "thinking"
 
 
-def _unread_names(body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
+def _unread_names(body: Mapping[str, object]) -> Iterator[str]:
     messages = body.get("messages")
-    if not isinstance(messages, list) or _can(Ability.NAMES, version):
-        return
-    if any(isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages):
+    if isinstance(messages, list) and any(
+        isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages
+    ):
         yield "messages[].name"
 
 
