@@ -1,4 +1,4 @@
-"""The nouns of the contract: one process and its needs."""
+"""The types of the contract: one process and its needs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,11 +10,11 @@ class Life(StrEnum):
     """The lifetime of a folder's content."""
 
     PROCESS = "process"
-    """It may begin empty at each start."""
+    """It may be empty at each start."""
     REPLICA = "replica"
-    """It must outlive the process, and the pod: what it holds is nowhere else."""
+    """It must outlive the process and the pod: its content exists nowhere else."""
     MACHINE = "machine"
-    """All processes of the machine share it; what is lost is fetched or made again."""
+    """All processes of the machine share it; lost content is fetched or computed again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,20 +25,22 @@ class Port:
     setting: str
     number: int
     callers: tuple[str, ...]
-    """Who may reach it: processes of the contract, or ``clients``, ``operators``, ``probes``, ``metrics``."""
+    """The permitted callers: processes of the contract, or ``clients``, ``operators``, ``probes``, ``metrics``."""
     meaning: str
+    paths: tuple[str, ...] = ()
+    """What may be asked for from outside, as patterns: a proxy before the port passes these on, and no others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A probe: 200 is yes, 503 not now. No answer within ``within_s`` is a no."""
+    """A probe: 200 means yes, 503 not now. No answer within ``within_s`` means no."""
 
     port: str
     path: str
     meaning: str
     within_s: float = 2.0
     start_within_s: float = 0.0
-    """How long after its start the process may take to the first yes; 0 where that is no fault however long."""
+    """Seconds from the start to the first yes; 0 if any time is normal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,29 +49,29 @@ class Folder:
 
     name: str
     setting: str
-    """The field or variable that names it, empty where ``path`` is fixed."""
+    """The setting or variable that names the folder, empty if ``path`` is fixed."""
     path: str
     size_bytes: int
     size_setting: str = ""
-    """The field that bounds it, where one does."""
+    """The setting that bounds the folder's size; empty without one."""
     life: Life
     meaning: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A file that is mounted for the process; ``.previous`` beside it is valid too, during an exchange."""
+    """A file that is mounted for the process; ``.previous`` beside it is valid too, during rotation."""
 
     setting: str
     name: str
-    """What it is called wherever secrets are kept: the same name is the same secret for all processes."""
+    """The secret's name in a secrets store: the same name is the same secret for all processes."""
     reread: str
-    """When a change is seen."""
+    """The time at which a change is noticed."""
     exchangeable: bool
-    """Whether there may be a ``.previous``."""
+    """Whether a ``.previous`` file is allowed."""
     meaning: str
     optional: bool = False
-    """Whether there are places without it."""
+    """Whether some deployments have no such secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class Called:
     setting: str
     port: str
     role: str = ""
-    """As whom it comes in there (``<TO>_USER``), where the server has roles and the process has one of its own."""
+    """The process's role at the server (``<TO>_USER``), if the server has roles and the process has its own."""
     meaning: str
 
 
@@ -121,7 +123,7 @@ class Devices:
 
     kind: str = "none"
     variables: tuple[tuple[str, str], ...] = ()
-    """Variables of others that it reads, and what they mean to it."""
+    """Variables of other programs that it reads, and their meaning to it."""
     meaning: str = ""
 
 
@@ -131,21 +133,21 @@ class Process:
     about: str
     command: tuple[str, ...]
     arguments: tuple[tuple[str, str], ...] = ()
-    """What stands for ``{NAME}`` in the command."""
+    """Meaning of ``{NAME}`` in the command."""
     settings: type[Told]
     needed: tuple[str, ...]
-    """Fields that must be given wherever the process is not a child of `penstock up`."""
+    """Settings that are required unless the process is a child of `penstock up`."""
     ports: tuple[Port, ...] = ()
     probes: tuple[tuple[str, Probe], ...] = ()
     metrics: tuple[str, str] = ("", "")
-    """Port and path of its metrics."""
+    """Port and path of the metrics."""
     folders: tuple[Folder, ...]
     secrets: tuple[Secret, ...] = ()
     certificate: Certificate | None = None
     calls: tuple[Called, ...] = ()
     rights: tuple[Right, ...] = ()
-    """All that it needs of a cluster's API, where ``fleet`` says that a cluster runs the workers."""
+    """All rights on a cluster's API, needed if ``fleet`` says that a cluster runs the workers."""
     devices: Devices = Devices()
     ending: Ending
     replicas: str
-    """How many there may be at a time."""
+    """The permitted number of replicas."""

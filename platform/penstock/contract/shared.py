@@ -8,7 +8,7 @@ SOON = "within seconds"
 AT_START = "at the start"
 
 PRIVATE = 9464
-"""The port of metrics and health in detail, where a fleet fixes it."""
+"""The port of metrics and detailed health, if the fleet fixes it."""
 LIVE = Probe(port="private", path=pages.LIVE, meaning="The process runs. A no wants a restart.", start_within_s=30)
 
 
@@ -67,7 +67,7 @@ def database_password(process: str) -> Secret:
 
 
 def granted_password(process: str) -> Secret:
-    """Return the password that another process's role gets."""
+    """Return the password for another process's database role."""
     return Secret(
         setting=f"{process}_database_password_file",
         name=f"{process}-database-password",

@@ -15,7 +15,7 @@ from penstock.contract.nouns import Process
 from penstock.contract.worker import WORKER
 
 EDITION = 1
-"""Another number where a reader of the last one would read something wrong."""
+"""A format number, raised whenever a reader of the previous format would misread something."""
 PROCESSES = (GATEWAY, CONTROLLER, WORKER, INIT)
 Json = Mapping[str, object]
 
@@ -27,7 +27,7 @@ def text() -> str:
 
 
 def digest(processes: Json) -> str:
-    """Return the digest that readers recompute, which refuses an edited or half-merged file."""
+    """Return the digest that readers recompute to detect an edited or half-merged file."""
     plain = json.dumps(processes, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 

@@ -1,5 +1,5 @@
-"""Names the bottleneck by rules: measurements of a stretch of time become a snapshot, and the cases judge it.
+"""Names the bottleneck by rules: measurements of a time window become a snapshot, which the cases judge.
 
-`measure` reads a recording, `cases` hold one rule each, `verdict` puts their judgements together. All of it is pure: it
-measures nothing and shows nothing.
+`measure` reads a recording, `cases` contains one rule each, `verdict` combines their judgements. All of it is pure: it
+neither measures nor prints.
 """

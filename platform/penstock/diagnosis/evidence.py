@@ -1,6 +1,6 @@
-"""The parts of a judgement: checks of a value against a threshold, in three truths, and remedies with their cost.
+"""The parts of a judgement: checks of a value against a threshold (true, false, unknown), and remedies with their cost.
 
-A check of an unknown value neither holds nor fails, so unknown values rule nothing out.
+A check of an unknown value neither passes nor fails, so unknown values rule nothing out.
 """
 
 from collections.abc import Sequence
@@ -49,8 +49,7 @@ class State(StrEnum):
 class Check:
     """A metric's value, and the limit to reach or stay below.
 
-    A check that is not ``needed`` still rules the case out if it fails; unknown, it does not keep the case from being
-    found.
+    A check that is not ``needed`` rules the case out if it fails; if unknown, the case can still be found.
     """
 
     says: str
@@ -63,14 +62,14 @@ class Check:
 
     @property
     def holds(self) -> bool | None:
-        """None if the check's value is unknown."""
+        """Tell whether the check passes; None if its value is unknown."""
         if self.value is None:
             return None
         return self.value >= self.limit if self.sense is Sense.AT_LEAST else self.value < self.limit
 
     @property
     def strength(self) -> float:
-        """Return the value in parts of its threshold; 1 for upper limits, which only set cases apart."""
+        """Return the value relative to its threshold; 1 for upper limits, which only separate cases."""
         if self.value is None or self.sense is Sense.BELOW or not self.limit:
             return 1.0
         return min(MOST_STRENGTH, self.value / self.limit)
@@ -142,7 +141,7 @@ class Judgement:
     remedies: tuple[Remedy, ...]
     subject: str = ""
     brings: frozenset[Case] = frozenset()
-    """Other cases that look found where this one is, and are only its effects."""
+    """Cases that this case causes, although they look found too."""
 
     @property
     def state(self) -> State:

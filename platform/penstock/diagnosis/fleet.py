@@ -107,7 +107,7 @@ def _is_loading(sample: Sample) -> bool:
 
 
 def _times(samples: Sequence[Sample], where: distribution.Where) -> float | None:
-    """Return the number of events: 0 if other pages count them, unknown if no page does."""
+    """Return the number of events: 0 if other pages count them, None if no page does."""
     taken = [one for one in samples if where(one)]
     return total(taken) if taken else 0.0 if samples else None
 

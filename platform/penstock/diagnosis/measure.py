@@ -1,7 +1,7 @@
 """Turns a recording into a snapshot: arithmetic, without a judgement.
 
-A counter without events has no series. So a missing series means 0 only if its process is known to have answered;
-otherwise it is unknown.
+A counter without events has no series. So a missing series means 0 only if its process answered; otherwise it is
+unknown.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -84,7 +84,7 @@ def _stages(recording: Recording) -> tuple[StageTime, ...]:
 
 
 def _gateway(recording: Recording) -> GatewayFigures:
-    """Return the gateway with the busiest loop: callers meet each."""
+    """Return the gateway with the busiest loop, since callers use all gateways."""
     spent = by(INSTANCE, recording.of(names.LOOP_SECONDS))
     wanted = {name: seconds for name, found in spent.items() if (seconds := total(found)) is not None}
     name = max(wanted, key=lambda one: wanted[one], default="")
@@ -132,7 +132,7 @@ def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:
 
 
 def _waiting(recording: Recording, tenant: str) -> float | None:
-    """Return the mean number of a tenant's waiting requests: its seconds of wait by second (Little's law)."""
+    """Return the mean number of a tenant's waiting requests: its seconds of wait per second (Little's law)."""
     found = distribution.of(recording, names.TENANT_QUEUE_SECONDS, has(Label.TENANT, tenant))
     return found.sum / recording.seconds if found is not None and recording.seconds else None
 

@@ -1,4 +1,4 @@
-"""How far each promise was kept in a window, by the events that its rules and alerts count."""
+"""The degree to which each objective was met in a window, by the events that its rules and alerts count."""
 
 from functools import partial
 
@@ -29,7 +29,7 @@ def _kept(recording: Recording, tier: SloTier, objective: Objective) -> KeptProm
 
 
 def _share(part: float, whole: float) -> float:
-    """Return a share within 0 and 1: counters of one page are read a moment apart."""
+    """Return a share within 0 and 1: counters of one page are read at slightly different times."""
     return min(1.0, max(0.0, part / whole))
 
 

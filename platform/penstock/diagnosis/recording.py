@@ -1,4 +1,4 @@
-"""The measurements of a diagnosis as plain data: samples of these metrics over one stretch of time."""
+"""The measurements of a diagnosis as plain data: samples of its metrics over one time window."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,9 @@ from penstock.telemetry.definitions import Metric, MetricKind
 from penstock.telemetry.series import Sample
 
 DEVICE_BUSY_PERCENT = "DCGM_FI_DEV_GPU_UTIL"
-"""NVIDIA's exporter (dcgm-exporter): for how much of the time a kernel ran on a GPU, in percent. Only a Prometheus that
-scrapes it has it."""
+"""NVIDIA's exporter (dcgm-exporter): percent of the time in which a kernel ran on a GPU. Only a Prometheus that scrapes
+this exporter has it.
+"""
 
 METRICS = (
     names.REQUESTS,
@@ -51,7 +52,7 @@ METRICS = (
     names.DOOR_SATURATION,
     names.GATE_SECONDS,
 )
-"""All that a diagnosis reads of the platform's own metrics."""
+"""All platform metrics that a diagnosis reads."""
 
 
 class Window(Protocol):
@@ -70,10 +71,10 @@ class Recording:
     increases: Mapping[str, tuple[Sample, ...]]
     levels: Mapping[str, tuple[Sample, ...]]
     says: str = ""
-    """Where it comes from, for people."""
+    """The source of the recording, for people."""
 
     def of(self, metric: Metric, suffix: str = "") -> tuple[Sample, ...]:
-        """Return a counter's growth, a gauge's mean, a part (``_sum``) of a histogram's growth."""
+        """Return a counter's growth, a gauge's mean, or a part (``_sum``) of a histogram's growth."""
         if metric.kind is MetricKind.GAUGE:
             return self.levels.get(metric.name, ())
         return self.increases.get(f"{metric.name}{suffix or '_total'}", ())

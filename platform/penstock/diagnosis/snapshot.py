@@ -1,4 +1,4 @@
-"""The figures of a platform that the cases judge. None is unknown, and never 0."""
+"""The figures of a platform that the cases judge. Unknown figures are None, never 0."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ OTHER = "other"
 """The label of all tenants without one of their own."""
 MANY = 2
 FEW = 10
-"""Of fewer events no share is taken: one of them would decide."""
+"""Events below which no share is computed: a single event would decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +42,13 @@ class GatewayFigures:
     name: str = ""
     loop_busy_ratio: float | None = None
     loop_wants_ratio: float | None = None
-    """With the time in which it was ready to compute and had no core."""
+    """Busy ratio including the time in which the loop was runnable without a core."""
     loop_lag_p95_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFigures:
-    """One version's engines, on average; ``device_busy_ratio`` is the GPUs' own account."""
+    """One version's engines, on average; ``device_busy_ratio`` is measured on the GPUs."""
 
     version: str
     running: float | None = None
@@ -80,7 +80,7 @@ class TenantFigures:
     queue_mean_s: float | None
     over_limit: float
     waiting: float | None = None
-    """The mean number of its waiting requests."""
+    """The mean number of the tenant's waiting requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +92,12 @@ class WorkerFigures:
     restarts: float | None = None
     starts: float | None = None
     failed_ratio: float | None = None
-    """For how much of the time it had failed."""
+    """Part of the time in which the worker had failed."""
     ready_ratio: float | None = None
     starting: str = ""
-    """In which state it was longest on its way to ready; of none, nothing."""
+    """The starting state in which the worker was longest; empty without one."""
     starting_s: float | None = None
-    """For how long, if it was there all the time."""
+    """Seconds in that state, if it was in it all the time."""
 
     @property
     def begun(self) -> float | None:
@@ -146,11 +146,11 @@ class FaultFigures:
     versions_open: float | None = None
     ejections: tuple[tuple[str, float], ...] | None = None
     lost_workers: float | None = None
-    """Workers that went silent or failed, and were replaced."""
+    """Workers that became silent or failed, and were replaced."""
     lost: tuple[LostWorker, ...] = ()
-    """The last of them, by version and reason."""
+    """The last lost worker, by version and reason."""
     refused_models: frozenset[str] = frozenset()
-    """Models of which requests were not taken, for want of workers or of room."""
+    """Models with requests refused for lack of workers or of room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class Snapshot:
     paused_s: float | None = None
     """Seconds that streams waited for their readers."""
     shares_limits: bool | None = None
-    """True where limits are counted in a store that gateways share; a gateway that counts them itself says nothing."""
+    """True if limits are counted in a store shared by gateways; a gateway that counts them itself exports nothing."""
 
     @property
     def loudest(self) -> TenantFigures | None:

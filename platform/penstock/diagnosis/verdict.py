@@ -1,6 +1,6 @@
 """All cases judged together: the bottleneck, other findings, and the cases that are ruled out or undecided.
 
-Findings are ordered: causes before their effects, broken promises before kept ones, then by the weakest evidence.
+Findings are ordered: causes before their effects, broken objectives before met ones, then by the weakest evidence.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from penstock.diagnosis.snapshot import KeptPromise, Snapshot
 
 class Word(StrEnum):
     HEALTHY = "healthy"
-    """Every promise that could be measured is kept."""
+    """Every measured objective is met."""
     BOTTLENECK = "bottleneck"
     UNEXPLAINED = "unexplained"
-    """A promise is broken, and no case holds."""
+    """An objective is missed, and no case holds."""
     UNKNOWN = "unknown"
-    """Too little was measured to say anything."""
+    """Too little was measured for a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Finding:
     at_stake: tuple[KeptPromise, ...]
     effect_of: Case | None
     ended_s: float = 0.0
-    """The seconds since it held last; 0 if it holds at the window's end."""
+    """Seconds since the finding last held; 0 if it holds at the window's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def judge(snapshot: Snapshot) -> Diagnosis:
 
 
 def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float]) -> Diagnosis:
-    """Return what holds at the window's end, and after it what held earlier, with the seconds since its end."""
+    """Return the present findings at the window's end, then earlier ones with the seconds since their end."""
     held = {one.judgement.case for one in now.findings}
     past = [
         replace(one, ended_s=ended_s(one.judgement.case)) for one in whole.findings if one.judgement.case not in held

@@ -1,1 +1,1 @@
-"""Tells from records what happened and why, in plain sentences. Pure: it reads nothing and knows no process."""
+"""Explains from records in plain sentences what happened and why. Pure: it reads nothing and knows no process."""

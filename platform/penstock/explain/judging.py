@@ -1,6 +1,6 @@
 """The objectives that apply to a request, whether it met them, and its cost. Pure.
 
-Ends caused by the caller (leaving, a limit, a bad request) are judged by no objective.
+Ends caused by the caller (disconnect, a limit, a bad request) are judged by no objective.
 """
 
 from typing import NamedTuple
@@ -58,9 +58,9 @@ def _timed(indicator: Indicator, within_s: float, got_s: float | None) -> list[J
 
 
 def _gaps(record: RequestRecord, within_s: float) -> list[Judged]:
-    """Judge a stream's gaps one by one, as the objective counts them; old records lack the number of late gaps.
+    """Judge a stream's gaps individually, as the objective counts them; old records lack the number of late gaps.
 
-    One long gap breaks no promise that allows a share of late gaps.
+    One long gap does not break an objective that allows a share of late gaps.
     """
     longest_s, late = record.longest_gap_s, record.late_gaps
     if not within_s or longest_s is None:
@@ -72,7 +72,7 @@ def _gaps(record: RequestRecord, within_s: float) -> list[Judged]:
 
 
 def cost(record: RequestRecord) -> MicroUsd:
-    """Return the ledger row's cost: nothing for a request that never ran or that could not be counted."""
+    """Return the ledger row's cost: 0 for a request that never ran or could not be counted."""
     if record.price is None:
         return MicroUsd(0)
     prompt, cached, output = map(MicroUsd, record.price)

@@ -9,7 +9,7 @@ from penstock.domain.serving.waited import AT_ONCE, Waited
 from penstock.explain.words import count, listed, seconds
 
 AS_GOOD = 0.01
-"""Scores that are nearer than that count as equal where workers are picked."""
+"""Difference of scores below which a pick treats workers as equal."""
 _FAILED = {
     "connect": "could not be reached",
     "reset": "was lost before its answer was complete",
@@ -76,7 +76,7 @@ def _why_lost(other: Considered, chosen: Considered) -> str:
 
 
 def attempts(record: RequestRecord) -> Iterator[str]:
-    """Describe the workers that failed on the request, and the one that took it then."""
+    """Describe the workers that failed on the request, and the one that finally took it."""
     failed = [one for one in record.attempts if one.failed]
     for one in failed:
         why = _FAILED.get(one.failed, one.failed)

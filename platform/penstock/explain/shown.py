@@ -1,4 +1,4 @@
-"""A record as JSON: by names, with its story."""
+"""A record as JSON: named fields, with its story."""
 
 from typing import Any
 

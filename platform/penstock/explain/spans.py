@@ -5,10 +5,10 @@ from penstock.domain.serving.request_record import RequestRecord
 
 NOT_ACCOUNTED = "not accounted"
 LEAST_S, LEAST_RATIO = 0.001, 0.01
-"""Of less than that, or of a smaller share of the request's time, nothing is said."""
+"""Unmeasured time that is not mentioned: seconds, and share of the request's time."""
 _LOST = frozenset({"reset", "silent", "connect"})
 _FAILED = frozenset({"engine_error", "handler_error"})
-"""An attempt whose worker answered that it failed: it was not lost."""
+"""An attempt at a worker that answered with a failure, and was not lost."""
 _ENDS = {
     Outcome.CANCELLED: ", until its caller left",
     Outcome.DEADLINE: ", until its deadline",
@@ -25,13 +25,13 @@ def stages_of(record: RequestRecord) -> list[tuple[Stage, float]]:
 
 
 def unaccounted_s(record: RequestRecord) -> float:
-    """Return the seconds that no stage has; 0 if they are too few to matter."""
+    """Return the seconds outside all stages; 0 if they are negligible."""
     left_s = record.seconds - sum(record.stages_s.values())
     return left_s if left_s > max(LEAST_S, LEAST_RATIO * record.seconds) else 0.0
 
 
 def when_unaccounted(record: RequestRecord) -> str:
-    """Say which stages the unmeasured time lies between, if the request's end tells it."""
+    """Return the stages between which the unmeasured time lies, if the request's end shows it."""
     if record.continued_s or any(one.failed in _LOST for one in record.attempts):
         return ", after the worker was lost"
     if any(one.failed in _FAILED for one in record.attempts):

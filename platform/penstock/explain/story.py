@@ -1,6 +1,6 @@
 """The story of one request, from its record: why it was slow, expensive, or refused. Pure.
 
-Each function tells one part of its life in sentences, in order. Missing records are said to be unknown.
+Each function describes one part of the request's life in sentences, in order. Missing records are described as unknown.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _RATES = {
     "concurrent": "requests at a time",
     "streams": "streams at a time",
 }
-"""How a meter's name ends, where it counts something else than money (docs/reference/limits-store.md)."""
+"""Suffixes of meters that count something other than money (docs/reference/limits-store.md)."""
 
 
 def tell(record: RequestRecord) -> list[str]:
@@ -123,7 +123,7 @@ def _amount(last: str, amount: int) -> str:
 
 
 def _left(last: str, left: int | None) -> str:
-    """Describe what a meter had left; running answers may use more than they reserved until they are next counted."""
+    """Describe a meter's remainder; running answers may use more than they reserved until they are next counted."""
     if left is None:
         return "what was left is unknown"
     return f"{_amount(last, left)} left" if left >= 0 else f"nothing left, and {_amount(last, -left)} beyond it"

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 
 _A_SECOND, _A_MINUTE, _AN_HOUR, _A_DAY = 1.0, 60.0, 3600.0, 86_400.0
 _IN_SECONDS = 2 * _A_MINUTE
-"""Times that are shorter are compared with promises, and stay in seconds."""
+"""Shorter times are compared with objectives, and stay in seconds."""
 _LONG = (
     (_A_DAY, _AN_HOUR, _A_MINUTE, "d", "h"),
     (_AN_HOUR, _A_MINUTE, _A_SECOND, "h", "min"),
     (_A_MINUTE, _A_SECOND, _A_SECOND, "min", "s"),
 )
-"""A unit and the part of it that is said too, with what the next smaller unit is rounded to, and both names."""
+"""A long unit, its smaller unit and the latter's rounding, with both names."""
 
 
 def seconds(value: float) -> str:
-    """Say a time with three significant digits, or in its two largest units."""
+    """Return a time with three significant digits, or in its two largest units."""
     if abs(value) < _A_SECOND:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.2f} s" if abs(value) < _IN_SECONDS else _long(value)
@@ -32,7 +32,7 @@ def moment(at: float) -> str:
 
 
 def count(number: int, what: str, more: str = "") -> str:
-    """Say a number of things; ``more`` is a plural without s."""
+    """Return a number with its noun; ``more`` is an irregular plural."""
     return f"{number:,} {what if number == 1 else more or f'{what}s'}"
 
 

@@ -1,1 +1,1 @@
-"""Fair sharing between flows: start-time fair queueing for all queues, and a count of uses that fades. Pure."""
+"""Fair sharing between flows: start-time fair queueing for all queues, and a decaying count of uses. Pure."""

@@ -1,6 +1,6 @@
-"""A count of uses that fades: between recency and frequency (LRFU, Lee et al., IEEE TC 50(12), 2001).
+"""A decaying count of uses: between recency and frequency (LRFU, Lee et al., IEEE TC 50(12), 2001).
 
-Trade-off: something that was used much and is not used any more is evicted a little later than by recency alone.
+Trade-off: an entry used much in the past is evicted a little later than by recency alone.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fading:
-    """An amount as of second ``at``; after each half-life half of it is left."""
+    """An amount as of second ``at``, which halves after each half-life."""
 
     amount: float = 0.0
     at: float = 0.0

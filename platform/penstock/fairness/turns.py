@@ -4,7 +4,7 @@ A flow's virtual time is the service that it received, divided by its weight. Th
 flow in service. An idle flow resumes at the system's virtual time, so idling earns no credit. While two flows are
 backlogged, their service by weight differs by at most one request of each.
 
-Users with one queue take ``FairTurns``; those that bound, evict or correct keep their own queue and use
+Users with one queue take ``FairTurns``; those that bound, evict or correct have their own queue and use
 ``VirtualTimes``.
 """
 

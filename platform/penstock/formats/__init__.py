@@ -1,1 +1,1 @@
-"""Parsers of files and pictures that packaging, gateway and worker all read. They know no process and no policy."""
+"""Parsers of file and picture formats that packaging, gateway and worker read. They know no process and no policy."""

@@ -1,6 +1,6 @@
 """Finds by rendering the parts of a conversation that a chat template shows. Pure.
 
-A name in the template's source proves nothing: a template may read tools and show none. Each ability is tried with
+A name in the template's source proves nothing: a template may read tools and show none. Each ability is tested with
 words that no template contains.
 """
 
@@ -15,16 +15,16 @@ from penstock.formats.chat_template import ChatTemplate, Message, TemplateRefuse
 
 class Ability(StrEnum):
     SYSTEM = "system"
-    """It shows what a system message says."""
+    """The prompt contains a system message's text."""
     TOOLS = "tools"
-    """It shows the tools that are offered."""
+    """The prompt contains the offered tools."""
     TOOL_TURNS = "tool_turns"
-    """It shows earlier calls, with their arguments, and what came of them."""
+    """The prompt contains earlier calls, with their arguments, and their results."""
     DOCUMENTS = "documents"
     NAMES = "names"
-    """It shows a message's name."""
+    """The prompt contains a message's name."""
     EFFORT = "effort"
-    """It renders other words for other efforts of reasoning."""
+    """The prompt differs for different reasoning efforts."""
 
 
 _MOST_TEMPLATES = 64

@@ -1,6 +1,6 @@
 """Upper bound of a LoRA adapter's gain: finite matrices may still overflow in an engine's precision.
 
-Packaging refuses an adapter beyond the bound before it signs, a worker before it loads. Pure but for reading.
+Packaging refuses an adapter beyond the bound before it signs, a worker before it loads. Pure except for reading.
 """
 
 import math
@@ -12,16 +12,16 @@ from penstock.formats.finite import BYTES, largest
 from penstock.formats.safetensors_header import pieces_of, reader_of, tensors_of
 
 MOST = {"float32": 1e8, "bfloat16": 1e8, "float16": 1e6}
-"""By how much a pair of matrices may multiply what goes through it, by the engine's precision.
+"""The factor by which a pair of matrices may multiply its input, by the engine's precision.
 
-Between two norms a value meets at most three pairs: those of a gate and its neighbour, whose products are multiplied
-with each other, and then the one that leads back. So 1e8 leaves (1e8 ** 3) * (1e3 ** 2) = 1e30 of an input of 1e3, and
-the largest number is 3e38: the rest is the base's. Trained adapters stay far below: values of 0.5, rank 512, scale 2
-and 14,336 inputs give 4e6, which no training reaches in both matrices at once; usual ones give less than 1e4.
-Float16 ends at 65,504, where no bound can be both safe and above what is trained: the worker's probe tells there.
+Between two norms a value passes at most three pairs: those of a gate and its neighbour, whose products are multiplied
+with each other, and then the down projection. So 1e8 leaves (1e8 ** 3) * (1e3 ** 2) = 1e30 of an input of 1e3, and the
+largest number is 3e38: the rest is for the base. Trained adapters stay far below: values of 0.5, rank 512, scale 2 and
+14,336 inputs give 4e6, which no training reaches in both matrices at once; usual ones give less than 1e4. Float16 ends
+at 65,504, so no bound can be both safe and above trained values: the worker's probe decides there.
 """
 MOST_SCALE = 1e4
-"""Of ``lora_alpha`` and of what B is multiplied by: a number in each precision; trained ones stay below a hundred."""
+"""The largest ``lora_alpha`` and factor of B: representable in each precision; trained ones stay below a hundred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class LoraPair:
         """Return a sentence if the module may exceed the bound of this precision; empty if it cannot.
 
         The largest output is at most the largest input times ``|A| * inputs * |B| * scale * rank``, with the largest
-        value of each matrix. Each factor is bounded by itself too: infinity from A times a zero B is NaN.
+        value of each matrix. Each factor has its own bound too: infinity from A times a zero B is NaN.
         """
         first, second = self.most_a * self.inputs, self.most_b * scale * self.rank
         gain, bound = max(1.0, first) * max(1.0, second), MOST.get(dtype, MOST["float16"])

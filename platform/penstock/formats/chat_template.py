@@ -122,9 +122,9 @@ def _marked(content: object) -> tuple[object, str]:
 
 
 def _wants_parts(tree: jinja2.nodes.Template) -> bool:
-    """Tell whether the template iterates over a message's content: it then gets parts, else one string.
+    """Tell whether the template iterates over a message's content: it then gets parts, otherwise one string.
 
-    The engine decides in the same way: by a loop over a name ``content``, filtered or sliced or bare.
+    The engine decides in the same way: by a loop over a name ``content``, filtered, sliced or plain.
     """
     return any(_is_content(loop.iter) for loop in tree.find_all(jinja2.nodes.For))
 

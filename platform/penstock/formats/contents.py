@@ -1,6 +1,6 @@
 """Files that a version's folder may hold: safetensors weights, tokenizer, settings, a handler's code. No pickle.
 
-An allow-list, checked before a version is signed and before it is loaded.
+The list of allowed files is checked before a version is signed and before it is loaded.
 """
 
 import json
@@ -16,7 +16,7 @@ WEIGHTS = ".safetensors"
 MAX_JSON_BYTES = 64 << 20
 PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".keras", ".joblib", ".npy", ".npz"})
 HANDLER = "handler.py"
-"""The one file of code that a version may have: its operator's own, signed with it, run by torch workers alone."""
+"""The only file of code in a version: its operator's own, signed with it, run by torch workers alone."""
 CODE = frozenset({".py", ".pyc", ".so", ".dll", ".sh"})
 ALLOWED = frozenset(
     {
@@ -34,10 +34,10 @@ ALLOWED = frozenset(
     }
 )
 REQUIRED = ("config.json", "tokenizer.json")
-"""What vLLM can't do without."""
+"""Files that vLLM needs."""
 LABELS = "labels.txt"
 WITH_HANDLER = ALLOWED | {HANDLER, LABELS, "README.md"}
-"""A model that runs through a handler may have a file of labels, and its card."""
+"""A model with a handler may have a file of labels, and its model card."""
 
 
 def refuse_name(path: str, allowed: frozenset[str] = ALLOWED) -> None:

@@ -1,6 +1,6 @@
 """Reads untrusted JSON and YAML written by people: each name once per object, finite numbers, no references.
 
-A document that readers would resolve differently (two values of one name) or could not compute with (10^400) is
+A document that parsers would resolve differently (two values of one name) or could not compute with (10^400) is
 refused, with the name at fault.
 """
 
@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 import yaml
 
 MOST_DIGITS = 308
-"""Of a whole number: what has more is above every double."""
+"""Digits of a whole number: longer ones exceed every double."""
 _SHOWN_CHARS = 80
 
 
 class DocumentRefused(ValueError):
-    """The text is no such document; ``twice`` is a name that stands twice in one object."""
+    """The text is no such document; ``twice`` is a name that occurs twice in one object."""
 
     def __init__(self, says: str, *, twice: str = "") -> None:
         super().__init__(says)
@@ -83,7 +83,7 @@ def _at(mark: Any) -> str:  # noqa: ANN401  the library's own
 
 
 class _Plain(yaml.SafeLoader):
-    """A YAML loader that follows no reference: ten lines of them may expand to a billion values."""
+    """A YAML loader that follows no reference: ten lines of references may expand to a billion values."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  the library's own
         if self.check_event(yaml.AliasEvent):

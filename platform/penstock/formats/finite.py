@@ -4,7 +4,7 @@ One NaN in an adapter spoils the answers of every request in the engine's batch,
 file is read as one large integer with a lane per value. Without the sign, a float's bits grow with its magnitude; so
 adding the distance between limit and sign bit sets the sign bit of each lane at or above the limit.
 
-Trade-off: the interpreter's arithmetic takes seconds for a gigabyte, and needs no numeric library in a light process.
+Trade-off: the interpreter's arithmetic takes seconds for a gigabyte, but needs no numeric library in a light process.
 """
 
 import struct
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-"""The types that are looked at, with their sizes."""
+"""The checked types, with their sizes."""
 _INFINITY = {"F32": 0x7F800000, "F16": 0x7C00, "BF16": 0x7F80}
 _FEW_LANES = 64
 LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, "float16": 65504.0}

@@ -1,7 +1,7 @@
 """Checks the values of a manifest that serving depends on: numbers, golden prompts, chat template. Pure.
 
 Packaging checks before it signs, the registry before it stores. A version is never changed, so a wrong value is refused
-at the push, with its field. The manifest's files are checked in ``contents.py``.
+at the push, naming its field. The manifest's files are checked in ``contents.py``.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from penstock.formats import abilities
 from penstock.formats.chat_template import ChatTemplate, Message, TemplateRefused
 
 MAX_RANKS = 8
-"""GPUs of one worker: as many as one node has."""
+"""GPUs of one worker: the most that one node has."""
 MOST_TOKENS = 1 << 24
-"""Of a context, a step or an item: beyond any model's."""
+"""Tokens of a context, a step or an item: beyond any model's."""
 MOST_ITEMS = 1 << 16
-"""Of one batch."""
+"""Items of one batch."""
 MOST_OF_ALL = 1 << 50
-"""Bytes of a file or cache, micro-dollars of a million tokens: exact in doubles, their sums too."""
+"""Bytes of a file or cache, micro-dollars of a million tokens: exact in doubles, also in sums."""
 MOST_GOLDEN_TOKENS = 256
-"""Every worker answers all golden prompts before it is ready."""
+"""Tokens of all golden prompts, which every worker answers before it is ready."""
 DTYPES = frozenset({"auto", "half", "float16", "bfloat16", "float", "float32", "float64"})
-"""vLLM 0.32's (``ModelDType``), and torch's double for handlers."""
+"""vLLM 0.32's dtypes (``ModelDType``), and torch's double for handlers."""
 Range = tuple[float, float]
 _ENGINE: dict[str, Range] = {
     "max_model_len": (1, MOST_TOKENS),
@@ -160,4 +160,4 @@ def _refusal(at: str, says: str) -> ArtifactRefused:
 
 
 _MOST_CHARS = 500
-"""Of a message: a template's own words may be long."""
+"""Characters of an error message: a template's own message may be long."""

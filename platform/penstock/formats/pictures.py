@@ -1,8 +1,8 @@
-"""Reads the size of encoded images from their headers, and their decoding cost in tokens. Pure; decodes nothing.
+"""Reads the size of encoded images from their headers, and their decoding cost in tokens. Pure; it decodes nothing.
 
-Gateway and worker add this cost to an item's tokens: limits draw it, the queue charges it, the bill prices it. A worker
-refuses an image of another size. So the price is never below the true cost, and an unreadable header costs the maximum.
-Rates are Pillow's on one core for the worst image, relative to a token's time.
+Gateway and worker add the decoding cost to an item's tokens, for limits, queue and bill. A worker refuses an image of a
+different size than its header says. So the price is never below the true cost, and an unreadable header costs the
+maximum. Rates are Pillow's on one core for the worst image, relative to a token's time.
 """
 
 from base64 import b64decode
@@ -11,24 +11,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MAX_PIXELS = 40_000_000
-"""More than any usual camera's photograph, and one to two seconds of decoding at the worst."""
+"""Pixels of more than any usual camera's photograph: one to two seconds of decoding at worst."""
 BYTES_PER_TOKEN = 16 << 10
-"""Bytes that are copied, and not read as text, for the work of one prompt token."""
+"""Copied bytes, not read as text, for the work of one prompt token."""
 DATA_URL = "data:image/"
 _BASE64 = ";base64,"
 _MAX_PREFIX = 64
 _MAX_SEGMENTS = 256
 """Segments before a JPEG's frame: profiles and previews have a few dozen."""
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-"""What their bytes begin with."""
+"""The first bytes of each format."""
 _STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
 _PER_PLAIN, _PER_PROGRESSIVE, _PER_COMPRESSED = 4096, 2048, 1024
-"""Pixels of the work of one prompt token: JPEG in one pass, in many, PNG and WebP."""
+"""Pixels for the work of one prompt token: JPEG in one pass, in many, PNG and WebP."""
 
 Read = Callable[[int, int], bytes]
-"""Place and number of bytes → those that are there."""
+"""Takes offset and number of bytes; returns those available."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The codec of a gate's report: JSON in one header, and a stream's counts in a comment before its last event.
 
-Parts are decoded separately: if one is damaged, or written differently by a newer gate, the others are still read.
+Parts are decoded separately: if one is damaged, or in a newer gate's format, the others are still read.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from penstock.domain.serving.waited import Waited
 
 HEADER = b"x-penstock-report"
 COMMENT = b": penstock-report "
-"""Begins a line in front of a stream's last event; no client ever sees it."""
+"""The beginning of a comment line before a stream's last event, which no client receives."""
 MOST_BYTES = 4 << 10
 _NONE = msgspec.Raw(b"null")
 Part = TypeVar("Part")

@@ -275,10 +275,11 @@ class Pipeline:
         progress.call = call = await self.chooser.choose(progress)
         progress.call = call = await self._degraded(call) or call
         call.timings.mark(Stage.PREPROCESS)
+        version, demand = call.version.id, call.demand
         try:
-            if (refusal := self.router.refusal((call.version.id,), call.demand)) is not None:
+            if (refusal := self.router.refusal((version,), demand)) is not None:
                 raise refusal
-            call.attempts.asks_again = self.router.asks_again(call.version.id, call.demand.tenant)
+            call.attempts.asks_again = self.router.asks_again(version, demand.tenant)
             admitted = self._leased(progress, call)
             await self.admission.reserve(admitted)
         except (OverBudget, Overloaded):

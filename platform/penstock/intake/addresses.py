@@ -1,7 +1,7 @@
-"""Bounds connections by address: no address can take them all, and an idle connection gives way. Pure.
+"""Bounds connections by address: no address can take them all, and idle connections are closed first. Pure.
 
-After a valid key an address may hold four times the free room (``share``), for many callers behind one gateway; without
-one, once the free room. Beyond that, it loses the oldest of its connections that have long sent no whole head.
+An address with a valid key may hold four times the free room (``share``), for many callers behind one gateway; without
+one, the free room. Beyond that, the oldest of its connections without a complete head is closed.
 """
 
 from asyncio import Transport
@@ -13,11 +13,11 @@ C = TypeVar("C")
 KNOWN_PARTS, STRANGER_PARTS = 4, 1
 MOST_KNOWN = 10_000
 PATIENCE_S = 1.0
-"""Who has sent no head for so long may be dropped for another one; before that it may be on its way."""
+"""Seconds without a head after which a connection may be closed for another; a younger one may still send it."""
 
 
 class Placed(Protocol):
-    """A connection of any listener, which can be closed in favour of another."""
+    """A connection of any listener, which can be closed for another."""
 
     transport: Transport
 
@@ -33,7 +33,7 @@ class Addresses(Generic[C]):
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def enter(self, address: str, connection: C, now: float) -> tuple[bool, C | None]:
-        """Tell whether the connection may stay, and the one to close for it. ``leave`` ends each entry."""
+        """Tell whether the connection may stay, and which to close for it. ``leave`` ends each entry."""
         mine = self._count[address] = self._count.get(address, 0) + 1
         self._total += 1
         silent = self._silent.setdefault(address, OrderedDict())

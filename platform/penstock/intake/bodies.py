@@ -1,6 +1,7 @@
 """Bounds the body of every route of an application: by bytes, by time and by address.
 
-Nothing is read until the route asks. An answer before the end of its request's body ends the connection.
+Nothing is read until the route asks for the body. An answer sent before the end of its request's body ends the
+connection.
 """
 
 from collections.abc import Callable
@@ -20,10 +21,10 @@ class Bounded:
     app: App
     limits: Limits
     most_bytes: int
-    """Of one body."""
+    """Bytes of one body."""
     intake: Intake
     crashed: Callable[[Exception, Scope], Refusal]
-    """Hears of a fault, and gives its answer."""
+    """Called with a fault; returns its answer."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,7 +41,7 @@ class Bounded:
 
 
 class _Body:
-    """A request's body, read as far as its route asks."""
+    """A request's body, read only as its route asks."""
 
     def __init__(self, receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
         self._receive, self._bound, self._held, self._length = receive, bound, held, length

@@ -183,16 +183,17 @@ class Connection(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         """Refuse a head that a proxy could read otherwise: host, version, transfer coding (RFC 9112, 3.2, 6.1)."""
-        hosts = sum([name == b"host" for name, _ in self.headers])
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
-            self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
-            raise self._refusal
-        if self.parser.get_http_version() not in {"1.0", "1.1"}:
+        hosts, version = 0, self.parser.get_http_version()
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                self._refusal = BadRequest("of transfer codings only chunked is taken")
+        if version not in {"1.0", "1.1"}:
             self._refusal = BadRequest("this is not valid HTTP/1.1")
-            raise self._refusal
-        codings = {value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"}
-        if codings - {b"chunked"}:
-            self._refusal = BadRequest("of transfer codings only chunked is taken")
+        elif hosts > 1 or (hosts == 0 and version == "1.1"):
+            self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
+        if self._refusal is not None:
             raise self._refusal
 
     # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------
@@ -312,7 +313,7 @@ class Connection(HttpToolsProtocol):
 
     def _expect(self, what: Awaits, within_s: float) -> None:
         self._awaits = what
-        self._expires_at = self._awake.seconds() + within_s
+        self._expires_at = math.inf if within_s == math.inf else self._awake.seconds() + within_s
 
     def _rest(self) -> None:
         """Set the time limit: none while a request runs, otherwise that for the next request."""

@@ -1,7 +1,7 @@
 """The fast reply to a client: it writes to the transport itself.
 
 A streamed token costs one ``transport.write``: no task switch, no ASGI message. uvicorn's request-response cycle is
-kept up to date, for keep-alive, pipelining and disconnects. It knows bytes and HTTP/1.1 framing, not their content.
+updated, for keep-alive, pipelining and disconnects. It knows bytes and HTTP/1.1 framing, not their content.
 """
 
 from collections.abc import Callable
@@ -165,10 +165,10 @@ class DirectReply:
         return b"".join(parts)
 
     def forget(self) -> None:
-        """Drop the callbacks and waiters of a reply that is over.
+        """Drop the callbacks and waiters of a completed reply.
 
-        They refer to this reply. A cycle of references waits for the garbage collector, which delays every stream of
-        the process while it runs.
+        They refer to this reply. Such a cycle of references waits for the garbage collector, which delays every stream
+        of the process while it runs.
         """
         self._on_gone = self._on_pause = self._on_resume = _nothing
         self.decor = _no_headers

@@ -1,15 +1,17 @@
 """Counts the bytes of unfinished messages in one client's HTTP/2 stream as they arrive; keeps none of them. Pure.
 
-A gRPC library holds a message until its last byte, and its user can't know the size until then; here it is known. Only
-frame headers and messages' lengths are read (RFC 9113, 4.1; gRPC over HTTP/2, "Length-Prefixed-Message"): headers, flow
-control and errors are left to the library.
+A gRPC library holds a message until its last byte, without telling its size; here it is known. Only frame headers and
+messages' lengths are read (RFC 9113, 4.1; gRPC over HTTP/2, "Length-Prefixed-Message"): headers, flow control and
+errors are left to the library.
 """
 
 from struct import Struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MOST_STREAMS = 256
-"""Streams with an unfinished message: twice what the server grants. Beyond it the client breaks the protocol."""
+"""Streams with an incomplete message: twice the number that the server grants. A client beyond that violates the
+protocol.
+"""
 MOST_FRAMES = 4096
 """Frames in one read of 256 KiB at most: 2.5 ms of the event loop. Requests of 130 bytes come to as many."""
 _HEAD, _SIZE = Struct(">BHBBI"), Struct(">xI")
@@ -23,7 +25,7 @@ _STREAM_MASK = 0x7FFF_FFFF
 
 
 class NotHttp2(Exception):
-    """These bytes are not what a client of HTTP/2 sends."""
+    """The bytes are not HTTP/2 from a client."""
 
 
 class HeadersTooLong(NotHttp2):
@@ -37,7 +39,7 @@ class HeadersTooLong(NotHttp2):
 
 
 class Unfinished:
-    """One stream's message: the bytes that have come, and those still missing."""
+    """One stream's incomplete message: the bytes that have arrived, and those still missing."""
 
     __slots__ = ("is_dropped", "left", "prefix", "since", "size")
 
@@ -51,7 +53,7 @@ class Unfinished:
 class Frames:
     """Follows one connection; ``held`` counts the bytes of its unfinished messages, ``now`` is monotonic seconds.
 
-    ``header_bytes`` bounds a header block over all its frames, frame headers included, and any other frame but a
+    ``header_bytes`` bounds a header block over all its frames, frame headers included, and any other frame except a
     message's: the library keeps a block until its last frame.
     """
 

@@ -1,7 +1,7 @@
 """Bounds the bytes held of bodies until their requests are admitted, by tenant. Pure.
 
-Bytes count as they arrive, from the first one beyond a small body until the request is admitted; from then on the
-plan's concurrency bounds them. Small bodies that arrive at once are not counted.
+Bytes count as they arrive, from the first one beyond a small body until the request is admitted; afterwards the plan's
+concurrency bounds them. Small bodies that arrive in one piece are not counted.
 """
 
 from penstock.domain.errors import OverLimit, Overloaded, PenstockError
@@ -13,7 +13,7 @@ RETRY_S = 1.0
 TOTAL_BYTES = 256 << 20
 MOST_CONNECTIONS = 4096
 MOST_ARRIVING = 1024
-"""Requests at a time whose bodies have begun and not ended: a quarter of the connections that a gateway has."""
+"""Concurrent requests with incomplete bodies: a quarter of a gateway's connections."""
 
 
 class Intake:
@@ -45,7 +45,7 @@ class HeldBytes:
         self._is_arriving = False
 
     def arrives(self) -> None:
-        """Count a body that is incomplete, or refuse it if this caller has too many."""
+        """Count an incomplete body, or refuse it if this caller has too many."""
         if not self._arriving.take(self._tenant, 1):
             raise self._refusal(self._arriving, "bodies on their way", "tenant_arriving")
         self._is_arriving = True

@@ -1,12 +1,12 @@
-"""What the edge accepts from the network: bounds in bytes, counts and seconds."""
+"""The listeners' bounds on the network: bytes, counts and seconds."""
 
 from dataclasses import dataclass
 
 QUESTION_BYTES = 64 << 10
-"""Of the body or message that asks for no inference: a name and a version."""
+"""Bytes of a body or message other than inference: a name and a version."""
 LINGER_S = 2.0
 LINGER_BYTES = 8 << 20
-"""After a refusal, how long and how much of what still arrives is thrown away, so that the answer is not lost."""
+"""Seconds and bytes of input discarded after a refusal, so that the answer is not lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,13 +17,13 @@ class Limits:
     headers: int = 100
     connections: int = 4096
     header_timeout_s: float = 10.0
-    """From the first byte of a request (or the start of the connection) to the end of its headers."""
+    """Seconds from the first byte of a request (or the start of the connection) to the end of its headers."""
     body_timeout_s: float = 30.0
     keep_alive_s: float = 75.0
     write_buffer_bytes: int = 256 << 10
-    """A client that leaves more than this unread is paused."""
+    """Unread bytes above which writing to a client pauses."""
     unread_s: float = 30.0
-    """How long a client may leave unread what was written to it; then its connection ends."""
+    """Seconds for which a client may leave written bytes unread; then its connection ends."""
     drain_grace_s: float = 30.0
     drain_linger_s: float = 1.0
-    """How long idle connections stay while draining: a request may be on the wire already."""
+    """Seconds for which idle connections stay while draining: a request may already be on the wire."""

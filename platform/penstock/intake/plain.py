@@ -1,6 +1,6 @@
-"""The slow reply: the same interface over a plain ASGI server, for tests and other servers.
+"""The portable reply: the same interface over a plain ASGI server, for tests and other servers.
 
-ASGI's ``send`` is awaited and a reply's ``write`` is not, so a task and a queue stand between them. The queue gives
+ASGI's ``send`` is awaited and a reply's ``write`` is not, so a task and a queue connect them. The queue provides
 back-pressure, ``receive`` the disconnect.
 """
 
@@ -12,7 +12,7 @@ from penstock.domain.errors import BodyTooLarge, ClientGone
 from penstock.intake.types import Headers, Message, Receive, Send
 
 LOW_WATER_SHARE = 4
-"""Writers go on when the queue is down to this part of its bound."""
+"""Part of the queue's bound at which writers continue."""
 
 
 async def read_body(receive: Receive, limit: int, grow: Callable[[int], None]) -> bytes:
@@ -59,7 +59,7 @@ class PlainReply:
         return self._is_gone
 
     def prove(self) -> None:
-        """Do nothing: connections have no bound here."""
+        """Do nothing, since connections have no bound here."""
 
     def start(self, status: int, headers: Headers) -> None:
         self._is_started = True

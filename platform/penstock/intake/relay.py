@@ -1,8 +1,8 @@
 """Accepts connections for gRPC's core, which would accept them itself, and passes their bytes on.
 
-The core listens at a socket of this process alone. Each client has its own connection there, and that connection's name
-leads the core's handlers back to the client. So connections count by address as over HTTP, bytes of unfinished messages
-by tenant, and a connection without a call under a valid key is closed in time.
+The core listens on a socket private to this process. Each client has its own connection there, and the core's handlers
+find the client by that connection's name. So connections count by address as over HTTP, bytes of incomplete messages by
+tenant, and a connection without a call under a valid key is closed in time.
 
 Trade-off: two more sockets per client, and one more copy of each byte. The core can neither count by address nor report
 a message that is incomplete.
@@ -25,32 +25,34 @@ from penstock.lateness import awake_time
 BACKLOG = 2048
 SWEEP_EVERY_S = 0.5
 LARGE_BYTES = 16 << 10
-"""An unfinished message from here on is counted, and its caller's limits are asked."""
+"""Bytes from which an incomplete message is counted, and its caller's limits are checked."""
 STRANGER_BYTES = 128 << 10
-"""Unfinished before the first valid key: what a client sends before the server grants more."""
+"""Incomplete bytes before the first valid key: the amount that a client may send before the server grants more."""
 MOST_STRANGE_CALLS = 100
-"""Calls on one connection before one of them shows a valid key: programs that ask for health make one a second."""
+"""Calls on one connection before one has a valid key: health checkers make one a second."""
 MOST_RESETS, RESETS_PER_S = 1000, 100.0
-"""Calls that a client takes back, at once and for ever: each costs the gateway 30 µs, a leaving user takes back one."""
+"""Calls that a client may cancel, at once and in the long run: each costs the gateway 30 µs, and a disconnecting user
+cancels one.
+"""
 ATOMIC_BYTES = 64 << 10
-"""The server writes smaller answers at once, so they end with a frame."""
+"""The server writes smaller answers in one piece, so they end with a frame."""
 JOIN_AGAIN_S, JOIN_TRIES = 0.01, 500
-"""The server's own queue of connections may be full for a moment."""
+"""Retries, because the server's accept queue may be full for a moment."""
 _PREFIX = "unix-abstract:"
 
 
 class Waiting(Protocol):
-    """A call that waits for its message to be whole."""
+    """A call that waits for its complete message."""
 
     def large(self) -> None:
-        """Note that a message of this connection is large and incomplete."""
+        """Record that a message of this connection is large and incomplete."""
         ...
 
     def refuse(self, error: PenstockError) -> None: ...
 
 
 class Client(asyncio.Protocol):
-    """A client's connection: its unfinished messages, its unread answers, and its tenant after a valid key."""
+    """A client's connection: its incomplete messages, its unread answers, and its tenant after a valid key."""
 
     transport: asyncio.Transport
 
@@ -179,7 +181,7 @@ class Client(asyncio.Protocol):
             self._count()
 
     def _refuse(self, last_words: bytes, now: float) -> None:
-        """Answer in the server's name, then read on for a while: a reset would take the answer from the client."""
+        """Answer in the server's name, then keep reading for a while: a reset could discard the answer."""
         self._refused_at = now
         is_between_frames = self._server is None or self._server.last_bytes < ATOMIC_BYTES
         if self._server is not None:
@@ -201,7 +203,7 @@ class Client(asyncio.Protocol):
         return frames.resets > MOST_RESETS + RESETS_PER_S * (now - self._resets_from)
 
     def _count(self) -> None:
-        """Hold the bytes of unfinished messages, or refuse the calls that wait for these messages."""
+        """Hold the bytes of incomplete messages, or refuse the calls that wait for these messages."""
         size = self._frames.held
         if size <= LARGE_BYTES or self.tenant is None:
             self._release()

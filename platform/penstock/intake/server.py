@@ -1,8 +1,9 @@
-"""The listening process: uvicorn's server with our connections, a sweep over their time limits, and a drain.
+"""The listening process: uvicorn's server with the platform's connections, a sweep over their time limits, and a drain.
 
-The first SIGTERM or SIGINT drains it: it stops accepting, running streams end within the grace, further answers carry
-``connection: close``, and idle connections stay a moment for requests on the wire. A second signal ends it. An
-inherited socket stays open in its other holders, so a successor takes over without a refused connection.
+The first SIGTERM or SIGINT drains it: it stops accepting, running streams may end within the grace period, further
+answers have ``connection: close``, and idle connections stay a moment for requests on the wire. A second signal ends it
+at once. An inherited socket stays open in the other processes that hold it, so a successor takes over without a refused
+connection.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ SWEEP_EVERY_TICKS = 5
 """uvicorn ticks ten times a second."""
 DRAIN_STEP_S = 0.05
 CANCEL_S = 1.0
-"""How long cut-off requests have to say so to their clients."""
+"""Seconds in which cancelled requests may send an error to their clients."""
 BACKLOG = 2048
 
 
@@ -42,7 +43,9 @@ def configure(
     ids: Callable[[], str],
     drain: Drain | None = None,
 ) -> EdgeConfig:
-    """Return uvicorn's configuration: uvloop, httptools, our connections, and no logs or headers of its own."""
+    """Return uvicorn's configuration: uvloop, httptools, the platform's connections, and no logs or headers of
+    uvicorn's.
+    """
     config = EdgeConfig(
         app,
         http=Connection,

@@ -1,8 +1,8 @@
 """A bounded store shared by independent callers: none may hold more than is free. Pure.
 
-One caller alone may fill a half, two a third each, ``k`` together ``k / (k + 1)``: a newcomer always finds room, and
-nothing is set aside for absent callers.
-Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
+One caller alone may fill a half, two a third each, ``k`` together ``k / (k + 1)``: a new caller always finds room, and
+none is reserved for absent callers. Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
+packet switches", 1998.
 """
 
 

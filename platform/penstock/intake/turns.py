@@ -1,16 +1,16 @@
-"""Starts requests in turns by tenant and delays a tenant's refusals, so that a burst does not go first.
+"""Starts requests in turns by tenant and delays a tenant's refusals, so that a burst does not delay others.
 
-The event loop runs ready tasks in order of arrival: 200 requests at once would be read, checked and tokenised before a
-neighbour's next token. So a request waits if this turn of the loop has done enough; each later turn starts waiting
-requests, one per tenant in rotation, until its time is used up. Waiting requests are bounded, with a share for each
-tenant. A tenant without neighbours has longer turns: many requests through the same stage cost less than a few, for
-their code stays in the processor's caches.
+The event loop runs ready tasks in order of arrival: 200 simultaneous requests would be read, checked and tokenised
+before another caller's next token. So a request waits if this turn of the loop has done enough; each later turn starts
+waiting requests, one per tenant in rotation, until its time is used up. Waiting requests are bounded, with a share for
+each tenant. A tenant without neighbours has longer turns: many requests through the same stage cost less than a few,
+for their code stays in the processor's caches.
 
-Refused callers may come again at once, and a refusal costs a third of a millisecond. Beyond a burst, refusals are sent
-at a fixed rate, so that their callers use a small part of a core. Nothing is held for them meanwhile.
+Refused callers may retry at once, and a refusal costs a third of a millisecond. Beyond a burst, refusals are sent at a
+fixed rate, so that their callers use a small part of a core. No bytes are held for them meanwhile.
 
-Trade-off: requests of one burst start some turns later than they could, and a flooding caller gets its refusal later.
-The first neighbour after a quiet time may wait for one of the longer turns.
+Trade-off: requests of one burst start some iterations later than possible, and a flooding caller gets its refusal
+later. The first neighbour after a quiet time may wait for one of the longer turns.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ from penstock.domain.ids import TenantId
 from penstock.intake.share import SharedRoom
 
 BUSY_S = 0.002
-"""Seconds of a loop's turn after which further requests wait: to read and tokenise one takes one to three thousandths.
+"""Seconds of an iteration after which further requests wait: reading and tokenising one takes one to three
+milliseconds.
 """
 ALONE_S = 0.01
 """The same without a neighbour: turns of 2 ms make each request a tenth dearer, turns of 10 ms a fiftieth."""
@@ -32,14 +33,14 @@ NEIGHBOUR_S = 10.0
 SHORTEST_S = 0.00025
 """Seconds that the start of a short request takes: a turn wakes no more requests than fit."""
 MOST_WAITING = 2048
-"""Requests that wait for their start; one tenant alone may have a half. A start takes milliseconds."""
+"""Requests waiting for their start; one tenant alone may have a half. A start takes milliseconds."""
 RETRY_S = 1.0
 
 REFUSALS_PER_S = 100.0
 """Refusals of one tenant a second beyond the burst: 3 % of a core."""
 REFUSALS_AT_ONCE = 200.0
 LONGEST_S = 5.0
-"""Seconds that a refusal waits at most: clients give up after 10 and come again with a new connection."""
+"""The longest delay of a refusal in seconds: clients give up after 10 and reconnect."""
 MOST_REMEMBERED = 4096
 
 

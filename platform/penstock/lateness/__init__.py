@@ -1,6 +1,6 @@
-"""The lateness of this process's own event loop: time, and time limits for all judgements of others.
+"""The lateness of this process's own event loop: a clock and timeouts for judging other processes.
 
-A timer measures its own lateness: it compares the second for which it was set with the second in which it fires. Awake
+A timer measures its own lateness: it compares the time for which it was set with the time at which it fires. Awake
 seconds follow from that comparison; every judgement about another process, connection or caller uses them.
 """
 

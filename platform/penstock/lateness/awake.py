@@ -1,9 +1,9 @@
 """Awake seconds: the time in which the event loop ran, and ``asyncio.timeout`` measured in it.
 
-A process that stood still (stopped, starved of its core, busy with one long step) received nothing meanwhile, and its
-own silence is no evidence about others. So a gap between two looks counts for ``MOST_GAP_S`` at most.
+A suspended process (stopped, without CPU, busy with one long step) received nothing meanwhile, and its own silence is
+no evidence about others. So a gap between two ticks counts for ``MOST_GAP_S`` at most.
 
-Trade-off: twenty wakes a second in each process. A loop that is always late waits longer in real time: with steps of
+Trade-off: twenty wake-ups a second in each process. A loop that is always late waits longer in real time: with steps of
 0.3 s three times as long.
 """
 
@@ -16,15 +16,15 @@ from weakref import WeakKeyDictionary
 from penstock.domain.clock import SystemClock
 
 TICK_S = 0.05
-"""Between two looks of a loop that is on time."""
+"""Seconds between two ticks of a loop that is on time."""
 MOST_GAP_S = 2 * TICK_S
-"""So much of a gap between two looks was awake; a tick that fires as late as this is one on time."""
+"""The most awake seconds of a gap between ticks; a tick this late counts as on time."""
 GRACE_S = 0.5
-"""Enough turns of a late loop to read what came meanwhile."""
+"""Enough iterations of a late loop to read the data received meanwhile."""
 
 
 class AwakeTime:
-    """Counts awake seconds from the readings of ``time``; ``on_look`` gets the lateness of each look, in seconds."""
+    """Counts awake seconds from the readings of ``time``; ``on_look`` gets the lateness of each tick, in seconds."""
 
     __slots__ = ("_at", "_seconds", "_time", "on_look")
 
@@ -34,7 +34,8 @@ class AwakeTime:
 
     def seconds(self) -> float:
         """Return awake seconds since an arbitrary origin; they never go backwards."""
-        return self._seconds + min(self._time() - self._at, MOST_GAP_S)
+        gap_s = self._time() - self._at
+        return self._seconds + (min(MOST_GAP_S, gap_s))  # many ask: ``min`` is a call more
 
     def look(self) -> None:
         now = self._time()
@@ -72,8 +73,8 @@ class AwakeClock(SystemClock):
 class Timer:
     """Calls back after awake seconds, unless cancelled.
 
-    If it fires late, it waits ``GRACE_S`` more, once, so that what came meanwhile is read before it is judged. An ended
-    timer refers to nothing, so that its owner leaves no cycle to the garbage collector.
+    If it fires late, it waits ``GRACE_S`` more, once, so that data received meanwhile are read before a judgement. An
+    ended timer refers to nothing, so that its owner leaves no cycle for the garbage collector.
     """
 
     __slots__ = ("_callback", "_due", "_handle", "_is_extended", "_time", "_until")

@@ -1,6 +1,6 @@
-"""The certificates of a home that runs with `penstock up --tls`: an authority of its own, and one for each role.
+"""The certificates of a home that runs with `penstock up --tls`: its own authority, and one for each role.
 
-Processes read them again when they change, so each is replaced while everything runs.
+Processes read them again on change, so each can be replaced while everything runs.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ _DAY_S = 86_400.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
-    """Make missing certificates and those that end soon; return their number.
+    """Create missing certificates and replace those that expire soon; return their number.
 
-    Raises ``CommandError`` for named files that no process would start with.
+    Raises ``CommandError`` for configured files that no process would start with.
     """
     files_of(settings, Role.GATEWAY)
     if settings.tls is not Tls.ON or settings.tls_cert_file:

@@ -1,4 +1,4 @@
-"""The addresses of this home's gateway and controller, and the keys to call them with."""
+"""The addresses of this home's gateway and controller, and the keys for calling them."""
 
 import ssl
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def _admin_key(settings: Settings) -> str:
 
 
 def controller_address(settings: Settings) -> str:
-    """Raise ``CommandError`` if none is known.
+    """Return the controller's address; raise ``CommandError`` if none is known.
 
     A caller with its own key may be on any machine: without a home the address is the controllers' default.
     """

@@ -1,4 +1,6 @@
-"""Postgres under the supervisor: the embedded server is started, revived and stopped; an external one is left alone."""
+"""Postgres under the supervisor: the embedded server is started, restarted and stopped; an external one is not
+touched.
+"""
 
 import asyncio
 import os
@@ -28,7 +30,7 @@ NOBODY = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """The database as the supervisor holds it; ``server`` is None for an external one."""
+    """The supervisor's database; ``server`` is None for an external one."""
 
     settings: Settings
     server: EmbeddedPostgres | None
@@ -84,7 +86,7 @@ class Database:
         return silent_s
 
     async def _ask(self, server: EmbeddedPostgres) -> None:
-        """Return if the server answers anything: one that refuses does not hang."""
+        """Return if the server answers at all: a server that refuses does not hang."""
         is_up = False
         try:
             await server.ask()

@@ -1,6 +1,7 @@
-"""The home folder: made private, with the platform's one secret, and its logs kept within bounds.
+"""The home folder: made private, with the platform's only secret, and its logs bounded.
 
-All logs of `penstock up` and its controller are cut by one rule (`telemetry/log_files.py`); an agent cuts its engine's.
+All logs of `penstock up` and its controller are truncated by one rule (`telemetry/log_files.py`); an agent truncates
+its engine's.
 """
 
 import secrets
@@ -31,7 +32,7 @@ def prepare(home: Home) -> bool:
 
 
 def bound_logs(home: Home, bounds: LogBounds) -> None:
-    """Cut large logs, and remove the oldest logs of ended workers."""
+    """Truncate large logs, and remove the oldest logs of ended workers."""
     for log in _cut_here(home.logs):
         rotate(log, bounds)
     alive = {str(record.worker) for record in leftovers.living(home.run)}

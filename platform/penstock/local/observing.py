@@ -1,6 +1,6 @@
 """Prometheus and Alertmanager beside the platform (`penstock up --observe`): their configuration and commands.
 
-A file tells them of processes as workers come and go. Their end never ends the platform.
+A file lists the processes for them, updated as workers come and go. If they end, the platform continues.
 """
 
 import json
@@ -31,9 +31,9 @@ HOST = "127.0.0.1"
 PROMETHEUS, ALERTMANAGER = "prometheus", "prometheus-alertmanager"
 PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
 KEPT, KEPT_BYTES = "35d", "2GB"
-"""Longer than the longest window of an objective, and no more than a small disk has."""
+"""Retention longer than the longest window of an objective, and small enough for a small disk."""
 ROLES = ("supervisor", "gateway", "controller")
-"""The home's own processes that show metrics, by the first word of their names."""
+"""The home's processes with metrics, by the first word of their names."""
 PROBE_TIMEOUT_S = 2.0
 TARGETS = "targets.json"
 ALERTS_PAGE = Path(__file__).parent / "alerts_page"
@@ -77,7 +77,7 @@ def _free(asked: int, usual: int) -> str:
 
 
 def prepare(settings: Settings, sites: Sites) -> None:
-    """Write the configurations of Prometheus and Alertmanager; Alertmanager notifies no one: alerts stay on its
+    """Write the configurations of Prometheus and Alertmanager; Alertmanager notifies no receiver: alerts stay on its
     page.
     """
     folder = settings.paths.observe
@@ -146,7 +146,7 @@ def addresses(paths: Home) -> dict[str, str]:
 
 
 def page_of_alerts(prometheus: str) -> str:
-    """Return the address of its page of alerts: distributions keep the old pages elsewhere. Empty without one."""
+    """Return the address of Prometheus's page of alerts: distributions differ in its path. Empty without one."""
     with suppress(httpx.HTTPError), httpx.Client(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
         for path in ("/alerts", "/classic/alerts"):
             if http.get(f"{prometheus}{path}").is_success:

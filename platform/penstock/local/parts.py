@@ -1,4 +1,4 @@
-"""The parts of a running platform, held by its supervisor; a part that is not started is None."""
+"""The parts of a running platform, held by its supervisor; a part not started is None."""
 
 import socket
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Parts:
     database: Database
     listener: socket.socket | None = None
     grpc_listener: socket.socket | None = None
-    """Keeps the port that gateways share; it never listens itself."""
+    """Reserves the port that gateways share; it never listens itself."""
     controller: Supervisor | None = None
     gateways: list[Supervisor] = field(default_factory=list)
     engines_parent: Supervisor | None = None

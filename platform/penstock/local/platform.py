@@ -1,4 +1,4 @@
-"""One local platform as a whole: started, watched, rolled, ended."""
+"""One local platform as a whole: started, watched, restarted part by part, ended."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from penstock.telemetry.log_files import LogBounds
 Request = Callable[[], Awaitable[None]]
 SUPERVISOR = "supervisor"
 HERE = ("127.0.0.1", 0)
-"""The supervisor's own metrics are read on this machine alone, at any port."""
+"""The supervisor's own metrics are read only on this machine, at any port."""
 
 
 class LocalPlatform:
@@ -64,7 +64,7 @@ class LocalPlatform:
             raise _first(errors) from errors
 
     async def _watch_spare(self, supervisor: Supervisor) -> None:
-        """Watch a process that the platform can do without: its crash loop is reported and ends no other process."""
+        """Watch an optional process: its crash loop is reported and ends no other process."""
         try:
             await supervisor.watch()
         except CommandError as error:

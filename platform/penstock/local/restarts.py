@@ -37,7 +37,7 @@ class Restarts:
         return log
 
     def expect(self, process: str) -> None:
-        """Show a process's counters at zero: its first restart is an increase then."""
+        """Show a process's counters at zero, so that its first restart is an increase."""
         for cause in Cause:
             self._counter.labels(process=process, reason=cause.value)
 

@@ -15,7 +15,7 @@ from penstock.domain.command_error import CommandError
 
 TAIL_LINES = 15
 PLAIN_EVERY_S = 2.0
-"""Without a terminal a phase says at most one thing in this time."""
+"""Seconds between lines of a phase without a terminal."""
 
 
 class Note(Protocol):

@@ -1,6 +1,6 @@
 """The first data of a platform: tables, the demo tenant, operators, their keys, aliases, deployments.
 
-Later starts add only missing data: an alias that an operator moved stays.
+Later starts add only missing data: an alias changed by an operator stays.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -97,7 +97,7 @@ class Seed:
         await self._deploy(frozenset(versions.values()), names)
 
     async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
-        """Set the demo versions' workers; other versions are the operators' business."""
+        """Set the demo versions' workers; other versions belong to operators."""
         present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
         retired = {version for version in present if _name_of(version) in names} - wanted
         for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
@@ -143,7 +143,7 @@ def _name_of(version: VersionId) -> ModelName:
 
 
 def _is_outdated(route: Route, version: VersionId) -> bool:
-    """Tell whether an alias leads only to older versions of the model: no operator moved it."""
+    """Tell whether an alias leads only to older versions of the model, as earlier starts set it."""
     versions = {share.version for share in route.shares}
     return version not in versions and {_name_of(one) for one in versions} == {_name_of(version)}
 

@@ -73,7 +73,7 @@ async def always_ready(_: Child) -> bool:
 
 
 async def ask(run: Path, child: Child) -> None:
-    """Ask a process for its health on its own listener; return at any answer, also before it listens."""
+    """Ask a process for its health on its own listener; return at any answer, or if it does not listen yet."""
     url = exposition.address(run, child.pid)
     if url:
         await ask_at(f"{url.removesuffix(pages.METRICS)}{pages.LIVE}", child)
@@ -86,7 +86,7 @@ async def ask_at(url: str, _: Child) -> None:
 
 
 async def is_not_stopped(child: Child) -> None:
-    """Return unless the process is stopped by a signal: it has nothing to be asked."""
+    """Return unless the process is stopped by a signal; it has no listener to ask."""
     while is_stopped(child.pid):  # noqa: ASYNC110  another process's state has no event
         await asyncio.sleep(STOPPED_POLL_S)
 

@@ -10,11 +10,11 @@ from penstock.local import observing
 from penstock.local.parts import Parts
 
 BEYOND_GRACE_S = 10.0
-"""The time beyond the drain grace for a process to end by itself."""
+"""Seconds beyond the drain's grace period for a process to end by itself."""
 
 
 async def drain(parts: Parts, settings: Settings, report: Callable[[str], None]) -> None:
-    """End everything in order; running answers get the grace."""
+    """End everything in order; running answers get the grace period."""
     grace_s = settings.drain_grace_s + BEYOND_GRACE_S
     paths = settings.paths
     await asyncio.gather(*(supervisor.stop(grace_s) for supervisor in parts.gateways))

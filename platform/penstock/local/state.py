@@ -1,4 +1,4 @@
-"""The supervisor's state in ``run/up.json``, and the resources of its processes. For display only."""
+"""The supervisor's state in ``run/up.json``, and the resources of its processes. It is for display only."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class UpState:
     ready: bool = False
     processes: dict[str, int] = field(default_factory=dict)
     restarts: dict[str, dict[str, object]] = field(default_factory=dict)
-    """By process: the count of its restarts, the Unix second of the last one, and why."""
+    """By process: the number of its restarts, the Unix second of the last one, and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

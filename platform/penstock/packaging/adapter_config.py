@@ -18,7 +18,7 @@ from penstock.packaging.adapter_targets import Targets
 
 MOST_BYTES = 1 << 20
 _PLAIN_INITS = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
-"""Beginnings that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ) train beside changed ones."""
+"""Initialisations that leave the base's weights unchanged; others (PiSSA, OLoRA, LoftQ) train with changed ones."""
 _UNSERVED = {
     "use_dora": "DoRA, which scales the base's weights themselves",
     "modules_to_save": "whole modules of its own (modules_to_save)",

@@ -24,13 +24,13 @@ Shapes = Mapping[str, tuple[int, int]]
 _NAME = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?P<which>[AB])\.weight")
 _MATRIX = 2
 _NOT_LINEAR = frozenset({"embed_tokens", "lm_head", "wte", "wpe"})
-"""Matrices of a base that are looked up in, or that make tokens: no adapter of them is served."""
+"""Matrices of a base used for look-up or for output tokens: no adapter of them is served."""
 _WEIGHTS = ".safetensors"
 _SPOILS = "would spoil the answers of others, too. Train it anew, or with a lower learning rate"
 
 
 def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
-    """Return the linear modules of a stored base with their shapes, from its weight headers."""
+    """The layers' name prefix (``layers_pattern``); empty if any number in a name is a layer's."""
     found: dict[str, tuple[int, int]] = {}
     for file in base.files:
         if file.path.endswith(_WEIGHTS):

@@ -1,4 +1,4 @@
-"""``penstock models push --base``: turns a PEFT folder into a version beside its base."""
+"""``penstock models push --base``: turns a PEFT folder into an adapter version of a base."""
 
 import shutil
 import tempfile
@@ -102,7 +102,7 @@ def _described(folder: Path, choices: Choices, price: Price, base: ModelVersion,
 
 
 def _tell_left_out(source: Path, name: str, publishing: Publishing) -> None:
-    """Print the files that are not part of the version; the tokenizer is always the base's."""
+    """Print the files left out of the version; the tokenizer is always the base's."""
     left = sorted(path.name for path in source.iterdir() if path.name not in {adapter.WEIGHTS, adapter.CONFIG})
     if shown := [one for one in left if not one.startswith(".")][:8]:
         publishing.report(f"{name}: left out {', '.join(shown)}: an adapter is its weights and its settings")

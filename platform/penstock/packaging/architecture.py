@@ -20,9 +20,9 @@ MOST = {
     "vocab_size": 1 << 24,
     "experts": 1 << 14,
 }
-"""The largest values that are believed, some ten times those of the largest public models."""
+"""The largest accepted values, some ten times those of the largest public models."""
 BITS = {"fp8": 8.0, "compressed-tensors": 8.0, "gptq": 4.5, "awq": 4.5, "mxfp4": 4.25, "bitsandbytes": 4.5}
-"""Bits of a weight by quantisation method, scales included, if the settings tell no number."""
+"""Bits of a weight by quantisation method, scales included, if the settings give no number."""
 _STATES = ("mamba", "ssm", "linear_attention", "recurrent", "rwkv", "conv")
 _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 

@@ -15,9 +15,9 @@ PROGRAMS = {
     ".pth": "penstock.worker.engines.pickled",
     ".pt": "penstock.worker.engines.pickled",
 }
-"""By the file's ending."""
+"""Conversion programs by file suffix."""
 _REFUSED = "refused: "
-"""So begins a program's line about a file that it does not take; the rest is a sentence for whoever made the file."""
+"""The beginning of a program's line about a file that it refuses; the rest is a sentence for the file's author."""
 _SAVE = "Save the weights alone: torch.save(model.state_dict(), ...), or safetensors."
 _BAR = re.compile(r"^Converting[^:]*:\s+\d+%\|.*?\| (?P<done>\d+)/(?P<total>\d+)")
 

@@ -5,8 +5,8 @@ platform's own files.
 
 Digests of converted folders are cached, so that a warm start does not hash gigabytes again.
 
-Trade-off: a file that was changed with its size and time kept goes unnoticed here. Storing it is refused by digest, and
-a worker verifies files before loading.
+Trade-off: a file changed with size and time unchanged goes unnoticed here. Storing it is refused by digest, and a
+worker verifies files before loading.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ def _unchanged(folder: Path, file: Artifact, record: _Record) -> bool:
 
 
 LAYOUT = "v1"
-"""Part of the cache's key: raise it when conversion writes something else."""
+"""Part of the cache's key: raise it when conversion output changes."""
 
 
 async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishing: Publishing) -> dict[Alias, Packed]:
@@ -109,7 +109,7 @@ async def _ensure(model: DemoModel, pins: Mapping[str, Pin], publishing: Publish
 
 
 def _sources(model: DemoModel, pin: Pin) -> str:
-    """Return the digest over the version's sources: the wheel, and the files beside it."""
+    """Return the digest over the version's sources: the wheel, and the files added to it."""
     if model.beside is None:
         return pin.sha256
     files = (f"{path.name} {sha256_of(path)}" for path in sorted(model.beside.iterdir()))

@@ -14,7 +14,7 @@ from penstock.packaging.packing import EMBEDDING_GOLDEN, Choices
 PICTURES = Path(__file__).with_name("pictures")
 TOPICS_HEAD = Path(__file__).with_name("topics")
 SMOLLM2_TEMPLATE = Path(__file__).with_name("smollm2")
-"""A chat template that shows tools, as Hermes writes them; without any it makes the model's own prompt."""
+"""A chat template that shows tools in Hermes' format; without tools it renders the model's own prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,9 @@ class DemoModel:
     wheel: str
     choices: Choices
     labels_wheel: str = ""
-    """The wheel that names ImageNet's classes; empty where the model has none."""
+    """The wheel with the names of ImageNet's classes; empty if the model has none."""
     beside: Path | None = None
-    """Files of ours that are part of the version beside the wheel's: what was trained here, and its card."""
+    """Files added to the version: those trained here, and the model card."""
 
 
 # Prices are what serving costs us, twice over: a rented core pair at 0.09 USD an hour, measured at 854 output tokens/s

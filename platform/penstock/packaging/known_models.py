@@ -1,7 +1,7 @@
 """Architectures of public models, which a plan can name without their files. Fields are those of ``config.json``.
 
-They are facts of the models' published configurations, written down on 2026-11-27; ``tests/unit/packaging`` compares
-their parameters and bytes of KV cache with the published figures.
+The values are from the models' published configurations, as of 2026-11-27; ``tests/unit/packaging`` compares their
+parameters and bytes of KV cache with the published figures.
 """
 
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from penstock.domain.command_error import CommandError
 from penstock.packaging.ports import Report
 
 PATIENCE_S = 900.0
-"""A download and a conversion on a slow machine."""
+"""Seconds for a download and a conversion on a slow machine."""
 LOOK_EVERY_S = 0.1
 
 

@@ -51,7 +51,7 @@ EMBEDDING_GOLDEN = GoldenPrompt(
     near="A young cat is napping on the couch.",
     far="The central bank raised interest rates.",
 )
-"""Every model of English sentences must get this right; a wrong pooling or a broken kernel does not."""
+"""A golden prompt that every model of English sentences answers right; a wrong pooling or a broken kernel does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,10 @@ class Choices:
     engine: EngineSettings | None = None
     golden: tuple[GoldenPrompt, ...] = ()
     handler: HandlerSettings | None = None
-    """For a model that runs in torch through a handler."""
+    """The handler, for a model that runs in torch."""
     tensor_parallel_size: int = 1
     engine_changes: Mapping[str, int | str] = field(default_factory=dict)
-    """Fields of the engine's settings that are to be otherwise than they would be."""
+    """Changed fields of the engine's settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ def _engine(folder: Path, choices: Choices) -> EngineSettings:
 
 
 def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
-    """Sign the version and store it, the signature last; quick if it is stored already."""
+    """Sign the version and store it, the signature last; quick if it is already stored."""
     digest = digest_of(manifest)
     signature = publishing.store.signature(digest)
     if (

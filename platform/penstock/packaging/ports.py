@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 Report = Callable[[str], None]
-"""Takes one line about what goes on just now."""
+"""Called with a line about present progress."""
 
 
 class ArtifactStore(Protocol):

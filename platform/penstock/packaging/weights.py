@@ -1,4 +1,4 @@
-"""Counts the bytes of a model's weights from its safetensors headers: the bytes that an engine loads."""
+"""Counts the bytes of a model's weights from its safetensors headers."""
 
 from pathlib import Path
 

@@ -20,7 +20,7 @@ from penstock.packaging.programs import run
 
 GGUF = ".gguf"
 PICKLED = (".pth", ".pt")
-"""Weights as torch pickles them: taken out to be converted, never part of a version."""
+"""Weights pickled by torch: extracted for conversion, never part of a version."""
 MAX_UNPACKED_BYTES = 64 << 30
 RAW_BAR_AFTER_PIP = 24
 _CHUNK_BYTES = 1 << 20

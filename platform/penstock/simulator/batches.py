@@ -1,7 +1,7 @@
 """One batching device in virtual time: traffic meets the real policy and the real predictions of compute time.
 
-The device runs one batch after another; a second one in flight waits behind the first. Expired and late items leave as
-in the worker. Pure: compute times are an argument.
+The device runs one batch after another; a second one in flight waits behind the first. Expired and late items are
+removed as in the worker. Pure: compute times are an argument.
 """
 
 import heapq
@@ -19,7 +19,7 @@ from penstock.worker.batching.policy import Batch, BatchDecision, Device, Policy
 from penstock.worker.batching.settings import BatchSettings
 
 Took = Callable[[Key, int, float], float]
-"""How long a batch of a key and size takes that starts at a second."""
+"""Seconds of a batch by key, size and start."""
 
 
 class Batching(Protocol):
@@ -70,7 +70,7 @@ class Played:
 
 
 After = Callable[[ServedBatch], Iterable[Item]]
-"""What comes at once when a batch has ended."""
+"""Arrivals that follow a batch's end at once."""
 
 
 def _nothing(_: ServedBatch) -> Iterable[Item]:

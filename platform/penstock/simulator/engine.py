@@ -2,11 +2,10 @@
 
 A step costs a base, and more per decoding sequence, per token of their context, and per prompt token of its chunks
 (chunked prefill, as in vLLM and Sarathi-Serve), for which attention grows with the prompt so far. On a GPU the first
-tokens of a step are free, since a step reads all weights anyway. Decodes go first, then prompts in order; beside other
-requests a prompt takes a bounded part of a step, as in vLLM. Requests beyond the batch wait first come, first served.
-Between steps only sums change: simulating a step takes time for the requests that begin, end or are reported in it,
-however many sequences decode.
-Trade-off: scheduler, tokenizer and HTTP are part of the base.
+tokens of a step are free, since a step reads all weights in any case. Decodes go first, then prompts in order; while
+other requests run, a prompt takes a bounded part of a step, as in vLLM. Requests beyond the batch wait first come,
+first served. Between steps only sums change: simulating a step takes time only for the requests that begin, end or are
+reported in it. Trade-off: scheduler, tokenizer and HTTP are part of the base.
 """
 
 import heapq
@@ -21,7 +20,7 @@ from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate.queueing.work import cost as cost_of
 
 TOLD_EVERY = 16
-"""After so many tokens of an answer the queue hears of it, as the gate tells it."""
+"""Tokens of an answer between reports to the queue, as from the gate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +43,10 @@ class StepCost:
     per_context_token_s: float = 0.0
     per_prompt_pair_s: float = 0.0
     free_tokens: int = 0
-    """So many tokens of a step, of prompts or decoded, are in its base."""
+    """Tokens of a step, prompt or decoded, included in its base."""
     chunk_tokens: int = 512
     long_prefill_tokens: int = 0
-    """The most of one prompt in a step, where its request isn't the only one; 0 is no bound."""
+    """The most tokens of one prompt in a step, if its request isn't the only one; 0 is no bound."""
 
     def of(self, batch: Batch) -> float:
         paid = max(0, batch.prompt_tokens + (batch.sequences - self.free_tokens if self.free_tokens else 0))
@@ -78,7 +77,7 @@ SMOLLM2_TWO_CORES = replace(
     per_context_token_s=1.8e-6,
     per_prompt_pair_s=2.7e-7,
 )
-"""The same on two cores that nobody else uses: whatever grows with the batch takes half the time."""
+"""The same on two otherwise idle cores: costs that grow with the batch are halved."""
 
 
 LLAMA_8B_H100 = StepCost(
@@ -90,7 +89,8 @@ LLAMA_8B_H100 = StepCost(
     chunk_tokens=2048,
 )
 """Llama-3.1-8B, bfloat16, one H100, from the datasheet: 6.5 ms a token alone (published: 6.48), 36,000 prompt tokens a
-second. It configures a simulation and promises nothing."""
+second. It is for simulations, not a promise.
+"""
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class Sequence:
     width: int
     number: int
     first_step: int = 0
-    """The step that made its first token; 0 before."""
+    """The step that made the first token; 0 before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +135,8 @@ class _Group:
 class EngineModel:
     """The running engine; ``step`` advances it by one step.
 
-    With ``stepping`` its rule divides the steps among tenants. KV blocks and the order of preemption are not modelled:
-    a preempted sequence resumes.
+    With ``stepping``, that policy divides the steps among tenants. KV blocks and the order of preemption are not
+    modelled: a preempted sequence resumes.
     """
 
     cost: StepCost

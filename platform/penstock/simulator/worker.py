@@ -29,7 +29,7 @@ class Arrival:
     work: Work
     output_tokens: int
     then: Callable[[float], "Arrival | None"] | None = None
-    """What the caller asks next once this one has ended at a second, however it ended."""
+    """Returns the caller's next request for the second at which this one ended, however it ended."""
 
     @property
     def cost(self) -> float:

@@ -1,4 +1,4 @@
-"""From promises to rules: objectives become recording rules and burn-rate alerts, budgets become verdicts.
+"""Objectives become recording rules and burn-rate alerts; error budgets become rollout decisions.
 
-Pure: it takes objects and gives objects. It reads no files, asks no Prometheus, and knows no process of the platform.
+Pure. It reads no files, asks no Prometheus, and knows no process of the platform.
 """

@@ -11,7 +11,7 @@ from penstock.slo.windows import Severity
 from penstock.telemetry import names
 
 REMEMBERED = "1d"
-"""So long a promise that had data is expected to have some."""
+"""Time for which an objective that had data is expected to have some."""
 PATIENCE = "15m"
 
 

@@ -1,7 +1,8 @@
 """Alertmanager's configuration: the receiver of each alert, and the alerts that explain others.
 
-Inhibitions are few on purpose. A page silences its own ticket, and a cause silences its consequences in our own code.
-No cause silences a burning promise: callers feel it whatever the reason, and the automatic rollback listens.
+Inhibitions are few on purpose. A page silences its own ticket, and a cause silences its consequences in the platform's
+code. No cause silences a burning objective: callers notice it whatever the reason, and the automatic rollback needs the
+alert.
 """
 
 from collections.abc import Mapping
@@ -16,12 +17,12 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "DatabaseAway": ("ControllerAway", "LedgerBehind", "ProcessRestarts"),
     "LimitsStoreAway": ("LimitsNotCounted", "GatewaysDisagree"),
 }
-"""A cause, and the alerts that say nothing new while it fires."""
+"""A cause, and the alerts that add nothing while it fires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receivers:
-    """Webhook addresses; with an empty one alerts only stay on the page."""
+    """Webhook URLs; alerts with an empty one are shown only on Alertmanager's own page."""
 
     page: str = ""
     ticket: str = ""
@@ -38,7 +39,7 @@ def plain(receivers: Receivers) -> dict[str, object]:
 
 
 def _route() -> dict[str, object]:
-    """Return the routing tree: the rollback is notified first and at once, since seconds matter most to it."""
+    """Return the routing tree: the rollback is notified first and at once, since it needs seconds."""
     return {
         "receiver": Severity.TICKET.value,
         "group_by": ["alertname", TIER, OBJECTIVE],

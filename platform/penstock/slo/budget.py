@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from penstock.slo.windows import DAY_S
 
 SHOWN = ("1h", "6h", "3d")
-"""The windows over which a burn is told: now, this shift, these days."""
+"""The windows of shown burn rates: now, this shift, these days."""
 FORECAST = "6h"
-"""The window whose pace a forecast goes on with: long enough to be more than a moment, short enough to be now."""
+"""The window of the burn rate that a forecast extrapolates: long enough to be stable, short enough to be current."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Budget:
 
     @property
     def spent_in_s(self) -> float | None:
-        """Return the seconds until the budget is spent at this pace; 0 if it is, None if never or unknown."""
+        """Return the seconds until the budget is spent at this rate; 0 if it is, None if never or unknown."""
         if self.left_ratio is None:
             return None
         if self.left_ratio <= 0:

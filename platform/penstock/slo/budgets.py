@@ -1,11 +1,10 @@
 """Error budgets of the tiers that are served, from one of three sources.
 
-* recorded: by a Prometheus with the platform's rules, each over the promise's own period;
-* counted: by the processes' own pages of metrics, since each process started;
-* ledger: by the ends of requests, which tell availability and no times.
+* recorded: by a Prometheus with the platform's rules, each over the objective's own period; * counted: from the
+  processes' own metrics pages, since each process started; * ledger: from the outcomes of requests, which give
+  availability and no times.
 
-A tier without series within a day is not served and has no budget. Fewer events than an alert waits for give no
-verdict.
+A tier without series within a day is not served and has no budget. Fewer events than an alert needs give no verdict.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +55,7 @@ class ErrorBudgets:
     """Promised tiers without any data."""
     notes: tuple[str, ...] = ()
     heeded: bool = False
-    """Rollouts heed all of these budgets; otherwise availability alone."""
+    """Whether rollouts consider all of these budgets; otherwise only availability."""
 
     @property
     def for_rollouts(self) -> tuple[Budget, ...]:
@@ -93,7 +92,7 @@ def of_prometheus(prometheus: Recorder, promised: Promised) -> ErrorBudgets:
 
 
 def of_pages(pages: Mapping[str, Page], silent: Sequence[str], promised: Promised) -> ErrorBudgets:
-    """Return the budgets by the processes' counters; ``silent`` addresses did not answer."""
+    """Return the budgets from the processes' counters; ``silent`` addresses did not answer."""
     counts = {
         (tier.tier.value, one.indicator.value): _count(tier, one, pages.values())
         for tier in promised.tiers.values()
@@ -136,7 +135,7 @@ def _counts(prometheus: Recorder, windows: Iterable[str]) -> Mapping[tuple[str, 
 
 
 def _recorded(tier: SloTier, objective: Objective, record: _Record, promised: Promised) -> Budget:
-    """Return an objective's budget; series no longer counted tell nothing of now."""
+    """Return an objective's budget; series that are no longer updated are ignored."""
     name, period = (tier.tier.value, objective.indicator.value), f"{tier.window_days}d"
     is_counted = name in record.counted
 

@@ -1,7 +1,7 @@
-"""Alerts of one promise: its budget burns too fast, over a pair of windows (multi-window, multi-burn-rate).
+"""Alerts of one objective: its budget burns too fast, over a pair of windows (multi-window, multi-burn-rate).
 
-One alert for each pair, told apart by the label ``window``: two pairs in one expression would hide each other's faults.
-It ends soon after the fault, and says from when on nothing burned while it still fires.
+There is one alert for each pair, with the label ``window``: two pairs in one expression would hide each other's faults.
+An alert ends soon after the fault; while it still fires, it says since when no budget burns.
 """
 
 from penstock.slo import recorded
@@ -16,17 +16,17 @@ NAMES = {
     "itl": "ItlBurn",
     "latency": "LatencyBurn",
 }
-"""An alert's name by its objective; its runbook has the same."""
+"""An alert's name by its objective; its runbook has the same name."""
 EFFECT = (
     "Promised: {says} At the pace of the last {window} the budget of {days} days is spent within"
     " {{{{ with query `{query}` }}}}{{{{ . | first | value | humanizeDuration }}}}"
     "{{{{ else }}}}an unknown time{{{{ end }}}}."
 )
-"""Prometheus asks when it tells: what is measured, and not what the alert is about at least."""
+"""The measured effect is queried when the alert is sent, not the value at which it fired."""
 LAST_MINUTE = "1m"
-"""The counters' window that tells whether a fault is over: twice Prometheus' usual pace, and soon past."""
+"""The counters' window that shows whether a fault is over: twice Prometheus' usual interval."""
 OVER_S = 90
-"""A fault is over if it was in no such window for so long: its own length, and one evaluation."""
+"""Seconds without a faulty window after which a fault is over: the window's length, and one evaluation."""
 OVER = (
     "{{{{ with query `{query}` }}}} Over since {{{{ . | first | value | humanizeTimestamp }}}};"
     " this alert ends by itself.{{{{ end }}}}"
@@ -72,7 +72,7 @@ def _over_since(promise: Promise, pair: WindowPair, now_ratio: float, interval_s
 def _expr(promise: Promise, pair: WindowPair, windows: Windows, interval_s: int) -> str:
     """Return the alert's PromQL: all windows burn, and the long one has enough bad events.
 
-    Those of the last minutes are counted as they come: sums of recorded rates lag behind by minutes.
+    Bad events of the last minutes are counted directly, because sums of recorded rates lag by minutes.
     """
     bound = f"({pair.factor(promise.period_days):.6g} * {promise.budget_ratio:.6g})"
     long, short, now = (promise.series(recorded.error_ratio(one)) for one in (pair.long, pair.short, pair.now))

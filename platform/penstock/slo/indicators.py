@@ -1,7 +1,8 @@
-"""The series of each kind of promise: its events, and the bad ones.
+"""The series of each kind of objective: its events, and the bad ones.
 
 Events are those that the platform could have served well: a caller's own faults are neither good nor bad, so a flood of
-refused keys can't hide an outage. A bound in seconds must be a bucket's: between buckets nothing can be counted.
+refused keys can't hide an outage. A bound in seconds must be a bucket's bound, since nothing can be counted between
+buckets.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from penstock.telemetry.definitions import Label, Metric
 
 
 class Unmeasurable(Exception):
-    """A promise can't be measured; the message says why, and what could be promised instead."""
+    """An objective can't be measured; the message gives the reason, and a measurable alternative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

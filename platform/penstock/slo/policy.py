@@ -1,6 +1,6 @@
 """The pace of rollouts that error budgets allow: the policy of ``slo/budget_policy.yaml``.
 
-The worst objective decides. A budget whose rest is unknown is neither full nor spent: the policy names its pace.
+The worst objective decides. A budget with an unknown rest is neither full nor spent: the policy gives its pace.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""One objective as its rules see it: a budget over a period, and the measure of its events."""
+"""One objective in the form that its rules need: a budget over a period, and the measure of its events."""
 
 from dataclasses import dataclass
 from typing import Protocol

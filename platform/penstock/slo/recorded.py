@@ -1,12 +1,12 @@
 """The names of recorded series: level:metric:operation, at the level of one tier's objective.
 
-Rules, alerts, boards and ``penstock slo status`` spell them here alone.
+Rules, alerts, boards and ``penstock slo status`` take the names from here.
 """
 
 BASE_WINDOW = "5m"
-"""The one window over which the platform's own counters are read; every longer one adds up what was recorded."""
+"""The only window over which the platform's own counters are read; longer ones sum the recorded rates."""
 INTERVAL_S = 30
-"""So often all of it is recorded: a sample of a rate stands for the events of so many seconds."""
+"""Recording interval: a sample of a rate stands for the events of this many seconds."""
 EVENTS = f"tier_objective:slo_events:rate{BASE_WINDOW}"
 BAD_EVENTS = f"tier_objective:slo_bad_events:rate{BASE_WINDOW}"
 BUDGET = "tier_objective:slo_error_budget:ratio"
@@ -19,9 +19,9 @@ def error_ratio(window: str) -> str:
 
 
 def count(rate: str, window: str, interval_s: int = INTERVAL_S) -> str:
-    """Return the PromQL of a window's events, by a recorded rate.
+    """Return the PromQL of the number of events in a window, from a recorded rate.
 
-    Missing samples add nothing: a mean would take a young Prometheus's first minute for the whole window.
+    Missing samples add nothing: a mean would extend a young Prometheus's first minute to the whole window.
     """
     return f"sum_over_time({rate}[{window}]) * {interval_s}"
 

@@ -1,4 +1,4 @@
-"""The pipeline from a tier's objectives over promises to groups of rules, as Prometheus reads them.
+"""The pipeline from a tier's objectives to groups of rules for Prometheus.
 
 One group for each objective: its recordings, windows and alerts.
 """
@@ -65,9 +65,9 @@ def _group(promise: Promise, windows: Windows, interval_s: int) -> Group:
 def _recordings(promise: Promise, windows: Windows) -> list[RecordingRule]:
     """Return one promise's recording rules: events, the share of bad ones over each window, the budget's rest.
 
-    The platform's counters are read over five minutes alone; longer windows add up the recorded rates. That costs
-    little over days, weighs each event alike whatever the traffic, and outlives a gateway's counters. Without events
-    there is no share: unknown is never 0.
+    The platform's counters are read over five minutes only; longer windows sum the recorded rates. That is cheap over
+    days, weighs each event equally whatever the traffic, and survives restarts of gateways. Without events there is no
+    share: unknown is never 0.
     """
     period = f"{promise.period_days}d"
     left = f"1 - {promise.series(recorded.error_ratio(period))} / {promise.series(recorded.BUDGET)}"

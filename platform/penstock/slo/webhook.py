@@ -1,9 +1,9 @@
-"""Alertmanager's webhook messages, as the automatic rollback reads them: burning promises, their begin and pace.
+"""Alertmanager's webhook messages for the automatic rollback: burning objectives, their begin and pace.
 
-The contract: a POST of JSON, format version 4. Of each alert these are read, all others are optional: ``status``
+The contract: a POST of JSON, format version 4. Of each alert these fields are read, all others are optional: ``status``
 (``firing`` or ``resolved``), ``startsAt`` (RFC 3339), ``labels`` with ``alertname``, ``severity``, ``tier``,
-``objective`` and ``window``, and ``fingerprint``, which identifies it. Messages repeat while an alert fires, so reading
-one twice must do nothing twice.
+``objective`` and ``window``, and ``fingerprint``, which identifies the alert. Messages repeat while an alert fires, so
+processing one twice must have no effect.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Notice:
 
 
 def notices(message: object) -> tuple[Notice, ...]:
-    """Return the notices of a message, without alerts of no objective; raise ``NotUnderstood``."""
+    """Return the notices of a message, without alerts that have no objective; raise ``NotUnderstood``."""
     if not isinstance(message, Mapping) or message.get("version") != VERSION:
         raise NotUnderstood(f"a message of Alertmanager's format {VERSION} is expected")
     alerts = message.get("alerts")

@@ -1,6 +1,6 @@
 """The windows of burn-rate alerts: the data of ``slo/windows.yaml``.
 
-A pair of windows fires if both burn faster than its factor, and a window of now burns still. The factor follows from
+A pair of windows fires if both burn faster than its factor, and the present window still burns. The factor follows from
 the share of the budget that the long window alone would spend at that pace, so that it is right for any period.
 """
 
@@ -24,7 +24,7 @@ class Severity(StrEnum):
 class WindowPair:
     """A long, a short and a present window in Prometheus' form, and the budget's share that they may not spend.
 
-    ``now`` is the short one itself if that is soon over.
+    ``now`` equals the short window if that is short enough.
     """
 
     severity: Severity
@@ -43,7 +43,7 @@ class Windows:
     periods_days: tuple[int, ...]
     least_bad_events: int
     now_ratio: float
-    """The part of a pair's burn rate that its window of now must show."""
+    """The part of a pair's burn rate that its present window must show."""
     pairs: tuple[WindowPair, ...]
 
     @property

@@ -1,7 +1,7 @@
-"""Detects a hung process: one that runs and leaves several questions in a row unanswered.
+"""Detects a hung process, which runs but leaves several probes in a row unanswered.
 
-Time limits are awake seconds: a supervisor that was itself stopped or starved finds no hang. On a starved machine a
-healthy process may be silent for half a minute, so only a process that the kernel reports as stopped is ended early.
+Time limits are awake seconds: a supervisor that was itself suspended finds no hang. On an overloaded machine a healthy
+process may be silent for half a minute, so only a process that the kernel reports as stopped is ended early.
 
 Trade-off: a process that runs and answers nothing is ended after two minutes.
 """
@@ -13,18 +13,18 @@ from penstock.lateness import timeout
 
 EVERY_S = 3.0
 WITHIN_S = 3.0
-"""A local process answers within milliseconds; one on a starved machine within a second or two."""
+"""Timeout of a probe: a local process answers within milliseconds; on an overloaded machine within a second or two."""
 MOST_MISSED = 3
-"""Questions in a row that a stopped process lets pass."""
+"""Probes in a row that a stopped process may miss."""
 MOST_SLOW = 20
-"""Questions in a row that any process lets pass: two minutes."""
+"""Probes in a row that any process may miss: two minutes."""
 Asks = Callable[[], Awaitable[object]]
 
 
 async def until_silent(
     ask: Asks, stopped: Callable[[], bool], *, every_s: float = EVERY_S, within_s: float = WITHIN_S
 ) -> float:
-    """Return the seconds without an answer, once several questions in a row were left unanswered."""
+    """Return the seconds without an answer, once several probes in a row were left unanswered."""
     missed = 0
     while missed < MOST_MISSED or (missed < MOST_SLOW and not stopped()):
         await asyncio.sleep(every_s)

@@ -35,7 +35,7 @@ class ChildSpec:
     report: Callable[[str], None]
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     ask: Callable[[Child], Awaitable[object]] | None = None
-    """Returns as soon as the process answers anything; one that lets several questions pass is killed."""
+    """Returns as soon as the process answers at all; a process that misses several probes is killed."""
     restarted: Callable[[Restart], None] = unnoted
     ask_every_s: float = EVERY_S
     ask_within_s: float = WITHIN_S

@@ -62,6 +62,6 @@ LATENCY_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 ITL_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 PHASE_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 TENANT_TTFT_S, TENANT_ITL_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0), (0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Few, as for each tenant; the tiers' promises are among them."""
+"""Few buckets, since each tenant has them; the tiers' objectives are among them."""
 WAIT_S = (0.01, 0.1, 1.0, 10.0)
-"""Few, because each tenant has them."""
+"""Few buckets, since each tenant has them."""

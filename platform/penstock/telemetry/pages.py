@@ -9,9 +9,9 @@ from contextlib import suppress
 from http import HTTPStatus
 
 LIVE, READY, REGION, METRICS = "/healthz", "/readyz", "/readyz/region", "/metrics"
-"""Where processes answer how they are."""
+"""Paths of health probes and metrics."""
 OPENMETRICS = f"{METRICS}/openmetrics"
-"""The same in the format that has exemplars; whoever asks for metrics and takes it, as Prometheus does, gets it."""
+"""The same in the format with exemplars; a client that accepts it, as Prometheus does, gets it."""
 _OPENMETRICS_TYPE = "application/openmetrics-text"
 MAX_HEAD_BYTES = 64 << 10
 Page = Callable[[], Awaitable[tuple[int, str, bytes]]]

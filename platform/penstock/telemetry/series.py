@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 INSTANCE = "instance"
-"""Prometheus's own label for whose page a sample is of."""
+"""Prometheus's own label for the source of a sample."""
 STARTED = "process_start_time_seconds"
-"""What Prometheus's own clients call it; which of a page's counters are younger than a window, it alone tells."""
+"""The metric name in Prometheus's own clients; it shows which of a page's counters are younger than a window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

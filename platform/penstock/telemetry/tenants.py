@@ -1,10 +1,10 @@
 """Bounds the tenant label (J4): the busiest tenants have their name, all others share ``other``.
 
 The first tenants get names. A tenant with twice the requests of the least busy named tenant takes its label, and that
-tenant's series are dropped. Counts are halved as requests come, so that old traffic fades.
+tenant's series are dropped. Counts are halved as requests arrive, so that old traffic loses weight.
 
-Trade-off: until then a growing tenant counts as ``other``, and a tenant that loses its label loses its series. Sums of
-rates over all tenants stay exact.
+Trade-off: until then a growing tenant counts as ``other``, and a replaced tenant loses its series. Sums of rates over
+all tenants stay exact.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ OTHER = "other"
 HALVE_AT = 50_000
 """Requests after which all counts halve; also the most tenants that are counted."""
 LOOK_EVERY = 32
-"""A tenant without a name is compared with the named at each so many requests of its own."""
+"""Requests of an unnamed tenant between comparisons with the named ones."""
 
 
 class TenantNames(StrEnum):
@@ -41,7 +41,7 @@ class TenantLabels:
         self._counted = 0
 
     def of(self, tenant: str, on_drop: Callable[[str], None] = _nobody) -> str:
-        """Count a request of this tenant and return its label; ``on_drop`` gets a label that was taken away."""
+        """Count a request of this tenant and return its label; ``on_drop`` gets a label taken from another tenant."""
         count = self._counts[tenant] = self._counts.get(tenant, 0) + 1
         self._counted += 1
         label = self._known.get(tenant)

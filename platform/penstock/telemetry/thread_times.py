@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
-"""Nanoseconds on a core, nanoseconds ready and waiting for one, and how often (kernel: sched-stats)."""
+"""Nanoseconds on a core, nanoseconds runnable, and the number of time slices (kernel: sched-stats)."""
 _NS = 1e-9
 
 

@@ -4,7 +4,7 @@ import random
 
 _SAMPLED, _UNSAMPLED = "01", "00"
 TRACE, SPAN = slice(3, 35), slice(36, 52)
-"""Where both ids stand in a ``traceparent``."""
+"""Positions of both ids in a ``traceparent``."""
 
 
 def own_span(given: str, ratio: float, chance: random.Random) -> str:

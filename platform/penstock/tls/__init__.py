@@ -1,4 +1,4 @@
 """Mutual TLS 1.3 between the platform's processes: identity from certificates, roles that may call one another.
 
-It must not know the protocol on a connection, nor the source of settings.
+It knows neither the protocol on a connection, nor the source of settings.
 """

@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from penstock.tls.identity import Identity
 
 BEFORE = timedelta(minutes=5)
-"""Clocks differ: what is issued is valid from a little before."""
+"""Issued certificates are valid from a little earlier, since clocks differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,16 +24,18 @@ _REMEDIES = {
     "UNSUPPORTED_PROTOCOL": "it speaks an older TLS than 1.3",
     "PROTOCOL_VERSION": "it speaks an older TLS than 1.3",
 }
-"""What OpenSSL says, and what that means of the peer."""
+"""OpenSSL's messages, and their meaning about the peer."""
 
 
 class PeerContext(ssl.SSLContext):
-    """A client's context names the role that must answer; a listener judges callers later, with their address."""
+    """A client's context names the role that must answer; a listener judges callers later, by certificate and
+    address.
+    """
 
     peer: Role | None = None
     trust_domain: str = ""
     refusals: Refusals | None = None
-    """Who hears of callers that a listener turns away."""
+    """Called for callers that a listener refuses."""
 
     def judge(self, certificate: Mapping[str, object]) -> None:
         """Raise ``SSLCertVerificationError`` if the peer has another role than the one called."""
@@ -81,8 +83,8 @@ def _told(context: ssl.SSLContext, error: ssl.SSLError) -> None:
 
 
 class _Object(ssl.SSLObject):
-    """TLS of asyncio and uvloop. They would drop a failed connection before the alert with the reason is sent;
-    a listener therefore asks for one more byte first.
+    """TLS of asyncio and uvloop. They would drop a failed connection before the alert with the reason is sent; a
+    listener therefore waits for one more byte first.
     """
 
     _ended: ssl.SSLError | None = None
@@ -113,7 +115,7 @@ class _Object(ssl.SSLObject):
 
 
 class _Socket(ssl.SSLSocket):
-    """TLS of a blocking client: the command line."""
+    """TLS of a blocking client, the command line."""
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002  the signature is the library's
         super().do_handshake(block)

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.lateness import Timer
 
 HEAD_S = 10.0
-"""From the connection, or from a head's own first byte: as at the gateway's edge."""
+"""Seconds from the connection, or from a head's first byte, as at the gateway."""
 
 
 def timed(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:

@@ -2,7 +2,7 @@
 listener.
 
 ``spiffe://<trust domain>/<role>`` or ``/<role>/<name>`` (https://spiffe.io/docs/latest/spiffe-specs/spiffe-id). Pure.
-Trade-off: only the role is checked. Tickets and bearer tokens, which differ per worker, tell workers apart.
+Trade-off: only the role is checked. Tickets and bearer tokens, which differ per worker, distinguish workers.
 """
 
 import re
@@ -40,7 +40,7 @@ class Callers:
     roles: frozenset[Role]
     itself: Role | None = None
     by_path: tuple[tuple[str, frozenset[Role]], ...] = ()
-    """Who may ask for what is under a path, the first that fits; without one, everybody who may come in."""
+    """Roles by path prefix, the first match; without one, all admitted roles."""
 
     def admit(self, role: Role, *, from_here: bool) -> bool:
         return role in self.roles or (role is self.itself and from_here)
@@ -52,7 +52,7 @@ class Callers:
 
 
 GATE = Callers(roles=frozenset({Role.GATEWAY}), itself=Role.WORKER)
-"""Of a worker's gate: gateways, and the agent beside it, which is no other worker's."""
+"""Callers of a worker's gate: gateways, and the agent on the same machine."""
 _EITHER = frozenset({Role.WORKER, Role.OPERATOR})
 CONTROLLER_API = Callers(
     roles=_EITHER,
@@ -63,7 +63,9 @@ CONTROLLER_API = Callers(
         ("", frozenset({Role.OPERATOR})),
     ),
 )
-"""Workers report; all else is the operators': a worker's certificate is of no use to whoever has found a key."""
+"""Callers of the controller: workers report; all else is for operators, so a stolen worker certificate gives no
+access.
+"""
 
 
 def identity_of(uris: Iterable[str]) -> Identity:

@@ -1,6 +1,6 @@
 """Guards a TLS listener by role: once per connection, and per request if routes differ in the roles they admit.
 
-A refusal is an HTTP answer, since a handshake has no words for it, and a log line with the caller's address.
+A refusal is an HTTP answer, since a handshake can't explain it, and a log line with the caller's address.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = ("127.0.0.1", "::1")
 PATIENCE_S = 5.0
-"""How long a refused connection may take to ask, and so to be told."""
+"""Seconds in which a refused connection may send a request, and so get the reason."""
 
 
 class ServerConfig(Protocol):

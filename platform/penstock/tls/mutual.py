@@ -18,7 +18,7 @@ from penstock.tls.refusals import Refusals
 
 LOOK_EVERY_S = 1.0
 SOON_RATIO = 0.1
-"""A certificate with so little of its life left should have been renewed."""
+"""Part of its lifetime before expiry at which a certificate should have been renewed."""
 
 
 class Mutual:

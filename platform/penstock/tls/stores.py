@@ -8,7 +8,7 @@ _VERIFIED = frozenset({"verify-full"})
 
 
 def unverified(address: str) -> str:
-    """Return what is wrong with the connection to a remote store; empty for a verified or local one."""
+    """Return the fault in the connection to a remote store; empty for a verified or local one."""
     if address.startswith("redis"):
         is_safe = address.startswith("rediss:") or _is_here(urlsplit(address).hostname or "")
         return "" if is_safe else "in the clear"

@@ -20,7 +20,7 @@ of models with different tokenizers, or nobody had room to score them.
 price: what the other one's answers cost, as part of what these cost, nothing cached. What all copies cost the platform
 stands in `penstock usage show _shadow`. That two models differ does not say which one is right.
 """
-"""What the figures mean, by paragraphs."""
+"""Explanation of the figures, by paragraphs."""
 _COLUMNS = (
     *("answered by", "asked too", "answered", "compared", "texts", "JSON, labels"),
     *("could not", "unknown", "price"),

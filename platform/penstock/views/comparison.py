@@ -20,7 +20,7 @@ minutes, or of less if the controller began later: it reads two minutes back.
 bad, refused: once for a user in ten seconds; bad are also those that the incumbent had while the candidate was dead.
 more needed: requests still missing before there may be a proof, however strong the evidence is.
 """.strip().splitlines()
-"""What the figures mean, under a judge's findings."""
+"""Explanation of the figures, under a judge's findings."""
 
 
 def shown(found: Record) -> Iterator[Shown]:

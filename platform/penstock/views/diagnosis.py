@@ -11,7 +11,9 @@ from penstock.views.elements import Line, Style, line
 
 BAR = 24
 MOST_CHARS = 78
-"""Of a line on what it is not: on 80 columns the verdict, which comes last, stays in sight; `--json` has all."""
+"""Characters of a line about ruled-out causes: on 80 columns the verdict, which comes last, stays visible; `--json` has
+all.
+"""
 _HEADS = {
     Word.HEALTHY: line(("No promise is broken", Style.GOOD), " of those that could be measured."),
     Word.UNEXPLAINED: line(("A promise is broken, and no known cause holds.", Style.BAD)),

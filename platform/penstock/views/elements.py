@@ -25,7 +25,7 @@ class Style(StrEnum):
 class Line:
     parts: tuple[tuple[str, Style], ...]
     is_prose: bool = False
-    """It may be broken between words."""
+    """Whether the line may be broken between words."""
 
     def __str__(self) -> str:
         return "".join(text for text, _ in self.parts)

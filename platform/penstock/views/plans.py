@@ -1,4 +1,4 @@
-"""Plans: memory of a GPU with the settings that follow, and the sheet from a peak to machines and money."""
+"""Plans: memory of a GPU with the resulting settings, and a capacity plan from peak traffic to machines and money."""
 
 from collections.abc import Iterator, Sequence
 

@@ -10,19 +10,19 @@ from penstock.views.words import when
 _SPEAKING = {"ready", "draining"}
 """States in which an engine runs, so that its figures are current."""
 MOST_CIRCUITS = 8
-"""As many as leave room for the tables on a screen of 24 lines."""
+"""Open circuits that leave room for the tables on a screen of 24 lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStore:
     is_shared: bool
-    """The controller knows a store that gateways share."""
+    """Whether the controller knows a store that gateways share."""
     is_remote: bool
-    """The controller is not this home's, so that the settings here are not the platform's."""
+    """Whether the controller is not this home's, so that the settings here are not the platform's."""
     name: str
     gateways: int
     doubt: str
-    """What an operator should know of where answers under idempotency keys are kept."""
+    """A note for operators about the place of answers under idempotency keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class PagedWorker:
 
 
 def present(found: Present) -> Iterator[Line]:
-    """Yield a line for each present fault, the loudest at the queue, the last lost engine, and the leader."""
+    """Yield a line for each present fault, the tenant with the longest queue, the last lost engine, and the leader."""
     if found.alerts:
         yield line(("Alerts", Style.BAD), f" that fire: {', '.join(found.alerts)}")
     for circuit in found.circuits[:MOST_CIRCUITS]:
@@ -119,7 +119,7 @@ def limits(store: LimitStore) -> list[str]:
 
 
 def certificates(controller: float | None, own: float | None, now: float) -> list[str]:
-    """Return one line with the end of each certificate visible here: it shows whether a renewal has stopped."""
+    """Return one line with the expiry of each certificate visible here, which shows whether renewal has stopped."""
     ends = {"the controller's": controller, "yours": own}
     told = [f"{owner} {_until(at, now)}" for owner, at in ends.items() if at is not None]
     return [f"certificates: {', '.join(told)}"] if told else []

@@ -41,7 +41,7 @@ _PLAIN = {
     "copied": True,
     "auto_tier": "default",
 }
-"""Values that bound nothing, beside bounds of zero."""
+"""Values without effect as bounds, in addition to bounds of zero."""
 _COUNTED = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
 
 

@@ -6,7 +6,7 @@ from penstock.views.elements import Cell, Listing, Record, of, table
 from penstock.views.words import when
 
 _ASLEEP = ("sleeping", "waking")
-"""States beside the number; in all others a worker holds its memory."""
+"""States shown beside the number; in all others a worker holds its memory."""
 
 
 def listed(versions: Sequence[Record]) -> Listing:

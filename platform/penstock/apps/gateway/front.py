@@ -1,6 +1,5 @@
 """The gateway's front: the servers and APIs over the pipeline, their bounds, answers under idempotency keys."""
 
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
+from penstock.domain.nonces import random_bytes
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.domain.tenancy.tenant import Principal
@@ -163,7 +163,7 @@ def _early(shared: Shared, router: Router) -> Callable[[Principal, str, Demand],
 
 
 def _new_id() -> str:
-    return secrets.token_hex(ID_BYTES)
+    return random_bytes(ID_BYTES).hex()
 
 
 def _limits(settings: GatewaySettings) -> Limits:

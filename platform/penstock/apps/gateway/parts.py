@@ -66,7 +66,7 @@ from penstock.intake.server import EdgeServer
 from penstock.lateness import AwakeClock
 from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Counted, Metrics
 from penstock.telemetry.pages import Page
 from penstock.tls import expiry
 from penstock.tls.identity import Role
@@ -314,7 +314,8 @@ def _chooser(shared: Shared, resolver: TableResolver, preprocessor: OffloadedPre
 
 
 def _admission(shared: Shared) -> AdmissionController:
-    in_flight = lru_cache(MOST_MODELS)(shared.metrics.gauge(names.IN_FLIGHT).labels)
+    gauge = shared.metrics.gauge(names.IN_FLIGHT)
+    in_flight = lru_cache(MOST_MODELS)(lambda model: Counted(gauge.labels(model)))
     return AdmissionController(
         reservations=shared.accounting.reservations,
         tiers=slos.load(),

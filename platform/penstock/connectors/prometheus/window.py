@@ -1,7 +1,7 @@
-"""Figures over a stretch of time from a Prometheus, or from metrics pages that are read repeatedly.
+"""Figures over a time window from a Prometheus, or from metrics pages that are read repeatedly.
 
 Names are sample names: ``_total`` for counters, ``_bucket``, ``_sum``, ``_count`` for histograms. Each result has one
-sample per series, labelled with ``instance``. A series that was not seen is absent, never 0.
+sample per series, labelled with ``instance``. A series without a value is absent, never 0.
 """
 
 import math
@@ -18,11 +18,13 @@ from penstock.domain.command_error import CommandError
 from penstock.telemetry.series import INSTANCE, STARTED, Sample, Series
 
 JOB, UP = "job", "up"
-"""What every Prometheus knows of whom it reads."""
+"""Names that Prometheus adds for each target."""
 _NOT_OURS = frozenset({"__name__", JOB})
 _PARTS = ("_total", "_bucket", "_sum", "_count")
 _POINTS = 60
-"""A counter is looked at so often, however long the window is: one that was born and gone in between is not seen."""
+"""Values of a counter that are read, however long the window is: a series that appeared and ended in between is
+missed.
+"""
 _LEAST_STEP_S = 1.0
 _READ_EVERY_S = 1.0
 Key = frozenset[tuple[str, str]]
@@ -32,7 +34,8 @@ Labels = Mapping[str, str]
 class PrometheusWindow:
     """The last ``seconds`` before now, or before ``until``, in a Prometheus.
 
-    Counted by ``growth``: Prometheus's own ``increase`` ignores the first value of a counter younger than the window.
+    Increases are computed by ``growth``: Prometheus's own ``increase`` ignores the first value of a counter younger
+    than the window.
     """
 
     def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
@@ -60,10 +63,8 @@ class PrometheusWindow:
         return tuple(found)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
-
-    def peaks(self, name: str) -> tuple[Sample, ...]:
-        return self._ask(f"max_over_time({name}[{self.seconds:g}s])")
+        found = self._prometheus.instant(f"avg_over_time({name}[{self.seconds:g}s])", self._until)
+        return tuple(Sample(labels=_own(one.labels), value=one.value) for one in found)
 
     @cached_property
     def _pages(self) -> Mapping[Key, Page]:
@@ -79,11 +80,6 @@ class PrometheusWindow:
             self._created[whole] = {_key(one.labels): dict(one.points) for one in found}
         return self._created[whole]
 
-    def _ask(self, query: str) -> tuple[Sample, ...]:
-        return tuple(
-            Sample(labels=_own(one.labels), value=one.value) for one in self._prometheus.instant(query, self._until)
-        )
-
 
 class PagesWindow:
     def __init__(self, readings: Sequence[Reading]) -> None:
@@ -96,7 +92,7 @@ class PagesWindow:
         """Return each counter's increase.
 
         A counter that fell was restarted and counts whole. A new counter began at 0, unless its page was not read at
-        the start: then its age is unknown. A page that no one listed at the start belongs to a new process.
+        the start: then its age is unknown. A page that was not listed at the start belongs to a new process.
         """
         grown: dict[Key, float | None] = {}
         known: dict[str, Mapping[Key, float | None] | None] = dict.fromkeys(self._readings[0].silent)
@@ -111,17 +107,11 @@ class PagesWindow:
         return _samples(grown)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        return _samples({key: fmean(found) if found else None for key, found in self._found(name).items()})
-
-    def peaks(self, name: str) -> tuple[Sample, ...]:
-        return _samples({key: max(found) if found else None for key, found in self._found(name).items()})
-
-    def _found(self, name: str) -> Mapping[Key, list[float]]:
         found: dict[Key, list[float]] = {}
         for reading in self._readings:
             for key, value in _by_series(everywhere(reading, name)).items():
                 found.setdefault(key, []).extend([] if value is None else [value])
-        return found
+        return _samples({key: fmean(seen) if seen else None for key, seen in found.items()})
 
 
 def watch(

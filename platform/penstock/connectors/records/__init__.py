@@ -1,4 +1,4 @@
-"""Records on a process's own disk, of requests and of decisions: bounded, there again after a restart."""
+"""Records of requests and decisions on a process's own disk: bounded, and kept across restarts."""
 
 from penstock.connectors.records.decisions import DecisionFile
 from penstock.connectors.records.folder import Bounds, RecordFolder

@@ -1,4 +1,4 @@
-"""The controller's decisions in one file of its home: bounded, there again after a restart, newest last."""
+"""The controller's decisions in one file of its home: bounded, kept across restarts, newest last."""
 
 import os
 from collections import deque
@@ -15,7 +15,9 @@ _decoder = msgspec.json.Decoder(Decided)
 
 
 class DecisionFile:
-    """Keeps the last ``MOST_KEPT`` decisions; with a full disk they are lost at a restart, and deciding goes on."""
+    """Keeps the last ``MOST_KEPT`` decisions; with a full disk they are lost at a restart, but the controller
+    continues.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,11 +1,11 @@
 """A folder of record files, one line per request, written and read by all gateways of a home.
 
-Requests leave records in memory; a thread writes them four times a second. A killed process loses a quarter of a
-second of records, and a full disk loses records but no request.
+Requests put records into memory; a thread writes them four times a second. A killed process loses a quarter of a second
+of records, and a full disk loses records but no request.
 
 Trade-off: no index. A look-up scans files, newest first, one look-up at a time. A slice holds the interpreter lock for
-a tenth of a millisecond, then pauses ten times that: 256 MiB take a second and a tenth of a core, and delay no token.
-Look-ups are rare; an index would cost every request.
+a tenth of a millisecond, then pauses for ten times that: 256 MiB take a second and a tenth of a core, and delay no
+token. Look-ups are rare; an index would cost time in every request.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from penstock.domain.serving.request_record import RequestRecord
 PAUSE_S = 0.25
 SWEEP_EVERY_S = 60.0
 MOST_WAITING = 50_000
-"""Records in memory: what comes while the disk stands still is dropped beyond that."""
+"""Records in memory: beyond that, new ones are dropped while the disk is blocked."""
 SEGMENT_BYTES = 4 << 20
 SEGMENT_S = 3600.0
 SLICE_BYTES = 256 << 10

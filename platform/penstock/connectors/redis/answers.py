@@ -1,7 +1,7 @@
 """``AnswerStore`` on Valkey or Redis: a claim, and a stream of sealed pieces per record.
 
-A store of its own: a day of answers must not fill the one behind limits. It sees each record's tenant, size and age,
-and no content.
+It should be separate from the limits' store: a day of answers must not fill that store. The store sees each record's
+tenant, size and age, and no content.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ _Read = list[tuple[bytes, list[tuple[bytes, list[bytes]]]]]
 
 SHORTEST_WAIT_S = 0.02
 LONGEST_WAIT_S = 0.4
-"""Followers ask again after the first of these, and less often the longer nothing comes.
+"""Followers poll at the first interval, and less often the longer nothing arrives.
 
-Blocking reads would hold up everybody else on the connection.
+Blocking reads would delay all other calls on the connection.
 """
 _PIECE = msgspec.msgpack.Decoder(Piece)
 _OURS = "the first request with this idempotency key broke off; send it again"
@@ -59,7 +59,7 @@ class _Writing:
 class RedisAnswers:
     """Recorded answers in Redis, sealed under ``key``. ``prefix`` keeps platforms apart.
 
-    Only the gateway that claimed a record writes it: one that was frozen until its claim expired can't write into
+    Only the gateway that claimed a record writes it: one that was suspended until its claim expired can't write into
     another's.
     """
 
@@ -116,7 +116,7 @@ class RedisAnswers:
             await self._drop(key, writing.owner)
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the pieces as they come; a record that vanishes broke off, an unreadable one is deleted."""
+        """Yield the pieces as they arrive; a record that disappears broke off, an unreadable one is deleted."""
         last, wait_s, seal = b"0-0", SHORTEST_WAIT_S, None
         while True:
             with _store():

@@ -13,10 +13,10 @@ from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDecision, MeterKind, Presence
 
 KEEP_MS = 24 * 3600 * 1000
-"""How long a lease that nobody settles is remembered, so that a late settlement still counts."""
+"""Milliseconds for which an unsettled lease is remembered, so that a late settlement still counts."""
 NO_LEASE = RequestId("")
 RENEWED_AT_ONCE = 500
-"""Leases in one call: the store does nothing else meanwhile."""
+"""Leases renewed in one call, during which the store does nothing else."""
 
 
 def _script(name: str) -> str:
@@ -24,7 +24,7 @@ def _script(name: str) -> str:
 
 
 class RedisLimits:
-    """Meters in Redis, on a connection that fails soon: no admission may hang on a dead store. ``prefix`` keeps
+    """Meters in Redis, on a connection that fails early: no admission may hang on a dead store. ``prefix`` keeps
     platforms apart.
     """
 

@@ -1,8 +1,8 @@
 """Seals answers before they leave the process: the store, its copies and its wire hold ciphertext.
 
-Each tenant's key is derived from the platform's, each record's from that and a random salt; a piece's nonce is its
-number and a last-piece flag. An altered, moved, reordered or foreign piece does not open; a missing last piece is
-waited for.
+Each tenant's key is derived from the platform's, each record's key from the tenant's and a random salt; a piece's nonce
+is its number and a last-piece flag. An altered, moved, reordered or foreign piece fails to decrypt; a missing last
+piece is waited for.
 """
 
 import hashlib

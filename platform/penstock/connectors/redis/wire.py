@@ -1,13 +1,13 @@
 """A small Redis client for decisions: one pipelined connection that detects a silent server early.
 
-A connection pool would queue calls under load, and a general client costs ten times the decision. Calls of one turn of
-the event loop leave in one write; answers come back in order.
+A connection pool would queue calls under load, and a general client costs ten times the decision. Calls of one event
+loop iteration are sent in one write; answers arrive in order.
 
-The store counts as away if calls wait and no byte came for ``patience_s``, or one call waited ``SLOW`` times as long,
-in awake seconds: a busy gateway does not take its own lateness for the store's. Then the connection ends for all calls
-at once, and calls fail without waiting for ``REST_S``.
+The store counts as unavailable if calls wait and no byte arrived for ``patience_s``, or one call waited ``SLOW`` times
+as long, in awake seconds: a busy gateway's own lateness does not count. Then the connection is closed for all calls at
+once, and calls fail immediately for ``REST_S``.
 
-It must not know a call's meaning. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
+It does not know a call's meaning. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
 
 import asyncio
@@ -27,19 +27,19 @@ Argument = str | bytes | int | float
 Value = int | bytes | None | list["Value"]
 
 PATIENCE_S = 0.25
-"""How long decisions wait for a store that says nothing."""
+"""Seconds that decisions wait for a silent store."""
 TURNS = 5
-"""Looks within that time."""
+"""Checks within that time."""
 SLOW = 4
-"""How many times as long one decision waits for a store that answers others."""
+"""Factor on that time for one decision if the store answers others."""
 CONNECT_WITHIN_S = 0.5
 REST_S = 0.25
-"""How long nothing is tried after a failure."""
+"""Seconds without an attempt after a failure."""
 RETRY_S = 1.0
-"""The ``retry_after`` of a caller that needs the store: it is tried again sooner."""
+"""``Retry-After`` for a caller that needs the store, which is tried again sooner."""
 
 _NOT_SERVING = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS")
-"""Answers of a server that is not, or no more, the one that decides: another connection may find that one."""
+"""Answers of a server that is not the primary (any more): a new connection may find the primary."""
 
 
 class ReplyError(Exception):
@@ -68,8 +68,8 @@ class Wire:
         self._rest_until = 0.0
 
     async def call(self, *parts: Argument) -> Value:
-        """Send a command and return its answer; raises ``ReplyError``, or ``StoreUnavailable`` if the store is away
-        or late.
+        """Send a command and return its answer; raises ``ReplyError``, or ``StoreUnavailable`` if the store is
+        unavailable or late.
         """
         link = self._link
         if link is None or link.is_lost:

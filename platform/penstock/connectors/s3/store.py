@@ -1,7 +1,7 @@
 """Artifacts in S3: ``<prefix>/blobs/<sha256>`` and ``<prefix>/signatures/<digest>``.
 
-Fulfils the folder store's ports. A put never overwrites a blob: it carries ``If-None-Match: *`` and the SHA-256, which
-S3 checks against the content. Credentials come from boto3's own chain.
+Implements the folder store's ports. A put never overwrites a blob: it carries ``If-None-Match: *`` and the SHA-256,
+which S3 checks against the content. Credentials come from boto3's own chain.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 MAX_SMALL_BYTES = 64 << 20
 MAX_PUT_BYTES = 5 << 30
-"""S3's limit of one put; larger files go up in parts."""
+"""S3's limit for a single put; larger files are uploaded in parts."""
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _EXISTS = frozenset({"412", "PreconditionFailed"})
 
 
 class S3Store:
     """A store at ``s3://bucket/prefix``; thread-safe like boto3's clients. ``endpoint`` replaces AWS's; files above
-    ``max_put_bytes`` go up in parts.
+    ``max_put_bytes`` are uploaded in parts.
     """
 
     def __init__(self, url: str, *, endpoint: str = "", region: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
@@ -64,7 +64,7 @@ class S3Store:
             return self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256))["ContentLength"]
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Also replaces a damaged blob. Content of another digest is refused."""
+        """Also replaces a damaged blob. Content with another digest is refused."""
         key = self._blob(sha256)
         size = _checked_size(sha256, content)
         with self._explained(sha256):
@@ -136,9 +136,7 @@ class S3Store:
         return True
 
     def _sound(self, sha256: str, size: int | None = None) -> bool:
-        """Tell whether the blob is stored and, by S3's checksum, undamaged; one sent in parts has no checksum
-        there.
-        """
+        """Tell whether the blob is stored and, by S3's checksum, undamaged; a multipart upload has no such checksum."""
         try:
             head = self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256), ChecksumMode="ENABLED")
         except ClientError as error:

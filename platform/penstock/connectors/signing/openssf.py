@@ -1,7 +1,7 @@
 """Signs and verifies a version's folder: OpenSSF Model Signing v1 with a key pair, no network.
 
-Fulfils the ports ``Signer`` and ``SignatureVerifier``, which speak of folders and bundles: a signer with its key in a
-KMS can replace this one. The library works on bundle files, hence the temporary folders.
+Implements the ports ``Signer`` and ``SignatureVerifier``, which take folders and bundles: a signer with its key in a
+KMS can replace it. The library needs bundle files, hence the temporary folders.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Delivery by hand of a spool left by a gateway that will not start again.
+"""Delivers by hand the spool of a gateway that will not start again.
 
-A gateway that starts in the folder delivers it by itself; this is for a folder in which none will start.
+A gateway that starts in the folder delivers it by itself; this is for a folder without one.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
 
 
 def waiting(folder: Path) -> int:
-    """Return the number of ended requests' rows that are not in the ledger: what is delivered is deleted."""
+    """Return the number of ended requests' rows that are not in the ledger; delivered ones are deleted."""
     rows = 0
     for path in folder.glob("*.jsonl"):
         with suppress(FileNotFoundError):  # delivered meanwhile

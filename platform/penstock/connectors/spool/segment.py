@@ -59,7 +59,7 @@ class History:
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
-        """Return the row of a request left by a dead process: the known usage, or else the prompt and the noted
+        """Return the row of a request left by a dead process: the known usage, or else the prompt and the delivered
         tokens.
         """
         if usage is None:

@@ -1,9 +1,9 @@
 """The spool: gateways append ledger rows here on the hot path; a loop delivers whole segments to the ledger.
 
-Delivery is at least once and the ledger keeps one row per request: exactly once in sum. The next process in the home
+Delivery is at least once and the ledger keeps one row per request: together exactly once. The next process in the home
 finishes a dead process's segments, open requests included. ``write`` survives the process; ``fsync`` once a second, in
-a thread, bounds the loss with a node. A row refused for its content is set aside in a file of its own, so that it does
-not block others; it is tried again after the process has ended, for instance by a fixed release.
+a thread, bounds the loss with a node. A row refused for its content is moved to a separate file, so that it does not
+block others; it is retried after the process has ended, for instance by a fixed release.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from penstock.domain.tokens import Usage
 SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
 LINES_AT_ONCE = 64
-"""Read so many lines, a quarter of a millisecond, before the event loop has its turn."""
+"""Lines read per iteration of the event loop: a quarter of a millisecond."""
 REFUSED = ".refused"
-"""What the files are called that hold rows which the ledger does not take."""
+"""The name of files with rows that the ledger refuses."""
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
 OnRefused = Callable[[LedgerRow, str], None]
 
 SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-"""The ``retry_after`` of a caller that is refused for a full disk."""
+"""Bounds of ``retry_after`` for a caller that is refused for a full disk."""
 
 
 class Spool:
@@ -69,7 +69,7 @@ class Spool:
         self._open[opening.request] = opening
 
     def delivered(self, request: RequestId, tokens: int) -> None:
-        """Remember a stream's delivered tokens; written by the next ``flush``."""
+        """Store a stream's delivered tokens; they are written by the next ``flush``."""
         if tokens and request in self._open:
             self._tokens[request] = tokens
             self._is_behind = True
@@ -190,7 +190,7 @@ class Spool:
             self._is_behind = not self._write(DeliveredTokens(self._clock.now(), self._tokens))
 
     def _wait_s(self) -> float:
-        """Return the wait before the next delivery, in proportion to the outage so far."""
+        """Return the wait before the next delivery, proportional to the outage so far."""
         full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
         return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
 

@@ -1,6 +1,6 @@
-"""Batch too small: requests queue for slots while the GPUs that would serve them idle.
+"""Batch too small: requests queue for slots while the GPUs are partly idle.
 
-Only the GPUs' own account tells it from saturated engines; without it the case stays open.
+Only the GPUs' utilisation separates it from saturated engines; without it the case stays open.
 """
 
 from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
@@ -10,9 +10,9 @@ from penstock.domain.serving.slo import Indicator
 
 FULL_RATIO = 0.75
 IDLE_DEVICE_RATIO = 0.6
-"""Of the time: a GPU that computes less has room for more sequences in each step."""
+"""Busy part of the time below which a GPU has room for more sequences in each step."""
 KV_ROOM_RATIO = 0.7
-"""More sequences need KV blocks, too."""
+"""Free part of the KV blocks, which more sequences need too."""
 
 REMEDIES = (
     remedy(

@@ -1,6 +1,6 @@
-"""Cold starts: workers are being started while requests come for them.
+"""Cold starts: workers are being started while requests arrive for them.
 
-An unfinished start counts as well: callers wait for it. A worker that starts because one was lost is another case.
+An unfinished start counts as well: callers wait for it. A worker that replaces a lost one is another case.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing

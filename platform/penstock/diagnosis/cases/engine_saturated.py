@@ -1,8 +1,8 @@
-"""CPU idle and GPUs saturated: requests queue for full engines, while the way to them has room.
+"""CPU idle and GPUs saturated: requests queue for full engines, while the stages before have room.
 
-The door's bounds are slots, prompt tokens in prefill, booked KV blocks and the tenants' entitlements. So a queue there
-is evidence of its own if requests are refused, or wait for longer than promised. Its neighbours look alike: a batch
-that is full because it is small, or a KV cache that is full before the batch is.
+The gate bounds slots, prompt tokens in prefill, booked KV blocks and the tenants' shares. So a queue at the gate is
+evidence by itself if requests are refused, or wait longer than promised. Similar cases: a batch that is full because it
+is small, or a KV cache that is full before the batch is.
 """
 
 from dataclasses import replace
@@ -16,17 +16,17 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 FULL_RATIO = 0.75
-"""Of the batch's slots; a door fills a slot as soon as it is free, so only starts and ends leave it below 1."""
+"""Part of the batch's slots: a gate fills a slot as soon as it is free, so only starts and ends leave it below 1."""
 BUSY_RATIO = 0.8
-"""Of the time; below it, kernels wait for something that is not a GPU."""
+"""Busy part of the time; below it, kernels wait for something other than the GPU."""
 IDLE_LOOP_RATIO = 0.7
 KV_FULL_RATIO = 0.9
 REFUSED_RATIO = 0.01
-"""Ten times what a promise of 99.9 % allows."""
+"""Refused part of requests: ten times the error budget of a 99.9 % objective."""
 BEYOND_PROMISE = 1.0
-"""The mean wait, in parts of what is promised to a whole first token or answer."""
+"""Mean wait in parts of the promised time to a first token or whole answer."""
 TIMED = (Indicator.TTFT, Indicator.LATENCY)
-"""Promises that a wait before the first token takes from."""
+"""Objectives that a wait before the first token affects."""
 
 SOONER = (
     remedy(
@@ -84,7 +84,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _says(engine: EngineFigures) -> str:
-    """Return the case's sentence; if slots are not the bound, the others are not measured apart."""
+    """Return the case's sentence; if slots are not the bound, the other bounds are not measured separately."""
     used = engine.slots_used_ratio
     if used is None or used >= FULL_RATIO or (engine.device_busy_ratio or 0.0) >= BUSY_RATIO:
         return "The engines compute all they can, and requests wait for them."
@@ -104,7 +104,7 @@ def _who(snapshot: Snapshot) -> str:
 
 
 def _sooner(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """Return the remedies by plan; of a loud tenant by name."""
+    """Return the remedies by plan; for a single loud tenant by its name."""
     loudest = snapshot.loudest
     if loudest is None:
         return SOONER
@@ -126,7 +126,7 @@ def _another(snapshot: Snapshot, version: str) -> Remedy:
 
 
 def _of_promise(snapshot: Snapshot, engine: EngineFigures) -> float | None:
-    """Return the mean wait at the door in parts of the promised time, the longest broken promise first."""
+    """Return the mean wait at the gate in parts of the promised time, the longest broken promise first."""
     timed = [one for one in snapshot.objectives if one.indicator in TIMED and one.is_missed is not None]
     within = max((one.within_s for one in [one for one in timed if one.is_missed] or timed), default=0.0)
     return engine.queue_mean_s / within if engine.queue_mean_s is not None and within else None

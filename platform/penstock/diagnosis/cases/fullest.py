@@ -1,4 +1,4 @@
-"""The version with the longest queue, by which engine cases are judged, and the checks that several cases share."""
+"""The version with the longest queue, by which engine cases are judged, and checks shared by several cases."""
 
 from penstock.diagnosis.evidence import Check, Sense, Unit, at_least
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT
@@ -6,7 +6,7 @@ from penstock.diagnosis.snapshot import EngineFigures, Snapshot
 from penstock.telemetry import names
 
 SOME_WAIT = 1.0
-"""On average somebody waits at each door at any time: less is what batching itself takes."""
+"""Mean waiting requests at each gate: batching alone causes less."""
 
 
 def engine_of(snapshot: Snapshot) -> EngineFigures:

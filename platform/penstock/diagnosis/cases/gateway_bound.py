@@ -1,7 +1,7 @@
 """Gateway-bound: a gateway's event loop computes all the time, so all requests through it wait.
 
-Late timers alone are no evidence: a loop that waits for something else is late as well. Time in which the loop is ready
-to compute without a core counts: that gateway is bound by a CPU that it does not get.
+Late timers alone are no evidence: a loop that waits for something else is late as well. Time in which the loop is
+runnable without a core counts too: that gateway lacks CPU.
 """
 
 from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, remedy
@@ -10,9 +10,9 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 BUSY_RATIO = 0.8
-"""Of the time: a loop so busy lets the average event wait for four times what it takes (M/M/1: 0.8 / 0.2)."""
+"""Busy part of the time: at this value the average event waits four times its own time (M/M/1: 0.8 / 0.2)."""
 LATE_S = 0.01
-"""A tenth of what is promised between two tokens."""
+"""A tenth of the promised time between two tokens."""
 
 REMEDIES = (
     remedy(

@@ -1,7 +1,7 @@
-"""KV-bound: the KV cache is full before the batch is, so requests wait, or are put back, for lack of blocks.
+"""KV-bound: the KV cache is full before the batch is, so requests wait, or are preempted, for lack of blocks.
 
-The blocks that the door has booked count like those that the engine uses: if bookings fill the cache and blocks stay
-free, answers are expected longer than they become.
+Blocks booked by the gate count like those in use: if bookings fill the cache and blocks stay free, answers are expected
+longer than they become.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, kv_used, queueing, slots_used
@@ -12,7 +12,7 @@ from penstock.telemetry import names
 
 FULL_RATIO = 0.9
 FREE_SLOTS_RATIO = 0.8
-"""A batch that is fuller is as scarce as the blocks are."""
+"""Free slots below which slots are as scarce as blocks."""
 
 REMEDIES = (
     remedy(

@@ -1,4 +1,4 @@
-"""Limits store slow: admission waits for the store that gateways share.
+"""Limits store slow: admission waits for the store shared by gateways.
 
 A busy event loop makes every answer late, also this store's; so late timers rule the case out.
 """
@@ -10,7 +10,7 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 SLOW_S = 0.025
-"""A store in the same zone answers within a millisecond; admission asks it once."""
+"""A slow answer in seconds: a store in the same zone answers within a millisecond, and admission asks once."""
 LATE_S = 0.01
 FIRST = (Stage.EDGE, Stage.AUTH, Stage.PREPROCESS, Stage.ADMISSION, Stage.ROUTE)
 MOST_OF_THE_WAY = 0.5

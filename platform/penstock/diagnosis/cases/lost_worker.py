@@ -1,6 +1,7 @@
-"""A lost worker: one went silent, gave up or lost its engine, and callers felt it until a successor was ready.
+"""A lost worker: a worker became silent, gave up or lost its engine, which callers noticed until a replacement was
+ready.
 
-The platform starts the successor by itself; a start that replaces no worker is a cold start. One loss is an accident,
+The platform starts the replacement by itself; a start that replaces no worker is a cold start. One loss is an accident,
 several are an unhealthy version.
 """
 
@@ -13,7 +14,7 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 ONCE = 1
-"""As often it is an accident, and explains what else looks like an unhealthy version."""
+"""Losses up to which it is an accident, which also explains signs of an unhealthy version."""
 _WORDS = {
     WorkerEnd.LOST: "went silent without a word: killed, or its machine or network is gone",
     WorkerEnd.FAULT: "ended by a fault of its own",

@@ -1,7 +1,7 @@
-"""No worker ready: requests come for a version without a ready worker, because none is wanted or none gets ready.
+"""No worker ready: requests arrive for a version without a ready worker, because none is deployed or none gets ready.
 
-A worker that only starts is a cold start, and one that dies repeatedly an unhealthy version: both are causes of this.
-If a version is unwanted while another one of its model serves, it is unknown whether callers are sent to it.
+A worker that only starts is a cold start, and one that dies repeatedly an unhealthy version: both are causes of this
+case. If a version is not deployed while another one of its model serves, it is unknown whether callers are sent to it.
 """
 
 from collections.abc import Collection
@@ -14,9 +14,9 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 REFUSED_RATIO = 0.01
-"""Ten times what a promise of 99.9 % allows."""
+"""Refused part of requests: ten times the error budget of a 99.9 % objective."""
 LEAST_READY = 1.0
-"""On average: whoever has fewer had none for a part of the time."""
+"""Mean ready workers: a version with fewer had none for a part of the time."""
 
 SEE = (
     remedy(
@@ -77,7 +77,7 @@ def missing(snapshot: Snapshot) -> VersionFigures:
 
 
 def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
-    """Return this case if one of these versions lacks workers: another's lack is no cause."""
+    """Return this case if one of these versions lacks workers: another version's lack is no cause."""
     return frozenset({Case.NO_WORKER} if missing(snapshot).version in versions else ())
 
 

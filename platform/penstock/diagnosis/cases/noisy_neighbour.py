@@ -1,6 +1,6 @@
-"""One tenant starves others within its rate limits: it has most of the service, and the others wait.
+"""One tenant starves others within its rate limits: it gets most of the service, and the others wait.
 
-With doors in fair order its own requests wait longest: then engines are merely saturated.
+With fair queues its own requests wait longest: then engines are merely saturated.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
@@ -12,9 +12,9 @@ from penstock.telemetry.tenants import OTHER
 
 MOST_OF_SERVICE = 0.5
 LONG_WAIT_S = 0.5
-"""Half of what is promised to the first token."""
+"""Half of the promised time to the first token."""
 AS_LONG = 0.5
-"""Others wait at least half as long as the one who causes it: a fair order would have them wait far less."""
+"""Others wait at least half as long as the tenant that causes it: a fair queue would let them wait far less."""
 
 
 def judge(snapshot: Snapshot) -> Judgement:

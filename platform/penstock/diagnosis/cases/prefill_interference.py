@@ -1,7 +1,7 @@
 """Prefill interference: tokens after the first are late, because prompts take part in each step.
 
-A batch that is merely large is slow in all its steps, and computes few prompts. First tokens may be late as well, since
-prompts stretch one another; if they are late for lack of a slot, it is a queue.
+A merely large batch is slow in all its steps, and computes few prompts. First tokens may be late as well, since prompts
+slow each other; if they are late for lack of a slot, it is a queue.
 """
 
 from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of
@@ -12,11 +12,11 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 PROMPT_PART = 0.6
-"""Of what engines compute: below it, most steps are decode steps."""
+"""Prompt part of computed tokens: below it, most steps are decode steps."""
 WAY = (Stage.QUEUE, Stage.PREFILL)
-"""What the time to a first token is made of, at an engine."""
+"""The stages of a time to first token at an engine."""
 QUEUE_PART = 0.5
-"""Of the way to a first token: above it, most of it is waiting for others to end."""
+"""Queue part of the time to first token: above it, most of it is waiting for other requests."""
 
 REMEDIES = (
     remedy(
@@ -71,7 +71,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _lack_of_itl(snapshot: Snapshot) -> float | None:
-    """Return the worst ratio of bad gaps to allowed ones: above 1 the promise is broken."""
+    """Return the worst ratio of bad gaps to allowed ones: above 1 the objective is missed."""
     known = [
         (1.0 - one.good_ratio) / (1.0 - one.promised_ratio)
         for one in snapshot.objectives

@@ -1,6 +1,6 @@
-"""Slow clients: answers wait for readers that do not take them, and hold slots and KV blocks meanwhile.
+"""Slow clients: answers wait for slow readers, and hold slots and KV blocks meanwhile.
 
-The gaps between their tokens look like a slow engine; the time spent waiting for readers tells them apart.
+The gaps between their tokens look like a slow engine; the time spent waiting for readers separates the two.
 """
 
 from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, any_of, at_least, remedy
@@ -9,7 +9,7 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 PAUSED_PART = 0.2
-"""Of all time in which answers are written: a reader now and then is everyday life."""
+"""Part of the time of writing answers that is spent on slow readers: a little is normal."""
 
 REMEDIES = (
     remedy(

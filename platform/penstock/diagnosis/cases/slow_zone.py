@@ -1,6 +1,6 @@
 """A slow zone: its workers answer later than those of the other zones.
 
-One slow worker drags the mean of its zone; so the zone's quickest worker must be slow as well.
+One slow worker raises the mean of its zone; so the zone's quickest worker must be slow as well.
 """
 
 from statistics import fmean
@@ -11,10 +11,10 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 TIMES = 2.0
-"""Slower than the other zones: less happens by chance and by distance."""
+"""Factor relative to other zones: less may be chance or distance."""
 QUICKEST_TIMES = 1.5
 OPEN_RATIO = 0.1
-"""Of the time that a circuit is open."""
+"""Part of the time for which a circuit is open."""
 SEVERAL = 2
 
 REMEDIES = (
@@ -83,9 +83,9 @@ def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | Non
 
 
 def _quickest_times(snapshot: Snapshot, zone: str) -> float | None:
-    """Return the prefill time of the zone's quickest worker in parts of the others' mean.
+    """Return the prefill time of the zone's quickest worker relative to the others' mean.
 
-    None for a zone with one worker, or with workers as quick as others: the network may still be slow.
+    Return None for a zone with one worker, or with workers as quick as others: the network may still be slow.
     """
     here = [one.prefill_mean_s for one in snapshot.workers if one.zone == zone and one.prefill_mean_s is not None]
     there = [one.prefill_mean_s for one in snapshot.workers if one.zone != zone and one.prefill_mean_s is not None]

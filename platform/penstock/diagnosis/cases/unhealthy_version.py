@@ -11,10 +11,10 @@ from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 OFTEN = 2.0
-"""Once is an accident."""
+"""Deaths from which it is no accident."""
 FAILING_RATIO = 0.05
 OPEN_RATIO = 0.1
-"""Of the time; the circuit of a version opens when all its workers are down."""
+"""Part of the time; a version's circuit is open while all its workers are down."""
 MOST_WORKERS = 0.5
 
 SEE = remedy("See why its workers end: each says it, and its engine's log has more.", Cost.NOTHING, "penstock status")

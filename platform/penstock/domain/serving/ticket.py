@@ -11,12 +11,12 @@ It carries the time left when it was made instead of a moment on the gateway's c
 
 import hashlib
 import hmac
-import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, replace
 
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
+from penstock.domain.nonces import random_bytes
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 
@@ -90,7 +90,7 @@ def binding_of(path: str, body: bytes) -> bytes:
 
 def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
     """Return the header for one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
-    nonce = secrets.token_bytes(_NONCE_BYTES)  # like the keys: one that can be repeated is none
+    nonce = random_bytes(_NONCE_BYTES)  # like the keys: one that can be repeated is none
     fields = _SEPARATOR.join(
         (
             ticket.request,

@@ -18,7 +18,9 @@ _SYSTEM = frozenset({"system", "developer"})
 _EFFORT = {Api.RESPONSES: "reasoning.effort", Api.MESSAGES: "output_config.effort"}
 """The path of the effort field in an API other than chat's ``reasoning_effort``."""
 _NO_EFFORT = "none"
+_IN_MESSAGES = frozenset({Ability.SYSTEM, Ability.TOOL_TURNS})
 KWARGS = "chat_template_kwargs"
+_BESIDE_CONTENT = ("reasoning", "task")
 _MOST_TOLD, _MOST_CHARS = 8, 64
 """Bounds on reported keys that a caller made up: documented names have at most 30 characters."""
 
@@ -38,9 +40,11 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
         raise UnsupportedByModel(
             f"{version.id} shows its model no documents: send their text in a message", param="documents"
         )
-    asked = {ability for message in messages for ability in _needed(message)}
-    for ability in sorted(asked):
-        if not _can(ability, version):
+    missing = () if version.renders is None else _IN_MESSAGES.difference(version.renders)
+    if not missing:
+        return
+    for ability in sorted({ability for message in messages for ability in _needed(message)}):
+        if ability in missing:
             what = "system messages" if ability is Ability.SYSTEM else "earlier calls of tools"
             param = "input" if api is Api.RESPONSES else "messages"
             raise UnsupportedByModel(f"{version.id} shows its model no {what}: say it in a user message", param=param)
@@ -48,10 +52,15 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
 
 def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:
     """Return the fields that the template does not read; the answer reports them."""
-    found = [*_unread_names(body, version), *_unread_kwargs(body, template)]
+    found: list[str] = []
+    if not _can(Ability.NAMES, version):
+        found += _unread_names(body)
+    found += _unread_in_messages(api, body, version)
+    if KWARGS in body:
+        found += _unread_kwargs(body, template)
     if not _can(Ability.EFFORT, version):
         found += _unread_effort(api, body)
-    return tuple(sorted(found))
+    return tuple(sorted(found)) if found else ()
 
 
 def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
@@ -59,16 +68,28 @@ def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
     if reasoning.asked_effort(api, body) not in (None, _NO_EFFORT):
         yield _EFFORT.get(api, "reasoning_effort")
     thinking = body.get("thinking")
-    if api is Api.MESSAGES and isinstance(thinking, dict) and thinking.get("type") == "enabled":
+    if api is Api.MESSAGES and isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive"):
         yield "thinking"
 
 
-def _unread_names(body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
+def _unread_names(body: Mapping[str, object]) -> Iterator[str]:
     messages = body.get("messages")
-    if not isinstance(messages, list) or _can(Ability.NAMES, version):
-        return
-    if any(isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages):
+    if isinstance(messages, list) and any(
+        isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages
+    ):
         yield "messages[].name"
+
+
+def _unread_in_messages(api: Api, body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
+    """Yield fields of messages that no word of the template names, and a beginning of the answer on Messages."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return
+    for name in _BESIDE_CONTENT:
+        if any(isinstance(one, dict) and name in one for one in messages) and name not in (version.chat_template or ""):
+            yield f"messages[].{name}"
+    if api is Api.MESSAGES and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
+        yield "messages[-1]"  # the engine begins a new turn behind it
 
 
 def _unread_kwargs(body: Mapping[str, object], template: ChatTemplate) -> Iterator[str]:

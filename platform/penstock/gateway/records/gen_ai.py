@@ -118,8 +118,8 @@ class GenAi:
     """Counts each request once under OpenTelemetry's metric names."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._children: Callable[[str, str, str, str], _Children] = lru_cache(MOST_CHILDREN)(
-            lambda *what: _Children(metrics, *what)
+        self._children: Callable[[str, str, str], _Children] = lru_cache(MOST_CHILDREN)(
+            lambda name, asked, answering: _Children(metrics, name, PROVIDER, _model(asked), _model(answering))
         )
 
     def count(self, call: Call, answer: Answer, seconds: float) -> None:
@@ -127,8 +127,7 @@ class GenAi:
         version, name, usage = call.version, operation(call), answer.usage
         if version is None or not name:
             return
-        asked, answering = (one.partition("@")[0] for one in (call.request.model, version.id))
-        children = self._children(name, PROVIDER, asked, answering)
+        children = self._children(name, call.request.model, version.id)
         children.seconds(error_type(answer)).observe(seconds - call.timings.seconds.get(Stage.UPLOAD, 0.0))
         if usage.prompt_tokens:
             children.input.observe(usage.prompt_tokens)
@@ -138,6 +137,11 @@ class GenAi:
             children.first.observe(answer.ttft_s)
             if usage.output_tokens > 1 and call.request.cost.sequences == 1:
                 children.each.observe(sum(answer.itl_s) / (usage.output_tokens - 1))
+
+
+def _model(version: str) -> str:
+    """Return the name of a model or of a version of it."""
+    return version.partition("@")[0]
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

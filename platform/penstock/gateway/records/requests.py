@@ -22,7 +22,7 @@ from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records.gen_ai import GenAi
 from penstock.telemetry import logs, names
 from penstock.telemetry.definitions import Label
-from penstock.telemetry.metrics import Metrics, Observed, begin_at_zero, observe_many
+from penstock.telemetry.metrics import Counted, Metrics, Observed, begin_at_zero, observe_many
 from penstock.telemetry.tenants import OTHER, TenantLabels
 from penstock.telemetry.w3c import trace_of
 
@@ -75,7 +75,7 @@ class RequestLedger:
         seconds = self._clock() - call.request.arrived_at
         children.count(call, answer, seconds, exemplar)
         self._gen_ai.count(call, answer, seconds)
-        children.weight.set(call.principal.plan.weight)
+        children.tell_weight(call.principal.plan.weight)
         _line(call, answer, model, seconds)
         if self._keep is not None:
             self._keep(call, answer)
@@ -142,28 +142,29 @@ class _Children:
         self.itl = metrics.histogram(names.ITL_SECONDS).labels(model=model, tier=tier)
         self.tenant_ttft = Observed(metrics.histogram(names.TENANT_TTFT_SECONDS).labels(tenant=tenant))
         self.tenant_itl = metrics.histogram(names.TENANT_ITL_SECONDS).labels(tenant=tenant)
-        self.prompt = metrics.counter(names.PROMPT_TOKENS).labels(model=model, tenant=tenant)
-        self.cached = metrics.counter(names.CACHED_TOKENS).labels(model=model, tenant=tenant)
-        self.output = metrics.counter(names.OUTPUT_TOKENS).labels(model=model, tenant=tenant)
-        self.billed = metrics.counter(names.BILLED_DOLLARS).labels(model=model, tenant=tenant)
-        self.weight = metrics.gauge(names.TENANT_WEIGHT).labels(tenant=tenant)
+        of_tenant = (names.PROMPT_TOKENS, names.CACHED_TOKENS, names.OUTPUT_TOKENS, names.BILLED_DOLLARS)
+        self.prompt, self.cached, self.output, self.billed = (
+            Counted(metrics.counter(name).labels(model=model, tenant=tenant)) for name in of_tenant
+        )
+        self._told_weight = 0
+        self._weight = metrics.gauge(names.TENANT_WEIGHT).labels(tenant=tenant)
         self.queued = Observed(metrics.histogram(names.TENANT_QUEUE_SECONDS).labels(tenant=tenant))
         self._fallbacks = metrics.counter(names.FALLBACKS).labels(model=model)
         self._degraded = partial(metrics.counter(names.DEGRADED).labels, model=model)
         served, billed = metrics.counter(names.SERVICE_TIER_REQUESTS), metrics.counter(names.SERVICE_TIER_DOLLARS)
-        self._served = lru_cache(len(TierName) * len(Outcome))(served.labels)
-        self._billed_to = lru_cache(len(TierName))(billed.labels)
+        self._served = lru_cache(len(TierName) * len(Outcome))(lambda *of: Counted(served.labels(*of)))
+        self._billed_to = lru_cache(len(TierName))(lambda tier: Counted(billed.labels(tier)))
         zone_ttft, zone_itl = metrics.histogram(names.ZONE_TTFT_SECONDS), metrics.histogram(names.ZONE_ITL_SECONDS)
         self._of_zone = lru_cache(maxsize=MOST_ZONES)(
             lambda zone: (Observed(zone_ttft.labels(zone=zone)), zone_itl.labels(zone=zone))
         )
         requests = metrics.counter(names.REQUESTS)
         self._outcomes = {
-            one: requests.labels(api=api, model=model, tenant=tenant, outcome=one.value) for one in Outcome
+            one: Counted(requests.labels(api=api, model=model, tenant=tenant, outcome=one.value)) for one in Outcome
         }
         of_tier, stream_of_tier = metrics.counter(names.TIER_REQUESTS), metrics.counter(names.TIER_STREAMS)
-        self._of_tier = {one: of_tier.labels(tier=tier, outcome=one.value) for one in Outcome}
-        self._streams_of_tier = {one: stream_of_tier.labels(tier=tier, outcome=one.value) for one in Outcome}
+        self._of_tier = {one: Counted(of_tier.labels(tier=tier, outcome=one.value)) for one in Outcome}
+        self._streams_of_tier = {one: Counted(stream_of_tier.labels(tier=tier, outcome=one.value)) for one in Outcome}
 
     def count(self, call: Call, answer: Answer, seconds: float, exemplar: Exemplar) -> None:
         is_stream = call.request.stream and answer.ttft_s is not None
@@ -181,6 +182,11 @@ class _Children:
         for lack in call.degraded:
             self._degraded(reason=lack).inc()
         self._count_usage(call, answer)
+
+    def tell_weight(self, weight: int) -> None:
+        if weight != self._told_weight:
+            self._told_weight = weight
+            self._weight.set(weight)
 
     def _count_times(self, call: Call, ttft_s: float, itl_s: Sequence[float], exemplar: Exemplar) -> None:
         self.ttft.observe(ttft_s, exemplar)

@@ -28,7 +28,7 @@ from penstock.gateway.routing.scorers import Candidate
 from penstock.gateway.routing.selection import draw
 from penstock.gateway.routing.turned_away import TurnedAway
 from penstock.telemetry import names
-from penstock.telemetry.metrics import Counter, Metrics
+from penstock.telemetry.metrics import Counted, Counter, Metrics
 
 _MOST_MODELS = 1024
 KEY_TOKENS = 256
@@ -52,8 +52,8 @@ class Health(Protocol):
 
 
 class _PrefixBlocks(NamedTuple):
-    held: Counter
-    new: Counter
+    held: Counted
+    new: Counted
 
 
 class _Ask(NamedTuple):
@@ -83,7 +83,7 @@ def _noted(index: PrefixIndex, affinity: int, chosen: WorkerEntry) -> WorkerEntr
 
 
 def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
-    return _PrefixBlocks(*(counter.labels(model=model, state=state) for state in _PrefixBlocks._fields))
+    return _PrefixBlocks(*(Counted(counter.labels(model=model, state=state)) for state in _PrefixBlocks._fields))
 
 
 class WorkerRouter:

@@ -1,3 +1,4 @@
+import copy
 from typing import Any
 
 import msgspec
@@ -5,7 +6,9 @@ import pytest
 
 from penstock.domain.errors import InvalidField, UnsupportedField
 from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.gateway.openai import documented
 from penstock.gateway.openai.parse import Parsed, parse
+from penstock.gateway.openai.verdicts import ANY, TABLE, Field
 from tests.support.samples.least_bodies import BODIES
 
 REFUSED: list[tuple[Api, dict[str, Any], str, str]] = [
@@ -101,3 +104,39 @@ def test_the_best_of_more_answers_is_refused(n: int | None, best_of: int) -> Non
     with pytest.raises(UnsupportedField, match="ask for n answers") as caught:
         sent(Api.COMPLETIONS, n=n, best_of=best_of)
     assert caught.value.param == "best_of"
+
+
+def plain_or_not() -> list[tuple[Api, dict[str, Any]]]:
+    """Return bodies with one object of each list: each named kind, each of its fields, values of each JSON type."""
+    values: list[Any] = ["text", "", 1, 1.5, True, None, [], ["x"], {}, {"type": "text"}]
+    return [
+        (api, {name: [{**({field.items.key: said} if said != ANY else {}), inner: value}]})
+        for api, root in TABLE.items()
+        for name, field in root.kinds[ANY].fields.items()
+        if field.items is not None and field.items.key
+        for said, kind in field.items.kinds.items()
+        for inner in [*kind.fields, "unknown"]
+        for value in values
+    ]
+
+
+def checked(api: Api, body: dict[str, Any]) -> tuple[object, object]:
+    """Return the fields told or the refusal, and the body that is left."""
+    given = copy.deepcopy(body)
+    try:
+        return documented.check(api, given), given
+    except (InvalidField, UnsupportedField) as refused:
+        return (type(refused), refused.param, str(refused)), given
+
+
+def test_objects_that_are_plain_at_a_glance_are_what_a_full_check_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The glance lets nothing pass that a full check refuses, tells or removes; and it does let plain messages pass."""
+    bodies = plain_or_not()
+    glanced = [checked(api, body) for api, body in bodies]
+    user = TABLE[Api.CHAT].kinds[ANY].fields["messages"].items
+    assert user is not None
+    assert user.is_plain({"role": "user", "content": "Hello"})
+    assert not user.is_plain({"role": ["user"], "content": "Hello"})
+    monkeypatch.setattr(Field, "is_plain", lambda *_: False)
+    assert len(bodies) > 1000
+    assert glanced == [checked(api, body) for api, body in bodies]

@@ -24,7 +24,7 @@ from penstock.gateway.calls.lease import Lease
 from penstock.gateway.records.requests import UNKNOWN, RequestLedger
 from penstock.gateway.records.traces import RequestTraces
 from penstock.telemetry import logs, names
-from penstock.telemetry.metrics import Metrics, Observed, observe_many
+from penstock.telemetry.metrics import Counted, Metrics, Observed, observe_many
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
 
@@ -218,6 +218,16 @@ def test_many_observations_at_once_equal_one_by_one(values: list[float]) -> None
     assert counts(quick) == counts(plain) == counts(single)
     total = "penstock_itl_seconds_sum", labels
     assert single.registry.get_sample_value(*total) == plain.registry.get_sample_value(*total)
+
+
+def test_counting_without_a_lock_equals_the_clients_own() -> None:
+    """A gauge goes up and down as by the public way."""
+    quick, plain = Metrics([names.IN_FLIGHT]), Metrics([names.IN_FLIGHT])
+    counted, gauge = Counted(quick.gauge(names.IN_FLIGHT).labels("m")), plain.gauge(names.IN_FLIGHT).labels("m")
+    for by in (1, 1.5, -1, 3):
+        counted.inc(by)
+        gauge.inc(by)
+    assert quick.exposition() == plain.exposition()
 
 
 def test_a_continued_stream_is_told_in_line_and_trace(log: io.StringIO, clock: ManualClock) -> None:

@@ -63,6 +63,8 @@ class Kind:
     fields: "dict[str, Field]"
     required: tuple[str, ...] = ()
     says: str = ""
+    plain: "dict[str, frozenset[type]]" = field(default_factory=dict)
+    """By field, the Python types of values that need no further check."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +91,20 @@ class Field:
     @property
     def is_served(self) -> bool:
         return self.verdict == "served"
+
+    def is_plain(self, one: object) -> bool:
+        """Tell whether this is an object of a named kind, as most messages are, and no value needs a further check."""
+        if type(one) is not dict or not self.key or not self.is_served:
+            return False
+        said = one.get(self.key)
+        kind = self.kinds.get(said) if type(said) is str else None
+        if kind is None:
+            return False
+        plain = kind.plain
+        for name, value in one.items():
+            if type(value) not in plain.get(name, ()):
+                return False
+        return not kind.required or one.keys() >= set(kind.required)
 
 
 def load(path: Path = FILE) -> dict[Api, Field]:
@@ -124,7 +140,8 @@ def _field(row: _Row, path: str) -> Field:
 def _kind(kind: _Kind, path: str) -> Kind:
     fields = {name: _field(row, f"{path}.{name}".lstrip(".")) for name, row in kind.fields.items()}
     required = tuple(name for name in kind.required if fields[name].is_served)
-    return Kind(fields=fields, required=required, says=kind.says)
+    plain = {name: one.plain for name, one in fields.items() if one.plain}
+    return Kind(fields=fields, required=required, says=kind.says, plain=plain)
 
 
 TABLE = load()
