@@ -157,15 +157,11 @@ def test_a_deadline_of_the_callers_own_is_no_bad_end(house: House) -> None:
     assert house.arm().bad == 1
 
 
-def test_what_a_store_of_the_platform_refuses_says_nothing_of_a_version(house: House) -> None:
-    """With the limits store or the disk away a candidate has neither good nor bad ends."""
-    house.arms.ended(a_call(), Answer.refused(StoreUnavailable("budgets can't be counted now"), UNKNOWN))
-    assert house.second().arms == ()
-
-
 def test_nobody_to_answer_is_a_bad_end_of_the_version(house: House) -> None:
-    """A candidate without a ready worker refuses what its incumbent would take."""
+    """A candidate without a ready worker refuses what its incumbent would take; a store's refusal is not its own."""
     call = a_call()
+    house.arms.ended(call, Answer.refused(StoreUnavailable("budgets can't be counted now"), UNKNOWN))
+    assert house.arms.take() is None
     call.attempts.worker = None
     house.arms.ended(call, Answer.refused(Overloaded("full"), UNKNOWN))
     arm = house.arm()
