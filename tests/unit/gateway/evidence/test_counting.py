@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.errors import ContextTooLong, Overloaded
+from penstock.domain.errors import ContextTooLong, Overloaded, PenstockError, StoreUnavailable
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
@@ -14,6 +14,7 @@ from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Stratum, bucket, price_bucket, stratum
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Report
+from penstock.domain.serving.request_record import Refusal
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -164,6 +165,27 @@ def test_nobody_to_answer_is_a_bad_end_of_the_version(house: House) -> None:
     house.arms.ended(call, Answer.refused(Overloaded("full"), UNKNOWN))
     arm = house.arm()
     assert (arm.worker, arm.bad) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_prepared", "is_evidence"),
+    [
+        (StoreUnavailable(), True, False),
+        (StoreUnavailable(), False, True),
+        (Overloaded(), True, True),
+    ],
+    ids=["limits store or disk", "its own files", "its workers"],
+)
+def test_a_failed_store_of_all_versions_judges_none(
+    house: House, error: PenstockError, is_prepared: bool, is_evidence: bool
+) -> None:
+    """With the limits store or the disk away both versions answer 503, and the candidate has drawn most by chance."""
+    call = a_call()
+    call.attempts.worker = None
+    if not is_prepared:
+        call = replace(call, prepared=None)
+    house.arms.ended(call, Answer(outcome=error.outcome, usage=UNKNOWN, refusal=Refusal.of(error)))
+    assert [arm.bad for arm in house.second().arms] == ([1] if is_evidence else [])
 
 
 @pytest.mark.parametrize(("longest", "refused"), [(2048, 0), (4096, 1)])
